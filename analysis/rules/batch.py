@@ -115,7 +115,7 @@ class ContainsInitialize(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         if is_item(seen.message):
-            yield self.finding(seen, "initialize stands in an array")
+            yield self.finding(seen, "initialize is in an array")
 
 
 class Empty(Rule):
@@ -160,7 +160,7 @@ class ItemNotObject(Rule):
             told["of"], told["count"] = message.seq, 0
         told["count"] += 1
         if told["count"] <= _MOST:
-            yield self.finding(seen, "an item of the array is no object")
+            yield self.finding(seen, "an item of the array is not an object")
 
 
 class MixedKinds(ArrayRule):
@@ -181,7 +181,7 @@ class MixedKinds(ArrayRule):
     def look(self, seen: Seen) -> Iterator[Finding]:
         kinds = {_kind(item) for item in items_of(seen.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
-            yield self.of_array(seen, "one array holds answers and what is asked or told")
+            yield self.of_array(seen, "an array mixes responses with requests or notifications")
 
 
 class RefusalRule(ArrayRule):
@@ -286,7 +286,7 @@ class ReceiveUnsupported(RefusalRule):
         "error/ping-refused",
     )
     source = "2025-03-26 basic/index"
-    text = "an array is refused, though it is in order"
+    text = "an array is refused, although it is valid"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         if seen.http is None and _is_well_formed(seen):
@@ -328,7 +328,7 @@ class AnsweredIndividually(Rule):
     def on_response(self, seen: Seen) -> Iterator[Finding]:
         asked = seen.exchange.request if seen.exchange is not None else None
         if asked is not None and seen.http is None and is_item(asked) and not is_item(seen.message):
-            yield self.finding(seen, "a request that came in an array is answered by itself", related=(asked.seq,))
+            yield self.finding(seen, "a request that came in an array is answered individually", related=(asked.seq,))
 
 
 # ---- what the rules ask

@@ -119,7 +119,7 @@ class HintsOnInterim(Rule):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         name = next(name for name in _HINTS if name in seen.body["result"])
-        return [self.finding(seen, f"a result that asks for more has {name}", pointer=f"/result/{name}")]
+        return [self.finding(seen, f"an interim result has {name}", pointer=f"/result/{name}")]
 
 
 class HintsElsewhere(Rule):
@@ -196,7 +196,7 @@ class PublicWithAuthorization(_Cacheable):
     def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("cacheScope") != "public" or seen.http is None or "authorization" not in seen.http.fields:
             return ()
-        text = "the answer to a request with credentials may be cached for all users"
+        text = "the response to a request with credentials may be cached for all users"
         return [self.finding(seen, text, pointer="/result/cacheScope")]
 
 
@@ -224,7 +224,7 @@ class ChangedWhileFresh(_Cacheable):
         before = _fresh_of(seen.session).take(seen)
         if before is None:
             return ()
-        text = f"the result of {seen.method} has changed before the earlier one was to be asked for again"
+        text = f"the result of {seen.method} has changed while the earlier one was still valid"
         return [self.finding(seen, text, pointer="/result", related=(before,))]
 
 
@@ -251,7 +251,7 @@ class RefetchedWhileFresh(_Cacheable):
         before = _fresh_of(seen.session).still(seen)
         if before is None:
             return ()
-        text = f"{seen.method} is asked for again before its result was to be"
+        text = f"{seen.method} is requested again while its result was still valid"
         return [self.finding(seen, text, related=(before,))]
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:

@@ -43,7 +43,7 @@ class Counts(Rule):
         if total < len(values):
             text = "total is less than the number of values"
         elif total > len(values) and member(completion, "hasMore") is False:
-            text = "hasMore is false, and total more than the number of values"
+            text = "hasMore is false, but total is more than the number of values"
         else:
             return ()
         return [self.finding(seen, text, pointer="/result/completion/total")]
@@ -108,5 +108,5 @@ class UnknownReference(Rule):
             if templates_of(seen.session).entry(uri, request, seen.session) is not None and len(uri) <= _LONGEST:
                 arguments = {found for inner in _expressions(uri) for found in _names(inner)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
-            text = f"the argument {short(argument)!r} is none of it"
+            text = f"the argument {short(argument)!r} does not exist in it"
             yield self.finding(seen, text, pointer="/params/argument/name")

@@ -73,7 +73,7 @@ class Feature(Rule):
             return []
         new = [name for name in dict.fromkeys(used) if name not in told]
         told.update(new)
-        return [self.finding(seen, f"{name} is on its way out", pointer=pointer) for name in new]
+        return [self.finding(seen, f"{name} is deprecated", pointer=pointer) for name in new]
 
 
 class IncludeContext(Rule):
@@ -102,11 +102,11 @@ class IncludeContext(Rule):
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         if seen.request is not None and _wants_context(seen.request.params):
-            yield self.finding(seen, "includeContext is on its way out", pointer="/params/includeContext")
+            yield self.finding(seen, "includeContext is deprecated", pointer="/params/includeContext")
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         return [
-            self.finding(seen, "includeContext is on its way out", pointer=f"{pointer}/params/includeContext")
+            self.finding(seen, "includeContext is deprecated", pointer=f"{pointer}/params/includeContext")
             for pointer, method, params in input_requests(seen)
             if method == "sampling/createMessage" and _wants_context(params)
         ]
@@ -134,7 +134,7 @@ class HttpSse(Rule):
             return ()
         # The answer comes on the stream, and what opened that is to be seen there.
         at = seen if seen.http is None or seen.http.asked is None else seen.http.asked
-        text = "the transport is HTTP+SSE, which is on its way out"
+        text = "the transport is HTTP+SSE, which is deprecated"
         return [self.finding(at, text, blames="transport", session=seen.session)]
 
 

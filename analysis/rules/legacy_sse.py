@@ -103,10 +103,10 @@ class EndpointInvalid(_OfStream):
         except ValueError:
             is_valid = False
         if not is_valid:
-            return [self._told(http, session, "the address of the event endpoint is no URI")]
+            return [self._told(http, session, "the address of the event endpoint is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        found = self._told(http, session, "the address of the event endpoint is of another origin")
+        found = self._told(http, session, "the address of the event endpoint has another origin")
         return [found._replace(level=WARNING)]
 
     def _told(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
@@ -179,7 +179,7 @@ class WrongPostUri(_OfPost):
         # Sent while the stream was open already, and its address not told yet.
         if not http.asked.seq < at.seq < http.announced.seq or post.client != http.client:
             return ()
-        return self.in_request(post, session, "a POST goes out before its address was announced")
+        return self.in_request(post, session, "a POST is sent before its address was announced")
 
 
 class EventType(Rule):
@@ -204,7 +204,7 @@ class EventType(Rule):
         if frame.unit != "sse_event" or not is_older(seen.http):
             return ()
         if frame.event is not None:
-            text = "a message of the server comes in an event of another type than message"
+            text = "a message of the server comes in an event of a type other than message"
             return [self.finding(seen, text)] if b'"jsonrpc"' in frame.raw else ()
         return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
 
@@ -254,7 +254,7 @@ class PostAfterClose(_OfPost):
             return ()
         if http.asked.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
-        return self.in_request(http, session, "a POST goes out when its stream is gone", self.level)
+        return self.in_request(http, session, "a POST is sent after its stream has ended", self.level)
 
 
 class NoVersionHeader(_OfPost):
@@ -279,7 +279,7 @@ class NoVersionHeader(_OfPost):
             return ()
         if session is None or session.state not in ("init-answered", "ready"):
             return ()
-        return self.in_request(http, session, "the request names no revision")
+        return self.in_request(http, session, "the request does not name the revision")
 
 
 # ---- what the rules ask

@@ -415,7 +415,7 @@ class InitializeFailed(Rule):
         if versions:
             text += f"; the server supports {short(', '.join(versions))}"
         if seen.revision:
-            text += f"; {short(seen.revision)} was asked for"
+            text += f"; {short(seen.revision)} was requested"
         yield self.finding(seen, text, related=(seen.exchange.request.seq,))
 
 

@@ -193,7 +193,7 @@ class BelowRequested(_Wanted):
         known = [one for one in ranks if one is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
             return
-        text = f"a message of level {LEVELS[rank]}, where {LEVELS[min(known)]} was asked for"
+        text = f"a message of level {LEVELS[rank]}, where {LEVELS[min(known)]} was requested"
         yield self.finding(seen, text, pointer="/params/level", related=() if request is None else (request,))
 
 
@@ -221,7 +221,7 @@ class Secret(Rule):
         if pointer is None:
             return ()
         return [
-            self.finding(seen, "a log message holds what looks like a credential", pointer=f"/params/data{pointer}")
+            self.finding(seen, "a log message contains what looks like a credential", pointer=f"/params/data{pointer}")
         ]
 
 

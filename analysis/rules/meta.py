@@ -175,7 +175,9 @@ class TraceContext(_Meta):
         where = f"/{part_of(seen)}/_meta"
         parent = meta.get("traceparent")
         if "traceparent" in meta and not (isinstance(parent, str) and len(parent) <= MOST and _is_traceparent(parent)):
-            yield self.finding(seen, "traceparent is not as the W3C has it", pointer=f"{where}/traceparent")
+            yield self.finding(
+                seen, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
+            )
         for name in sorted(_TRACE):
             if name in meta and not isinstance(meta[name], str):
                 yield self.finding(seen, f"{name} is not a string", pointer=f"{where}/{name}")
@@ -208,7 +210,7 @@ class IconScheme(_Anywhere):
                 name = scheme[1].lower() if scheme is not None else "https"
                 if name not in ("https", "data"):
                     must = "; clients must reject it" if name in _REJECTED else ""
-                    text = f"the icon is of the scheme {name}, not https or data{must}"
+                    text = f"the icon has the scheme {name}, not https or data{must}"
                     yield self.finding(seen, text, pointer=f"{pointer}{where}/src", blames=seen.message.sender)
 
 
@@ -263,7 +265,7 @@ class AnnotationTime(_Anywhere):
         for pointer, place in places(seen):
             time = member(place.get("annotations"), "lastModified")
             if isinstance(time, str) and (len(time) > _LONGEST or not _is_time(time)):
-                text = "lastModified is no timestamp of ISO 8601"
+                text = "lastModified is not an ISO 8601 timestamp"
                 yield self.finding(seen, text, pointer=f"{pointer}/annotations/lastModified")
 
 

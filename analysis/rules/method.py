@@ -34,7 +34,7 @@ class UnprefixedNotification(Rule):
         if seen.method not in UNPREFIXED:
             return ()
         return [
-            self.finding(seen, f"{seen.method} is no method: {UNPREFIXED[seen.method]} is meant", pointer="/method")
+            self.finding(seen, f"{seen.method} is not a method: {UNPREFIXED[seen.method]} is meant", pointer="/method")
         ]
 
 

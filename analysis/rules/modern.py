@@ -358,7 +358,7 @@ class ClientResponse(Rule):
         else:
             is_modern = (rank_of(seen.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
         if is_modern:
-            yield self.finding(seen, "the client sends an answer, but in this revision servers send no requests")
+            yield self.finding(seen, "the client sends a response, but in this revision servers send no requests")
 
 
 class MissingCapabilityErrorShape(Rule):
@@ -434,7 +434,7 @@ class ExtensionId(Rule):
             if not _is_extension(name):
                 yield self.finding(seen, f"the extension {short(name)!r} is not named prefix/name", pointer=where)
             elif not isinstance(value, dict):
-                yield self.finding(seen, f"the value of the extension {short(name)} is no object", pointer=where)
+                yield self.finding(seen, f"the value of the extension {short(name)} is not an object", pointer=where)
 
 
 # ---- what the rules ask

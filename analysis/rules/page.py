@@ -60,7 +60,7 @@ class UnknownCursor(_Walking):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is None or _fault(seen, seen.request) != "unknown":
             return ()
-        text = f"the cursor of {seen.method} was never given out"
+        text = f"the cursor of {seen.method} was never issued"
         return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
 
 
@@ -82,7 +82,7 @@ class ForeignCursor(_Walking):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is None or _fault(seen, seen.request) != "foreign":
             return ()
-        text = f"the cursor of {seen.method} was given out for another list"
+        text = f"the cursor of {seen.method} was issued for another list"
         return [self.finding(seen, text, pointer="/params/cursor", blames=seen.message.sender)]
 
 
@@ -105,7 +105,7 @@ class Loop(_Walking):
     def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
         if not page.loops:
             return ()
-        text = "the next page is one that was there before"
+        text = "the next page is an earlier one"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
 
@@ -189,7 +189,7 @@ class NextCursorElsewhere(Rule):
         return method in METHODS and method not in LISTS
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        text = f"{seen.method} has no pages, and its result a nextCursor"
+        text = f"{seen.method} has no pages, but its result has a nextCursor"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
 
@@ -213,7 +213,7 @@ class BadCursorCode(_Walking):
         request, code = seen.request, code_of(seen)
         if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
             return
-        text = f"a cursor that was not given out for {request.method} is refused with {shown(code)}, not -32602"
+        text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not -32602"
         level = ERROR if request.method == "tasks/list" and seen.rank == _TASKS_RANK else None
         blames = seen.message.sender
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)

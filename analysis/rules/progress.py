@@ -148,7 +148,7 @@ class AfterCompletion(_OfToken):
             return ()
         if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
             return ()  # two streams have no order
-        text = f"progress for the token {_cut(token)}, whose request is answered already"
+        text = f"progress for the token {_cut(token)}, whose request has already been answered"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
 
 
@@ -261,7 +261,7 @@ class TotalChanged(_OfToken):
         before, found.total = found.total, total
         if before is None or before == total:
             return ()
-        return [self.finding(seen, "the total of the progress is another one than before", pointer="/params/total")]
+        return [self.finding(seen, "the total of the progress differs from the previous one", pointer="/params/total")]
 
 
 class Flood(Rule):

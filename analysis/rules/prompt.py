@@ -122,7 +122,7 @@ class MissingArgument(_Listed):
 
     def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
         for name in missing_arguments(seen, request):
-            yield self.finding(seen, f"the argument {short(name)!r} is required, and missing", pointer="/params")
+            yield self.finding(seen, f"the argument {short(name)!r} is required, but missing", pointer="/params")
 
 
 class MissingArgumentAccepted(_Listed):

@@ -125,7 +125,7 @@ class ContentsUri(_OfServer):
         if not isinstance(uri, str) or not found or not all(isinstance(one, str) for one in found):
             return
         if not any(one.startswith(uri) for one in found):
-            text = "no content has the URI that was asked for, or one below it"
+            text = "no content has the requested URI, or one below it"
             related = (seen.request.seq,) if seen.request is not None else ()
             yield self.finding(seen, text, pointer="/result/contents", related=related)
 
@@ -148,7 +148,7 @@ class EmptyContents(_OfServer):
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         if result.get("contents") == []:
-            yield self.finding(seen, "a resource is read and has no contents", pointer="/result/contents")
+            yield self.finding(seen, "the result of reading a resource has no contents", pointer="/result/contents")
 
 
 class Size(_OfServer):
@@ -213,7 +213,7 @@ def _fault(template: str) -> str | None:
         if "}" in rest:
             return "closes a brace that was not opened"
         if not _EXPRESSION(expression):
-            return "has an expression of another form than RFC 6570 knows"
+            return "has an expression that RFC 6570 does not define"
     return None
 
 

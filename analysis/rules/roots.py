@@ -122,7 +122,7 @@ class ChangedSilently(Rule):
         kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, seen.message.seq, session.epoch, kept.changes
         if before is None or before == uris or is_told or epoch != session.epoch or not _promised(session):
             return ()
-        text = "the roots are others than before, and no notification has said so"
+        text = "the roots have changed, and there was no notification"
         found = self.finding(seen, text, pointer="/result/roots", related=(since,))
         if not session.is_http:
             return [found]

@@ -62,7 +62,7 @@ class ToolResultMixed(_Question):
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
         for index, message in enumerate(messages):
             if _is_mixed(message):
-                yield index, "a message has results of tools and other blocks"
+                yield index, "a message mixes tool results with other blocks"
 
 
 class ToolUseUnanswered(_Question):
@@ -90,7 +90,7 @@ class ToolUseUnanswered(_Question):
             results = _names(after, "tool_result", "toolUseId")
             is_pure = member(after, "role") == "user" and len(results) == len(_all_blocks(after))
             if not is_pure or sorted(results) != sorted(used):
-                yield index, "the tools used in a message have not just their results in the next one"
+                yield index, "the next message does not consist of the results of these tool uses"
 
 
 class ToolResultUnmatched(_Question):
@@ -112,7 +112,7 @@ class ToolResultUnmatched(_Question):
         for index, message in enumerate(messages):
             results = [one.get("toolUseId") for one in _blocks(message, "tool_result")]
             if any(isinstance(one, str) and one not in known for one in results):
-                yield index, "the result of a tool has the id of no use of one before"
+                yield index, "the id of a tool result matches no earlier tool use"
             used = (one.get("id") for one in _blocks(message, "tool_use"))
             known.update(one for one in used if isinstance(one, str))
 
@@ -209,7 +209,7 @@ class ResultRole(_Reply):
 
     def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if reply.get("role") == "user":
-            yield self.finding(seen, "the role of what the model says is user", pointer=f"{pointer}/role")
+            yield self.finding(seen, "the role of the model's answer is user", pointer=f"{pointer}/role")
 
 
 class MaxTokens(_Question):

@@ -222,7 +222,7 @@ class NonEmptyResult(Rule):
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         if _has_members(seen):
-            yield self.finding(seen, f"{_what(seen)} should be empty, and has members", pointer="/result")
+            yield self.finding(seen, f"{_what(seen)} should be empty, but has members", pointer="/result")
 
 
 class PingResultNotEmpty(Rule):
@@ -243,7 +243,7 @@ class PingResultNotEmpty(Rule):
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         if _has_members(seen):
-            yield self.finding(seen, "the answer to a ping should be empty, and has members", pointer="/result")
+            yield self.finding(seen, "the response to a ping should be empty, but has members", pointer="/result")
 
 
 class CompletionValues(Rule):
@@ -267,7 +267,7 @@ class CompletionValues(Rule):
         completion = result.get("completion") if isinstance(result, dict) else None
         values = completion.get("values") if isinstance(completion, dict) else None
         if isinstance(values, list) and len(values) > _VALUES:
-            text = f"a completion has {len(values)} values, and may have {_VALUES}"
+            text = f"a completion has {len(values)} values; at most {_VALUES} are allowed"
             yield self.finding(seen, text, pointer="/result/completion/values")
 
 

@@ -169,7 +169,7 @@ class ServerLingers(Rule):
         lived_ns = (at.t_ns if until_ns is None else until_ns) - closed.t_ns
         killed_ns = [one - closed.t_ns for one in pipes.ending_ns if PATIENT_NS <= one - closed.t_ns <= lived_ns]
         if lived_ns > LINGERING_NS:
-            text = f"the server lives on for {lived_ns // 10**9} s after its stdin was closed"
+            text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
         elif killed_ns:
             text = f"the server is told to end by a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
         else:

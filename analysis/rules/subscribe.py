@@ -122,7 +122,7 @@ class UnsubscribeUnknown(Rule):
         is_named = isinstance(member(seen.body.get("params"), "uri"), str)
         if not is_named or seen.subscription is not None or seen.session.threads.subscriptions.forgotten:
             return ()
-        return [self.finding(seen, "a subscription ends that was never made", pointer=_POINTER)]
+        return [self.finding(seen, "a subscription that was never made is ended", pointer=_POINTER)]
 
 
 class Duplicate(Rule):
@@ -150,5 +150,5 @@ class Duplicate(Rule):
             return ()
         if seen.session.lost_seq >= known.seq:
             return ()  # it may have been ended
-        text = "this resource is subscribed to already"
+        text = "the client has already subscribed to this resource"
         return [self.finding(seen, text, pointer=_POINTER, related=(known.seq,))]

@@ -73,7 +73,7 @@ class ChallengeMissing(AtEndpoint):
             self._documents += 1
         elif self._has_missed and http.answered is not None and http.is_whole:
             self._has_missed, documents = False, self._documents
-            text = "a 401 had no WWW-Authenticate, and no document stands at the well-known place"
+            text = "a 401 had no WWW-Authenticate, and there is no document at the well-known location"
             told = self.in_response(http, session, text, ERROR)
             # Clients look in two places.
             self.later(
@@ -205,7 +205,7 @@ class InsufficientScopeShape(AtEndpoint):
 
 
 def document_of(http: HttpExchange) -> dict[str, Any] | None:
-    """The `.well-known` document that an exchange brought; None where it is no object, or was cut."""
+    """The `.well-known` document that an exchange brought; None where it is not an object, or was cut."""
     text = http.metadata
     if text is None or len(text) >= _LONGEST or http.status != 200:
         return None

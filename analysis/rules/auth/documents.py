@@ -82,9 +82,9 @@ class MetadataPath(Learning):
         if rank != _OLD or _SERVER not in http.path or (VERSION_FIELD not in http.fields and len(self.ranks) > 1):
             return ()
         if http.path != _SERVER:
-            text = "the document about the authorization server is asked for elsewhere than at the root"
+            text = "the document about the authorization server is requested at a path other than the root"
         elif VERSION_FIELD not in http.fields:
-            text = "the document about the authorization server is asked for without MCP-Protocol-Version"
+            text = "the document about the authorization server is requested without MCP-Protocol-Version"
         else:
             return ()
         return self.in_request(http, session, text, self.level)
@@ -125,7 +125,7 @@ class OauthRequest(Learning):
         if rank is not None and rank >= SINCE_2025_06_18 and not given.get("resource"):
             found += self.in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
-            found += self.in_request(http, session, "the redirect_uri is neither of https nor of this machine", ERROR)
+            found += self.in_request(http, session, "the redirect_uri uses neither https nor this machine", ERROR)
         return found
 
 

@@ -205,7 +205,7 @@ class PlainHttp(AtEndpoint):
             return ()
         if not _is_exposed(http.upstream or http.target[:_LONGEST]):
             return ()
-        return self.in_request(http, session, "a token travels by plain http to another machine")
+        return self.in_request(http, session, "a token is sent to another machine over plain http")
 
 
 # ---- what the rules ask

@@ -128,7 +128,7 @@ class MessageAfterCancel(Rule):
         cancelled = _only_cancelled(session)
         if cancelled is None:
             return ()
-        text = "a log message, and all requests that are open were cancelled before"
+        text = "a log message, although all open requests were cancelled before"
         return [self.finding(seen, text, related=(cancelled,))]
 
 
@@ -156,7 +156,7 @@ class Posted(Rule):
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         if seen.session.is_legacy:
             return ()  # the older transport has no other way to cancel
-        return [self.finding(seen, "a cancellation is posted, where closing the stream cancels", pointer="/method")]
+        return [self.finding(seen, "a cancellation is posted instead of closing the stream", pointer="/method")]
 
 
 class _Left:
@@ -223,7 +223,7 @@ class ByDisconnect(Rule):
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
             if session.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
-                yield self.finding(seen, "the client left the stream before the answer, which cancels nothing")
+                yield self.finding(seen, "the client left the stream before the response, which cancels nothing")
 
 
 # ---- what the rules ask

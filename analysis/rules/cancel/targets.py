@@ -86,7 +86,7 @@ class WrongDirection(Cancellation):
         foreign = _open(seen, other_side(seen.message.sender), id_) if _is_unknown(seen, id_) else None
         if foreign is None:
             return ()
-        text = f"request {_cut(id_)} is one of the {other_side(seen.message.sender)}: who is asked cannot cancel it"
+        text = f"request {_cut(id_)} is one of the {other_side(seen.message.sender)}: its receiver cannot cancel it"
         return [self.finding(seen, text, pointer=_POINTER, related=(foreign.seq,))]
 
 
@@ -203,7 +203,7 @@ class TaskCancelled(Cancellation):
         seq, t_ns = stub
         if not seen.session.has_received(seen.message.sender, seq) and seen.message.t_ns <= t_ns + RACE_NS:
             return ()  # they may have crossed
-        text = f"request {_cut(id_)} was answered by a task, which tasks/cancel cancels"
+        text = f"request {_cut(id_)} was answered with a task, which only tasks/cancel cancels"
         return [self.finding(seen, text, pointer=_POINTER, related=(seq,))]
 
 
@@ -237,7 +237,7 @@ class ByServer(Cancellation):
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()
-        text = f"the server cancels {_cut(id_)}, which is no open subscriptions/listen"
+        text = f"the server cancels {_cut(id_)}, which is not an open subscriptions/listen"
         return [self.finding(seen, text, pointer=_POINTER, related=() if asked is None else (asked.seq,))]
 
 

@@ -214,7 +214,7 @@ class UndeclaredAccepted(Rule):
         need = None if request is None or request.seq < seen.session.last_initialize else _need(request, seen)
         if request is None or need is None:
             return ()
-        text = f"{request.method} is answered with a result, and {need.capability} was not declared"
+        text = f"{request.method} is answered with a result, although {need.capability} was not declared"
         level = ERROR if need.is_grave else WARNING
         return [self.finding(seen, text, pointer="/result", related=(request.seq,), level=level)]
 

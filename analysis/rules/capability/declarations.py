@@ -196,7 +196,7 @@ class ElicitationWithoutMode(_Declaration):
         elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or not elicitation or "form" in elicitation or "url" in elicitation:
             return ()
-        text = "elicitation is declared with neither form nor url"
+        text = "elicitation is declared without form or url"
         return [self.finding(seen, text, pointer=f"{pointer}/elicitation")]
 
 
@@ -222,7 +222,7 @@ class LegacyTasks(_Declaration):
 
     def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "tasks" in capabilities:
-            text = "the capability tasks is of 2025-11-25; now it is an extension"
+            text = "the capability tasks belongs to 2025-11-25; now tasks are an extension"
             yield self.finding(seen, text, pointer=f"{pointer}/tasks")
 
 

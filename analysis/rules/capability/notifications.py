@@ -131,7 +131,7 @@ class UndeclaredRootsChanged(Rule):
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         declared = seen.session.client_capabilities
         if declared is not None and lacks(declared, "roots.listChanged"):
-            text = "the roots are said to have changed, and roots.listChanged was not declared"
+            text = "a change of the roots is announced, although roots.listChanged was not declared"
             yield self.finding(seen, text, pointer="/method", related=(seen.session.last_initialize,))
 
 
@@ -206,7 +206,7 @@ class UndeclaredTasksMethod(Rule):
             declared = seen.session.client_capabilities
             is_gap = declared is not None and lacks(declared, gate)
         if is_gap:
-            text = f"{request.method} is asked for, and the other side declared no {gate}"
+            text = f"{request.method} is requested, but the other side declared no {gate}"
             yield self.finding(seen, text, pointer="/method")
 
 

@@ -27,7 +27,7 @@ class _Undeclared(Rule):
         told = seen.session.declared.get(seen.era)
         if told is None or seen.method not in told.gaps or not knows(seen, told):
             return ()
-        text = f"{seen.method} is asked for, and the server declared no {METHODS[seen.method].gate}"
+        text = f"{seen.method} is requested, but the server declared no {METHODS[seen.method].gate}"
         return [self.finding(seen, text, pointer="/method", related=(told.seq,))]
 
 
@@ -231,7 +231,7 @@ class DeclaredNotServed(Rule):
         gate = METHODS[request.method].gate
         if not is_refused or not has(declared, gate):
             return ()
-        text = f"{request.method} is refused with -32601, and {gate} was declared"
+        text = f"{request.method} is refused with -32601, although {gate} was declared"
         return [self.finding(seen, text, pointer="/error/code", related=(told, request.seq))]
 
 

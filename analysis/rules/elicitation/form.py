@@ -83,7 +83,7 @@ class SchemaNotFlat(Form):
             return
         at = f"{pointer}/requestedSchema"
         if schema.get("type") != "object":
-            yield self.finding(seen, "the schema of a form is not that of an object", pointer=f"{at}/type")
+            yield self.finding(seen, "the schema of a form does not describe an object", pointer=f"{at}/type")
         if not isinstance(schema.get("properties"), dict):
             yield self.finding(seen, "the schema of a form has no properties", pointer=f"{at}/properties")
         for name, field in fields_of(params):
@@ -115,7 +115,7 @@ class RequiredUnknown(Form):
         for index, name in enumerate(required[:FIELDS]):
             if isinstance(name, str) and name not in properties:
                 at = f"{pointer}/requestedSchema/required/{index}"
-                yield self.finding(seen, "a field is required that the form does not have", pointer=at)
+                yield self.finding(seen, "a required field is not in the form", pointer=at)
 
 
 class Sensitive(Form):
@@ -190,7 +190,7 @@ class LegacyEnumNames(Form):
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
-                yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
+                yield self.finding(seen, "enumNames is the way in which an older revision gave titles", pointer=at)
 
 
 class IdInModern(Asked):
@@ -210,7 +210,7 @@ class IdInModern(Asked):
 
     def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "elicitationId" in params:
-            yield self.finding(seen, "there is no elicitationId any more", pointer=f"{pointer}/elicitationId")
+            yield self.finding(seen, "this revision has no elicitationId", pointer=f"{pointer}/elicitationId")
 
 
 # ---- what the rules ask
@@ -238,7 +238,7 @@ def _fault(field: object, rank: int | None) -> str | None:
         return None
     if type_ == "string":
         format_ = field.get("format")
-        return None if format_ is None or format_ in _FORMATS else "is of a format that forms do not have"
+        return None if format_ is None or format_ in _FORMATS else "has a format that forms do not support"
     if type_ == "array" and (rank is None or rank >= MODES):
         return None if _is_choice(field.get("items")) else "is an array of something other than choices"
     return "is nested" if type_ in ("object", "array") else "is neither text, number, boolean nor choice"

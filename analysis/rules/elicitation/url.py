@@ -75,7 +75,7 @@ class UrlNotHttps(_Url):
     def fault(self, url: SplitResult | None) -> str | None:
         if url is None or url.scheme.lower() == "https" or is_local(url.hostname or ""):
             return None
-        return "the URL of an elicitation is not of https"
+        return "the URL of an elicitation does not use https"
 
 
 class UrlCredentials(_Url):
@@ -217,7 +217,7 @@ class CompleteTwice(Rule):
         if ident is None:
             return ()
         if ident in kept:
-            text = "this elicitation was complete already"
+            text = "this elicitation was already complete"
             return [self.finding(seen, text, pointer="/params/elicitationId", related=(kept[ident],))]
         if len(kept) < KEPT:
             kept[ident] = seen.message.seq

@@ -23,7 +23,7 @@ CAPABILITY: Final = -32021
 VERSION: Final = -32022
 
 _STANDARD: Final = {
-    PARSE: "parse error: what came was no JSON",
+    PARSE: "parse error: the message was not JSON",
     INVALID_REQUEST: "invalid request: the envelope is broken",
     NOT_FOUND: "method not found",
     PARAMS: "invalid params",
@@ -167,7 +167,9 @@ class ParseErrorForValidJson(Rule):
                 yield self._groundless(one)
 
     def _groundless(self, seen: Seen) -> Finding:
-        return self.finding(seen, "a parse error, though all that the other side sent is JSON", pointer="/error/code")
+        return self.finding(
+            seen, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
+        )
 
 
 class _Reading:
@@ -219,7 +221,7 @@ class UndefinedMcpCode(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
         if code is not None and -32099 <= code <= -32020 and code not in _MODERN_OWN and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} is of MCP's range, and not defined", pointer="/error/code")
+            yield self.finding(seen, f"the code {code} is in MCP's range, and not defined", pointer="/error/code")
 
 
 class RetiredCode(Rule):
@@ -241,7 +243,7 @@ class RetiredCode(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
         if code in (RESOURCE, URL_ELICITATION) and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} has been withdrawn with 2026-07-28", pointer="/error/code")
+            yield self.finding(seen, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
 
 
 class LegacyRange(Rule):
@@ -322,7 +324,7 @@ class Internal(Rule):
             return
         text = "an internal error: an exception escaped"
         if seen.request is not None and seen.request.method == "tools/call":
-            text += "; what goes wrong in a tool belongs in its result, with isError"
+            text += "; a failure in a tool belongs in its result, with isError"
         yield self.finding(seen, text, pointer="/error", related=_asked(seen))
 
 
@@ -377,7 +379,7 @@ _LONGEST: Final = 4096
 _DOUBTFUL: Final = 16
 _GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
 """What stands before the slash in the names of MCP's methods."""
-_WRONG_SIDE: Final = "is not for this side to answer"
+_WRONG_SIDE: Final = "is not a method that this side serves"
 # These break off a line, or a value on it; all others leave it as JSON that a strict parser takes.
 _READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
 
@@ -418,7 +420,7 @@ def _impossible(request: Request, rank: int | None) -> str | None:
         # Outside MCP's groups it may be a method of an extension, and fail with a code of its own.
         group, slash, _ = request.method.partition("/")
         is_foreign = group not in _GROUPS if slash else "." in group
-        return None if is_foreign else "is a method of no revision"
+        return None if is_foreign else "is not a method of any revision"
     if request.sender not in method.senders(rank):
         return _WRONG_SIDE
     if rank is not None and not method.is_defined(rank) and any(method.is_defined(older) for older in range(rank)):

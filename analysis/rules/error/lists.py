@@ -68,7 +68,7 @@ class ToolInputAsProtocolError(_Listed):
         if seen.era == "modern" and not has_envelope(request):
             return
         if self.listing(seen).entry(params_of(request)["name"], request, seen.session) is not None:
-            text = "a call of a listed tool is refused with -32602: the model never learns what to change"
+            text = "a call to a listed tool is refused with -32602: the model never learns what to change"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -106,7 +106,7 @@ class UnknownToolAsResult(_Listed):
     def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
-            text = "a call of a tool that is not listed gets a result with isError, not -32602"
+            text = "a call to a tool that is not listed gets a result with isError, not -32602"
             yield self.finding(seen, text, pointer="/result/isError", related=(request.seq,))
 
 

@@ -169,7 +169,7 @@ class UndeclaredServed(Rule):
             _has_extension(seen) or (code == PARAMS and request.method != LISTEN)
         ):
             return ()  # a server without the extension has no such method
-        text = f"that the extension was not declared is told with {shown(code)}, not -32021"
+        text = f"a request without the extension is refused with {shown(code)}, not -32021"
         return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
 
 

@@ -52,10 +52,10 @@ class Keys:
                 self._questions[key] = digest
                 self.done.discard(key)
                 self._gone.pop(key, None)
-                self._faults.append((key, "a key stands for another question than before"))
+                self._faults.append((key, "a key names a different question than before"))
             elif key in self._gone and not (is_http and message.t_ns - self._gone[key] <= RACE_NS):
                 del self._gone[key]
-                self._faults.append((key, "a key comes back after it was answered"))
+                self._faults.append((key, "a key is used again after it was answered"))
         for key in self.done:
             if key not in asked:
                 self._gone.setdefault(key, message.t_ns)

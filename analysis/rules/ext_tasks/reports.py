@@ -92,7 +92,7 @@ class InvalidShape(Rule):
 
     def _look(self, seen: Seen, body: dict[str, Any], pointer: str, *, is_new: bool) -> Iterator[Finding]:
         if "taskId" not in body and isinstance(body.get("task"), dict):
-            yield self.finding(seen, "the task stands under task, as in 2025-11-25", pointer=f"{pointer}/task")
+            yield self.finding(seen, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
             return
         for name, text in _faults(body, is_new=is_new):
             yield self.finding(seen, text, pointer=f"{pointer}/{name}")
@@ -200,9 +200,9 @@ def _faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, str]]:
         if name not in body:
             yield name, f"{name} is missing"
         elif not isinstance(body[name], str):
-            yield name, f"{name} is no string"
+            yield name, f"{name} is not a string"
     if "ttlMs" not in body:
-        yield "ttlMs", "ttlMs is missing" + (", and ttl is its name in 2025-11-25" if "ttl" in body else "")
+        yield "ttlMs", "ttlMs is missing" + ("; ttl is its name in 2025-11-25" if "ttl" in body else "")
     elif isinstance(body["ttlMs"], bool) or not isinstance(body["ttlMs"], int | float | None):
         yield "ttlMs", "ttlMs is neither a number nor null"
     status = body.get("status")

@@ -88,7 +88,7 @@ class _NotJson(FrameRule):
         if _announces(message):
             headed.add(message.sender)
         elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
-            yield self.of_frame(seen, f"a line on {self.stream} is no JSON; it looks like {_looks_like(raw)}")
+            yield self.of_frame(seen, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
 
 
 class StdoutNotJson(_NotJson):
@@ -182,7 +182,7 @@ class SeveralMessagesOnALine(FrameRule):
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         if self.id in (seen.message.frames[0].verdict.problem, reason(seen.message)):
-            yield self.of_frame(seen, "several messages stand on one line")
+            yield self.of_frame(seen, "several messages are on one line")
 
 
 class NotAMessage(Rule):
@@ -203,7 +203,7 @@ class NotAMessage(Rule):
         # A value among several on a line comes as if it were an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
         if is_among or (reason(message) == self.id and not is_beside(seen)):
-            yield self.finding(seen, "a JSON value that is no object, so no message")
+            yield self.finding(seen, "a JSON value that is not an object, so not a message")
 
 
 class BlankLine(FrameRule):

@@ -78,7 +78,7 @@ class NonJsonNumber(FrameRule):
     def look(self, seen: Seen) -> Iterator[Finding]:
         place = oddities(seen.message).constant
         if place is not None:
-            text = "NaN or an infinity stands where JSON wants a value"
+            text = "NaN or an infinity is not a JSON value"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
 
 

@@ -51,7 +51,7 @@ class ResponseOnGetStream(Rule):
         id_ = seen.message.id if isinstance(seen.message, Response) else None
         if seen.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
             return ()  # which request it answers is another rule's matter
-        return [self.finding(seen, "an answer comes on a stream that was opened by GET")]
+        return [self.finding(seen, "a response comes on a stream that was opened by GET")]
 
 
 class RelatedOnGetStream(WithTokens):

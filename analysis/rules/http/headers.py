@@ -80,7 +80,7 @@ class _Accept(Answered):
                 worst, lacks = cover, media
         if worst == 2:
             return []
-        how = f"accepts {lacks} by a wildcard alone" if worst else f"does not accept {lacks}"
+        how = f"accepts {lacks} only by a wildcard" if worst else f"does not accept {lacks}"
         return self.in_request(http, session, f"{text} {how}", level or (WARNING if worst else None))
 
 
@@ -156,7 +156,7 @@ class RequestContentType(Answered):
         charset = _parameter(value, "charset")
         if charset in _UTF8:
             return ()
-        return self.in_request(http, session, f"a message is said to be in the charset {short(charset)}")
+        return self.in_request(http, session, f"a message declares the charset {short(charset)}")
 
 
 class OriginAccepted(Answered):
@@ -216,7 +216,7 @@ class OriginStatus(Over):
         said = [http.reason, *(member(error, "message") for error in errors)]
         if not any(isinstance(text, str) and "origin" in text.lower() for text in said):
             return ()
-        return self.in_response(http, session, f"a request is refused for its origin with status {status}")
+        return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
 
 
 class Redirected(Answered):

@@ -113,7 +113,7 @@ class SessionIdLate(_Given):
         is_known = session is not None and session.handshake is not None and session.lost_seq < 0
         if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
             return ()
-        return self.in_response(http, session, "a session id comes after the answer to initialize, which had none")
+        return self.in_response(http, session, "a session id comes after the response to initialize, which had none")
 
 
 class SessionIdChanged(_Given):
@@ -133,7 +133,7 @@ class SessionIdChanged(_Given):
         asked = http.fields.get(FIELD)
         if not asked or given == asked or http.is_opening or FIELD in http.doubled:
             return ()
-        return self.in_response(http, session, "the response has another session id than the request")
+        return self.in_response(http, session, "the response has a different session id than the request")
 
 
 class DeadSessionServed(Answered):

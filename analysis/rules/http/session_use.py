@@ -135,9 +135,9 @@ class UnknownSessionId(Answered):
             return ()
         plain = _plain(id_)
         if self._looks(id_) and any(one != id_ and _plain(one) == plain and ids.is_given(one) for one in ids.known()):
-            text = "the session id is one that was given out, but for its case, quotes or blanks"
+            text = "the session id differs from the issued one only in case, quotes or blanks"
         elif http.asked.t_ns > IDLE_NS:
-            text = "the server never gave out that session id"
+            text = "the server never issued that session id"
         else:
             return ()  # it may be from before
         self._told.add(id_)

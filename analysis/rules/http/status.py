@@ -48,7 +48,7 @@ class NotificationStatus(Over):
         if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
             return ()  # the same
         what = "an answer" if isinstance(http.sent[0].message, Response) else "a notification"
-        return self.in_response(http, session, f"{what} is taken with status {http.status} instead of 202")
+        return self.in_response(http, session, f"{what} is accepted with status {http.status} instead of 202")
 
 
 class AcceptedWithBody(Over):
@@ -125,7 +125,7 @@ class ResponseContentType(Over):
             return ()
         media = short(http.media)
         return self.in_response(
-            http, session, f"a request is answered with {media}" if media else "an answer has no content type"
+            http, session, f"a request is answered with {media}" if media else "a response has no content type"
         )
 
 
@@ -158,7 +158,7 @@ class JsonNotSingle(Over):
             message = seen.message
             if isinstance(message, (Request, Notification)):
                 what = "a request" if isinstance(message, Request) else "a notification"
-                return [self.finding(seen, f"the answer in JSON is {what}", session=session)]
+                return [self.finding(seen, f"the JSON response is {what}", session=session)]
         # Elsewhere an array is a fault of its own.
         is_array = bool(bodies) and bodies[0].message.index is not None
         if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
@@ -198,7 +198,7 @@ class ResponseIdMismatch(Rule):
             return ()
         if not 0 < len(requests_of(http)) < SEEN_KEPT or not http.is_streamable:
             return ()
-        return [self.finding(seen, "the id of the answer is that of no request in its POST", pointer="/id")]
+        return [self.finding(seen, "the id of the response matches no request in its POST", pointer="/id")]
 
 
 class GetAnswer(Answered):

@@ -217,7 +217,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             return ()
         if len(http.sent) >= SEEN_KEPT or any(_token(one) == found.id for one in http.sent):
             return ()
-        text = "progress of another request than that of the stream"
+        text = "progress of a request other than that of the stream"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
 
 

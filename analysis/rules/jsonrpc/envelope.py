@@ -90,7 +90,7 @@ class Unclassifiable(Rule):
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
         body = object_of(seen.message)
         if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not is_beside(seen):
-            yield self.finding(seen, "an object without method, result and error is no message")
+            yield self.finding(seen, "an object without method, result and error is not a message")
 
 
 class MethodNotString(Rule):
@@ -151,7 +151,7 @@ class MethodWithResult(EnvelopeRule):
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and not _OUTCOME.isdisjoint(body):
             other = "result" if "result" in body else "error"
-            yield self.finding(seen, f"method and {other} stand in one message: is it a request or an answer?")
+            yield self.finding(seen, f"method and {other} are in one message: is it a request or a response?")
 
 
 class ParamsByPosition(EnvelopeRule):
@@ -229,7 +229,7 @@ class UnknownMember(Rule):
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         name = next((name for name in seen.body if name not in _MEMBERS), None)
         if name is not None:
-            yield self.finding(seen, f"the message has a member {cut(name)}, which JSON-RPC does not know")
+            yield self.finding(seen, f"the message has a member {cut(name)}, which JSON-RPC does not define")
 
 
 class NotificationWithId(EnvelopeRule):

@@ -60,7 +60,7 @@ class ResultAndError(EnvelopeRule):
 
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         if body.get("result") is not None and body.get("error") is not None:
-            yield self.finding(seen, "result and error stand in one answer", pointer="/error")
+            yield self.finding(seen, "a response has both result and error", pointer="/error")
 
 
 class NullSibling(EnvelopeRule):
@@ -82,7 +82,9 @@ class NullSibling(EnvelopeRule):
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
             name = "result" if body["result"] is None else "error"
-            yield self.finding(seen, f"{name} is null beside the other: leave it out", pointer=f"/{name}")
+            yield self.finding(
+                seen, f"{name} is null: leave it out, as the other member is present", pointer=f"/{name}"
+            )
 
 
 class ResultNotObject(AnswerRule):
@@ -252,7 +254,7 @@ class NullErrorId(AnswerRule):
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
         if answer.is_error and answer.id is not None and answer.id.type == "null":
-            yield self.finding(seen, "an error with the id null, which no schema of MCP has", pointer="/id")
+            yield self.finding(seen, "an error with the id null, which no schema of MCP allows", pointer="/id")
 
 
 class ErrorNotObject(AnswerRule):

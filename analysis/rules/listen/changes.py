@@ -169,7 +169,7 @@ class OutsideSubscription(OfListening):
             asked = asked_in(seen)
             if not asked or any(request.method == LISTEN for request in asked):
                 return ()
-            text = f"a change is told on the stream of {short(asked[0].method)}"
+            text = f"a change is announced on the stream of {short(asked[0].method)}"
             return [self.finding(seen, text, pointer="/method", related=(asked[0].seq,))]
         session = seen.session
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None

@@ -110,7 +110,7 @@ class AcknowledgedMore(Heard):
         more = _beyond(granted, asked)
         if not more:
             return ()
-        text = f"more is acknowledged than was asked for: {', '.join(more)}"
+        text = f"more is acknowledged than was requested: {', '.join(more)}"
         return [self.finding(seen, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
 
 
@@ -136,7 +136,7 @@ class AcknowledgedLess(Heard):
         less = _beyond(asked, granted)
         if not less:
             return ()
-        text = f"less is acknowledged than was asked for, by: {', '.join(less)}"
+        text = f"less is acknowledged than was requested, by: {', '.join(less)}"
         return [self.finding(seen, text, pointer=_POINTER, related=(listening.seq,))]
 
 

@@ -64,7 +64,7 @@ class UnsupportedMethod(_Interim):
         return method not in METHODS
 
     def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = f"{short(seen.method)} is answered by an interim result"
+        text = f"{short(seen.method)} is answered with an interim result"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
 
@@ -85,7 +85,7 @@ class InHandshakeEra(_Interim):
     source = "2026-07-28 changelog"
 
     def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = "an interim result in a revision that has none"
+        text = "an interim result in a revision without them"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
 
@@ -224,7 +224,7 @@ class WrongResultType(_Interim):
             return ()
         if result.get("resultType") == "input_required":
             return ()
-        text = "a result has inputRequests, and its resultType is not input_required"
+        text = "a result has inputRequests, but its resultType is not input_required"
         return [self.finding(seen, text, pointer="/result/resultType" if "resultType" in result else "/result")]
 
 

@@ -104,7 +104,9 @@ class StateNotEchoed(_Retry):
         if made.by != "keys" or made.chain.state is None or not isinstance(given, str):
             return ()
         is_there = "requestState" in params
-        text = f"the retry {'has another requestState than' if is_there else 'lacks the requestState of'} the result"
+        text = (
+            f"the retry {'has a different requestState than' if is_there else 'lacks the requestState of'} the result"
+        )
         pointer = "/params/requestState" if is_there else "/params"
         return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
 
@@ -126,7 +128,7 @@ class StateInvented(_Retry):
     def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         if made.by != "keys" or made.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
-        text = "the retry has a requestState, and the interim result had none"
+        text = "the retry has a requestState, but the interim result had none"
         return [self.finding(seen, text, pointer="/params/requestState", related=_proof(interim))]
 
 
@@ -212,7 +214,7 @@ class UnknownResponseKey(_Retry):
         if not isinstance(given, dict) or given.keys() <= asked.keys():
             return ()
         key = next(key for key in given if key not in asked)
-        text = f"the answer {short(key)!r} is to nothing that was asked"
+        text = f"the answer {short(key)!r} matches no question"
         return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
 
 
@@ -238,7 +240,7 @@ class InvalidInputResponse(_Retry):
             method = member(asked.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
-                text = f"the answer {short(key)!r} is no result of {method}: {fault}"
+                text = f"the answer {short(key)!r} is not a result of {method}: {fault}"
                 yield self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))
 
 
@@ -306,7 +308,7 @@ class Unsolicited(Rule):
             is_known = id_of(given) in chains.states
         if is_known:
             return ()
-        text = "no interim result of this capture has led to this"
+        text = "no interim result in this capture asked for this"
         pointer = "/params/inputResponses" if given is None else "/params/requestState"
         return [self.finding(seen, text, pointer=pointer)]
 
@@ -354,7 +356,7 @@ class NotRetried(Rule):
             if not chain.is_waiting or interim is None or interim.response is None:
                 continue
             at = Seen(interim.response, session, interim, revision=interim.revision, era=interim.era)
-            text = "the call was never taken up again"
+            text = "the call was never repeated"
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
@@ -369,7 +371,7 @@ def _proof(interim: Exchange) -> tuple[int, ...]:
 def _fault(method: str, answer: object) -> str | None:
     """Why an answer is no result of a method, which was one of a message until 2025-11-25; None where it is."""
     if not isinstance(answer, dict):
-        return "it is no object"
+        return "it is not an object"
     found = [one for one in problems("result", method, MODERN - 1, answer) if one.kind == "shape"]
     if not found:
         return None

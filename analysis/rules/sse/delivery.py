@@ -69,7 +69,7 @@ class EventType(Rule):
         event = seen.message.frames[0].event
         if event is None or is_older(seen.http):
             return ()
-        return [self.finding(seen, f"an event is of the type {short(event)!r}, which no client listens to")]
+        return [self.finding(seen, f"an event has the type {short(event)!r}, which no client listens to")]
 
 
 class UnterminatedEvent(Over):
@@ -100,7 +100,7 @@ class UnterminatedEvent(Over):
         last = http.latest
         if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
             return ()
-        return [self.finding(last, "the stream ends inside of an event, which is lost by that")]
+        return [self.finding(last, "the stream ends inside an event, which is lost")]
 
 
 class NoPrimingEvent(Over):
@@ -129,7 +129,7 @@ class NoPrimingEvent(Over):
         frame = http.received[0].message.frames[0]
         if frame.event_id is not None and not frame.raw:
             return ()
-        return [self.finding(http.received[0], "the stream does not begin with an event that has an id alone")]
+        return [self.finding(http.received[0], "the stream does not begin with an event that has only an id")]
 
 
 # ---- what the rules ask

@@ -152,7 +152,7 @@ class UnknownLastEventId(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_surely_unknown or http.session_id is None:
             return ()
-        return self.in_request(http, session, "the Last-Event-ID is that of no event of this session")
+        return self.in_request(http, session, "the Last-Event-ID matches no event of this session")
 
 
 class ResumeNotGet(Answered):
@@ -264,12 +264,12 @@ class ResumptionInModern(Rule):
     def on_answered(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
             return ()
-        return [self.finding(http.sent[0], "a request names a Last-Event-ID, and nothing resumes any more")]
+        return [self.finding(http.sent[0], "a request has a Last-Event-ID, but this revision has no resumption")]
 
     def on_over(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if http.event_id is None or not http.is_modern or not http.received:
             return ()
-        return [self.finding(http.received[0], "an event has an id, and nothing resumes any more")]
+        return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]
 
 
 # ---- what the rules ask

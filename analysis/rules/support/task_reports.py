@@ -153,7 +153,7 @@ class PolledTooFast(Rule):
         has_news = bool(task.reports) and task.reports[-1].seq > last.answer
         if has_news or last.answer <= seen.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
             return ()
-        text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of what was asked for"
+        text = f"the task is polled again after {waited_ns // 1_000_000} ms, less than half of the requested interval"
         return [self.finding(seen, text, related=(last.seq, last.answer))]
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -197,9 +197,9 @@ def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
     if code is None or code == PARAMS:
         return None
     if _MISSING(text):
-        return f"that a task is not there is told with {shown(code)}, not -32602"
+        return f"a request about an unknown task is refused with {shown(code)}, not -32602"
     if is_over_too and _OVER(text):
-        return f"that a task is over is told with {shown(code)}, not -32602"
+        return f"a request about a finished task is refused with {shown(code)}, not -32602"
     return None
 
 

@@ -18,7 +18,7 @@ from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, Known
 
 _CALLING: Final = "tasks.requests.tools.call"
 _ON_HTTP: Final = (None, 200)
-_KEY: Final = "tools that run as tasks only"
+_KEY: Final = "tools that run only as tasks"
 
 
 class _Supported(Known):
@@ -86,7 +86,7 @@ class ForbiddenTool(_Supported):
         found = self.support(seen)
         if found is None or found[1] != "forbidden":
             return ()
-        text = "a tool is to be run as a task that does not support it"
+        text = "a tool that does not support tasks is to be run as one"
         return [self.finding(seen, text, pointer="/params/task", related=(found[0].seq,))]
 
 
@@ -109,7 +109,7 @@ class RequiredTool(_Required):
         entry = self.needing(seen) if _KEY in seen.session.memory else None
         if entry is None:
             return ()
-        text = "a tool is called without task that runs as a task only"
+        text = "a tool that runs only as a task is called without task"
         return [self.finding(seen, text, pointer="/params", related=(entry.seq,))]
 
 
@@ -133,7 +133,7 @@ class RequiredNotRefused(_Required):
         entry = self.needing(seen)
         if entry is None or seen.request is None:
             return ()
-        text = "a tool that runs as a task only is run without"
+        text = "a tool that runs only as a task is run without one"
         return [self.finding(seen, text, pointer="/result", related=(entry.seq, seen.request.seq))]
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
@@ -146,7 +146,7 @@ class RequiredNotRefused(_Required):
         if entry is None or seen.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
-        text = f"that a tool runs as a task only is told with {shown(code)}, not -32601"
+        text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not -32601"
         related = (entry.seq, seen.request.seq)
         return [self.finding(seen, text, pointer="/error/code", related=related, level=level)]
 
@@ -222,7 +222,7 @@ class NotCreated(_Supported):
         found = self.support(seen) if request.method == CALL else None
         if found is not None and found[1] == "forbidden":
             return ()
-        text = f"{request.method} was to be run as a task, and the result has none"
+        text = f"{request.method} was to be run as a task, but the result has none"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 
@@ -259,7 +259,7 @@ class CreatedUnasked(Rule):
         capabilities, path = _receiver(seen.session, response.sender), _path(request.method)
         if capabilities is None or not lacks(capabilities, path):
             return ()
-        text = f"a task is created, and {short(path)} was not declared"
+        text = f"a task is created, although {short(path)} was not declared"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 

@@ -76,7 +76,7 @@ class InvalidShape(Reports):
         for name in _TIMES:
             text = report.body.get(name)
             if isinstance(text, str) and not _is_time(text):
-                yield self.finding(seen, f"{name} is no ISO 8601 time", pointer=f"{report.pointer}/{name}")
+                yield self.finding(seen, f"{name} is not an ISO 8601 time", pointer=f"{report.pointer}/{name}")
 
 
 class TerminalChanged(Changed):
@@ -175,7 +175,7 @@ class StatusFromRequestor(Rule):
             return ()
         if is_creating(seen.session, sender):
             return ()  # it may have a task of its own with that id
-        text = f"the status of a task of the {task.executor} is told by the {sender}"
+        text = f"the status of a task of the {task.executor} is reported by the {sender}"
         return [self.finding(seen, text, pointer="/params/taskId", related=(task.seq,))]
 
 
@@ -239,7 +239,7 @@ class MissingFromList(Rule):
             return ()
         if task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
             return ()
-        text = "a task that is there was not in the list"
+        text = "an existing task was not in the list"
         return [self.finding(seen, text, pointer="/result/taskId", related=(walk.asked, walk.ended))]
 
     def _take(self, seen: Seen, lists: _Lists) -> None:

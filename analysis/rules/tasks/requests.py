@@ -38,7 +38,7 @@ class UnknownTask(Rule):
         task, seq = seen.task, seen.message.seq
         if task is None or task.is_known or task.memory.setdefault(self.id, seq) != seq:
             return ()
-        return [self.finding(seen, "nothing was heard of this task before", pointer="/params/taskId")]
+        return [self.finding(seen, "no earlier message names this task", pointer="/params/taskId")]
 
 
 class ErrorCode(Rule):
@@ -190,7 +190,7 @@ class ProgressAfterTerminal(Rule):
         if end is None or may_cross(seen, end.t_ns):
             return ()
         del tokens[key]
-        text = f"there is progress of a task that was {end.status}"
+        text = f"progress is reported for a task that was {end.status}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
 
     def _tokens(self, seen: Seen) -> OrderedDict[tuple[Side, Id], Task]:
@@ -205,4 +205,4 @@ def _wrong_cursor_code(seen: Seen) -> str | None:
     code = code_of(seen)
     if code is None or code == PARAMS or "cursor" not in text_of(seen):
         return None
-    return f"that a cursor is not good is told with {shown(code)}, not -32602"
+    return f"a request with an invalid cursor is refused with {shown(code)}, not -32602"

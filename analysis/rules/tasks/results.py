@@ -55,7 +55,7 @@ class ResultTooEarly(Reports):
         given = task.memory.pop(self.id, None)
         if given is None:
             return ()
-        text = f"a task is {status} whose result was given before"
+        text = f"a task whose result was already returned is {status}"
         return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]
 
 
@@ -143,7 +143,7 @@ class ErrorNotFailed(Reports):
         if task.status != "completed":
             task.memory.setdefault(self.id, seen.message.seq)
             return ()
-        text = "the tool has failed, and its task is completed"
+        text = "the tool has failed, but its task is completed"
         return [self.finding(seen, text, pointer="/result/isError", related=(task.request.seq,))]
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
@@ -152,5 +152,5 @@ class ErrorNotFailed(Reports):
         given = report.task.memory.pop(self.id, None)
         if given is None:
             return ()
-        text = "a task is completed whose tool has failed"
+        text = "a task whose tool has failed is completed"
         return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]

@@ -163,7 +163,7 @@ class StructuredNotObject(Answered):
         told = result_of(seen)
         if told is None:
             return ()
-        return [self.finding(seen, "structuredContent is no object", pointer=f"{told.pointer}/{_STRUCTURED}")]
+        return [self.finding(seen, "structuredContent is not an object", pointer=f"{told.pointer}/{_STRUCTURED}")]
 
 
 class StructuredNotMirrored(Answered):
@@ -191,7 +191,7 @@ class StructuredNotMirrored(Answered):
             return ()
         if _is_mirrored(told.body[_STRUCTURED], told.body["content"]):
             return ()
-        text = "no block of text holds what structuredContent says"
+        text = "no text block repeats structuredContent"
         return [self.finding(seen, text, pointer=f"{told.pointer}/content")]
 
 
@@ -293,7 +293,7 @@ def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
     texts = [text for text in (member(one, "text") for one in blocks) if isinstance(text, str)]
     wanted = [structured]
     if isinstance(structured, dict) and structured.keys() == {"result"}:
-        # What a function returns that is no object gets wrapped by SDKs, and is told as it is in the text.
+        # What a function returns that is not an object gets wrapped by SDKs, and is told as it is in the text.
         wanted.append(structured["result"])
     if any(_says(text, one) for text in texts for one in wanted):
         return True

@@ -82,7 +82,11 @@ class Name(Plain):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or (0 < len(name) <= _LONGEST and _NAME.issuperset(name)):
                 continue
-            what = f"has {len(name)} characters" if not 0 < len(name) <= _LONGEST else "has characters that it may not"
+            what = (
+                f"has {len(name)} characters"
+                if not 0 < len(name) <= _LONGEST
+                else "has characters that are not allowed"
+            )
             yield self.finding(seen, f"the name of a tool {what}", pointer=f"/result/tools/{index}/name")
 
 
@@ -104,7 +108,7 @@ class InputSchemaNotObject(Plain):
         for index, item in enumerate(page.items):
             schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
             if not isinstance(schema, dict):
-                what = "is missing" if "inputSchema" not in item else "is no object"
+                what = "is missing" if "inputSchema" not in item else "is not an object"
                 yield self.finding(seen, f"inputSchema {what}", pointer=f"/result/tools/{index}/inputSchema")
             elif schema.get("type") != "object":
                 text = 'inputSchema lacks "type": "object"'
@@ -160,7 +164,7 @@ class SchemaInvalid(Plain):
             schema = page.schema(index, name, seen.rank)
             fault = schema.fault if schema is not None else None
             if fault is not None:
-                text = f"{name} is no valid schema: {fault.text}"
+                text = f"{name} is not a valid schema: {fault.text}"
                 yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}{fault.pointer}")
 
 

@@ -94,15 +94,15 @@ def _annotations(value: object) -> Iterator[Annotation]:
             continue
         header, fault = part.schema[HEADER], None
         if not isinstance(header, str):
-            fault = "is no string"
+            fault = "is not a string"
         elif not header or not _TOKEN.issuperset(header):
-            fault = "is empty" if not header else "is no name of a header"
+            fault = "is empty" if not header else "is not a valid header name"
         elif header.lower() in names:
-            fault = "is that of another member as well"
+            fault = "is also used by another member"
         elif part.name is None:
-            fault = "stands where no chain of properties leads"
+            fault = "is not reached through properties alone"
         elif part.schema.get("type") not in _SCALARS:
-            fault = "is of a member that is neither string, integer nor boolean"
+            fault = "is on a member that is not a string, integer or boolean"
         if isinstance(header, str):
             names.add(header.lower())
         yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
@@ -215,7 +215,7 @@ class HeaderAnnotationCalled(Known):
             return ()
         if all(one.fault is None for one in annotations_of(schema, entry.item["inputSchema"])):
             return ()
-        text = f"a tool is called that has an invalid {HEADER}"
+        text = f"a tool with an invalid {HEADER} is called"
         return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]
 
 

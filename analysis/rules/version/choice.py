@@ -91,7 +91,7 @@ class DiscoverMissing(Rule):
             self._refused.append(self._found(seen))
 
     def _found(self, seen: Seen) -> Finding:
-        return self.finding(seen, "a server of the modern era does not know server/discover")
+        return self.finding(seen, "a server of the modern era does not support server/discover")
 
 
 class FallbackDespiteModern(Rule):
@@ -132,7 +132,7 @@ class FallbackDespiteModern(Rule):
         notice = self._notices.get(_connection(seen))
         if notice is None or not notice.is_read(request.t_ns):
             return ()
-        text = "the client falls back to initialize, and had heard that the server is of the modern era"
+        text = "the client falls back to initialize, although the server is known to be of the modern era"
         return [self.finding(seen, text, related=(notice.seq,))]
 
     def _learn(self, seen: Seen, exchange: Exchange) -> None:
@@ -234,7 +234,7 @@ class InitializeRefusedSilently(Rule):
             return
         is_refusal = self._is_modern and seen.exchange.request.method == "initialize" and seen.era != "modern"
         if is_refusal and not _names_version(response):
-            yield self.finding(seen, "initialize is refused, and nothing says which versions are supported")
+            yield self.finding(seen, "initialize is refused without the versions that are supported")
 
 
 class UnsupportedNotRejected(Rule):
@@ -315,7 +315,7 @@ class SupportedButRejected(_Refusal):
 
     def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
         if version in (listed(response) or ()):
-            text = f"{short(version)} is refused, and listed as supported"
+            text = f"{short(version)} is refused, although it is listed as supported"
             yield self.finding(seen, text, pointer="/error/data/supported")
 
 
@@ -422,7 +422,7 @@ class MixedOnConnection(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if len(seen.session.eras) > 1 and not _is_fallen_back(seen) and not self._is_reported(seen):
-            return [self.finding(seen, "requests of both eras come over one connection")]
+            return [self.finding(seen, "requests of both eras are sent over one connection")]
         if seen.era == "modern" and isinstance(seen.message, Request):
             version, memory = version_of(seen.message), seen.session.memory
             if version is not None and version != memory.setdefault(self.id, version):
@@ -472,7 +472,7 @@ class StdioNoProbe(Rule):
             return ()
         if exchange.request.method == "server/discover" or _is_modern_answer(exchange.response):
             return ()
-        text = "the first request of the modern era is no probe, and the server does not understand it"
+        text = "the first request of the modern era is not a probe, and the server does not understand it"
         return [self.finding(seen, text, related=(exchange.request.seq,))]
 
 

@@ -65,7 +65,7 @@ class Unknown(_Unpublished):
 
     def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
         if is_date(version) or _is_draft(version):
-            yield self.finding(seen, f"{short(version)} is no published revision", pointer=pointer)
+            yield self.finding(seen, f"{short(version)} is not a published revision", pointer=pointer)
 
 
 class Malformed(_Unpublished):
@@ -86,7 +86,7 @@ class Malformed(_Unpublished):
 
     def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
         if not is_date(version) and not _is_draft(version):
-            yield self.finding(seen, f"the version {short(version)!r} is no date", pointer=pointer)
+            yield self.finding(seen, f"the version {short(version)!r} is not a date", pointer=pointer)
 
 
 class ModernInHandshake(Rule):
@@ -177,7 +177,9 @@ class RefusedThoughSupported(Rule):
             if is_known(version):
                 self._listed.setdefault(version, response.seq)
         if versions and asked in versions:
-            yield self.finding(seen, f"{short(asked)} was refused, and is listed as supported", pointer="/error/data")
+            yield self.finding(
+                seen, f"{short(asked)} was refused, although it is listed as supported", pointer="/error/data"
+            )
         elif versions is not None or _is_about_version(response):
             # Any other error is no word about the version.
             yield from self._elsewhere(seen, asked, "refused")
@@ -190,7 +192,7 @@ class RefusedThoughSupported(Rule):
             if is_known(asked):
                 self._accepted.setdefault(asked, (seen.session.number, seen.message.seq))
         elif asked in self._listed:
-            text = f"{asked} was asked for and not given, and was listed as supported"
+            text = f"{asked} was requested and not chosen, although it was listed as supported"
             yield self.finding(seen, text, pointer="/result/protocolVersion", related=(self._listed[asked],))
         else:
             yield from self._elsewhere(seen, asked, "not given")

@@ -26,8 +26,8 @@ def altered(case: Case, old: str, new: str) -> Case:
     ("group", "name", "rule", "text"),
     [
         ("mrtr", "one-answer-missing", "mrtr/responses-missing", "1 of 2 input requests has no answer: 'dirs'"),
-        ("mrtr", "answer-misspelt", "mrtr/unknown-response-key", "the answer 'Who' is to nothing that was asked"),
-        ("mrtr", "answer-is-text", "mrtr/invalid-input-response", "the answer 'who' is no result of "),
+        ("mrtr", "answer-misspelt", "mrtr/unknown-response-key", "the answer 'Who' matches no question"),
+        ("mrtr", "answer-is-text", "mrtr/invalid-input-response", "the answer 'who' is not a result of "),
         ("mrtr", "form-without-schema", "mrtr/invalid-input-request", "the input request 'a' does not fit: "),
         ("mrtr", "questions-in-an-array", "mrtr/invalid-input-request", "what is asked does not fit: "),
         ("mrtr", "question-with-id", "mrtr/envelope-in-input-request", "the input request 'a' has id"),

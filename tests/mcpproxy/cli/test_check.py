@@ -90,7 +90,7 @@ def test_what_one_message_holds_too_often_is_counted(tmp_path: Path) -> None:
     )
     done = mcpproxy("check", "--rule", "tool/name", "--notes", path)
     text = done.stdout.decode()
-    assert text.count("the name of a tool has characters that it may not") == 20
+    assert text.count("the name of a tool has characters that are not allowed") == 20
     assert "    and 37 more\n" in text
     assert text.splitlines()[-1].startswith("57 ")
     assert [row["more"] for row in rows(mcpproxy("check", "--rule", "tool/name", "--format", "json", path).stdout)] == [

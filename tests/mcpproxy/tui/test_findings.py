@@ -283,7 +283,7 @@ class TestTraffic:
             await stage.until(lambda: stage.traffic.reading.findings.has_ended)
             await stage.press("n", "n", "6")
             await stage.see(
-                "✗ error  framing/stdout-not-json", "a line on stdout is no JSON", "writes a line to its standard"
+                "✗ error  framing/stdout-not-json", "a line on stdout is not JSON", "writes a line to its standard"
             )
             await stage.press("g")
             await stage.see("nothing found")
@@ -295,7 +295,7 @@ class TestTraffic:
             await stage.open()
             await stage.until(lambda: stage.traffic.reading.findings.has_ended)
             await stage.press("n", "n", "enter")
-            await stage.see("✗ framing/stdout-not-json", "a line on stdout is no JSON")
+            await stage.see("✗ framing/stdout-not-json", "a line on stdout is not JSON")
 
         play(act, wrong(tmp_path), size=(140, 40))
 
