@@ -65,14 +65,14 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     Raises:
         BaselineError: a line is not a finding.
     """
-    found: dict[str, dict[str, Any]] = {}
+    by_fingerprint: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
             mark, row = _entry(line, number)
-            found.setdefault(mark, row)
-            if len(found) > MOST:
+            by_fingerprint.setdefault(mark, row)
+            if len(by_fingerprint) > MOST:
                 raise BaselineError(f"line {number}: expected at most {MOST:,} different findings")
-    return found
+    return by_fingerprint
 
 
 def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:

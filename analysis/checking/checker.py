@@ -110,27 +110,27 @@ class Checker:
             if item.skipped:
                 self.fold.lose(item.skipped)  # before anything is missed
                 item = item._replace(skipped=0)
-            found = self.advance(item.t_ns)
+            findings = self.advance(item.t_ns)
         else:
-            found = []
+            findings = []
         seen = self.fold.feed(item)
         if len(seen) == 1:
-            told = self._look_at(seen[0])
-            if told:
-                found += self._settled(told)
+            reported = self._look_at(seen[0])
+            if reported:
+                findings += self._settled(reported)
         elif seen:
-            found += self._look(seen, item)
+            findings += self._look(seen, item)
         if isinstance(item, Record):
-            found += self._look_at_record(item)
-        return found
+            findings += self._look_at_record(item)
+        return findings
 
     def advance(self, t_ns: int) -> list[Finding]:
         """Advance the time in the capture: decide what was deferred until then."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         while self._timers and self._timers[0][0] <= t_ns:
             _, _, rule, ask = heapq.heappop(self._timers)
-            found += self._ask(rule, ask)
-        return self._settled(found)
+            findings += self._ask(rule, ask)
+        return self._settled(findings)
 
     def finish(self, reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
         """End the capture.
@@ -138,11 +138,11 @@ class Checker:
         Args:
             reason: whether the capture was closed, has no end, or is still being written.
         """
-        found: list[Finding] = []
+        findings: list[Finding] = []
         rest = self.fold.rest()
         if rest:
-            found += self._look(rest, None)
-        found += self.advance(self.fold.t_ns)
+            findings += self._look(rest, None)
+        findings += self.advance(self.fold.t_ns)
         left = self.fold.finish()
         ended: list[Finding] = []
         by_session: dict[int, list[Exchange]] = {}
@@ -154,114 +154,114 @@ class Checker:
             ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
             for rule, hook in self._hooks("end", session.observed_start, session.is_http):
                 ended += self._ask(rule, hook, session, ending)
-        return found + self._settled(ended)
+        return findings + self._settled(ended)
 
     # ---- asking
 
     def _look(self, seen: tuple[Seen, ...], item: object) -> list[Finding]:
-        found: list[Finding] = []
-        for one in seen:
-            found += self._settled(self._look_at(one))
+        findings: list[Finding] = []
+        for message in seen:
+            findings += self._settled(self._look_at(message))
         if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
-            told: list[Finding] = []
-            self._run(self._plan("batch", seen[0], "").usual, seen, told)
-            found += self._settled(told)
-        return found
+            reported: list[Finding] = []
+            self._run(self._plan("batch", seen[0], "").usual, seen, reported)
+            findings += self._settled(reported)
+        return findings
 
     def _look_at(self, seen: Seen) -> list[Finding]:
         kind, method = _kind_of(seen)
         if self._shown is not None:
             self._shown(seen)
         plan = self._plan(kind, seen, method)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if self._watching and seen.session.number in self._watching:
-            found += self._tell_watchers(seen)
+            findings += self._tell_watchers(seen)
         if plan.odd and is_odd(seen):
-            self._run(plan.odd, seen, found)
+            self._run(plan.odd, seen, findings)
         if plan.usual:
-            self._run(plan.usual, seen, found)
+            self._run(plan.usual, seen, findings)
         if plan.looks_closer:
-            self._look_closer(plan, seen, found)
-        return found
+            self._look_closer(plan, seen, findings)
+        return findings
 
-    def _look_closer(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+    def _look_closer(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         """Call the hooks that wait for something to be present, or to be new."""
         body = seen.body.get(plan.part)
-        if plan.members and type(body) is dict and (said := plan.members.intersection(body)):
-            self._run(plan.calls_for(said), seen, found)
+        if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
+            self._run(plan.calls_for(present), seen, findings)
         raw = plain_bytes(seen.message)
         for word, calls in plan.worded.items():
             if raw is None or word in raw:
-                self._run(calls, seen, found)
+                self._run(calls, seen, findings)
         if plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
             for rule, hook in plan.meta:
-                found += self._ask(rule, hook, seen, metas)
-        before, envelope, is_known = len(found), None, False
+                findings += self._ask(rule, hook, seen, metas)
+        before, envelope, is_known = len(findings), None, False
         if plan.by_envelope:
             envelope = words_of(seen, "envelope")
             is_known = envelope is not None and envelope in plan.heard
             if not is_known:
-                self._run(plan.by_envelope, seen, found)
+                self._run(plan.by_envelope, seen, findings)
         if plan.is_list:
-            self._look_at_list(plan, seen, found)
+            self._look_at_list(plan, seen, findings)
         elif plan.problems:
             proves = plan.proves_rest if is_known else plan.proves
             if type(body) is not dict or proves is None or not proves(body):
-                self._look_at_shape(plan, seen, found)
-        if envelope is not None and not is_known and len(found) == before:
+                self._look_at_shape(plan, seen, findings)
+        if envelope is not None and not is_known and len(findings) == before:
             plan.heard.add(envelope)
 
-    def _look_at_list(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+    def _look_at_list(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new or there were findings about it."""
-        said, before = words_of(seen, "result"), len(found)
-        if said is not None and said in plan.heard:
+        words, before = words_of(seen, "result"), len(findings)
+        if words is not None and words in plan.heard:
             return
-        self._run(plan.by_result, seen, found)
-        self._look_at_shape(plan, seen, found)
-        if said is not None and len(found) == before:
-            plan.heard.add(said)
+        self._run(plan.by_result, seen, findings)
+        self._look_at_shape(plan, seen, findings)
+        if words is not None and len(findings) == before:
+            plan.heard.add(words)
 
-    def _look_at_shape(self, plan: "_Plan", seen: Seen, found: list[Finding]) -> None:
+    def _look_at_shape(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:
-                found += self._ask(rule, hook, seen, problems)
+                findings += self._ask(rule, hook, seen, problems)
 
     def _tell_watchers(self, seen: Seen) -> list[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for rule in (*self._watching[seen.session.number],):
             if rule.versions.holds(seen.rank, seen.era):
-                found += self._ask(rule, rule.on_message, seen)
-        return found
+                findings += self._ask(rule, rule.on_message, seen)
+        return findings
 
     def _look_at_record(self, record: Record) -> list[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if record.rec == "exchange":
-            found += self._look_at_exchange(record)
+            findings += self._look_at_exchange(record)
         elif self.fold.transport != "http":
             for session in self.fold.routing.open():
                 for rule, hook in self._hooks("record", session.observed_start, session.is_http):
-                    found += self._ask(rule, hook, record, session)
-        return self._settled(found)
+                    findings += self._ask(rule, hook, record, session)
+        return self._settled(findings)
 
     def _look_at_exchange(self, record: Record) -> list[Finding]:
         number = record.members.get("exchange")
         http = self.fold.exchanges.known(number) if type(number) is int else None
         if http is None:
             return []
-        session, found = self.fold.routing.of(http), list[Finding]()
+        session, findings = self.fold.routing.of(http), list[Finding]()
         if http.answered is not None and http.answered.seq == record.seq:
             for rule, hook in self._exchange_hooks("answered", http, session):
-                found += self._ask(rule, hook, http, session)
+                findings += self._ask(rule, hook, http, session)
         if http.over is None or http.over.seq != record.seq:
-            return found
+            return findings
         for rule, hook in self._exchange_hooks("over", http, session):
-            found += self._ask(rule, hook, http, session)
-        said = http.received or http.sent
-        if said:
-            for rule, hook in self._said_hooks(said[0].session):
-                found += self._ask(rule, hook, http, said[0].session)
-        return found
+            findings += self._ask(rule, hook, http, session)
+        messages = http.received or http.sent
+        if messages:
+            for rule, hook in self._said_hooks(messages[0].session):
+                findings += self._ask(rule, hook, http, messages[0].session)
+        return findings
 
     def _said_hooks(self, session: Session) -> "Calls":
         """The hooks for exchanges of a session that carried messages."""
@@ -289,14 +289,14 @@ class Checker:
             )
         return calls
 
-    def _run(self, calls: "Calls", what: object, found: list[Finding]) -> None:
+    def _run(self, calls: "Calls", what: object, findings: list[Finding]) -> None:
         for rule, call in calls:
             # `_ask`, inlined: nearly all the work of a check is calling rules that report nothing.
             try:
-                said = call(what)
-                if said:
-                    for one in said:
-                        found.append(one)  # noqa: PERF402 - keeps findings before an exception
+                reported = call(what)
+                if reported:
+                    for finding in reported:
+                        findings.append(finding)  # noqa: PERF402 - keeps findings before an exception
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide what the others find
                 self._switch_off(rule, error)
 
@@ -340,15 +340,15 @@ class Checker:
         )
 
     def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
-        asked = self._with_hook.get(hook)
-        if asked is None:
+        with_hook = self._with_hook.get(hook)
+        if with_hook is None:
             # Most rules have one or two hooks; examining all of them for each kind of message takes half of a check.
             name = f"on_{hook}"
             own = getattr(Rule, name)
-            asked = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
+            with_hook = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
         return [
             (rule, self._hook(rule, hook))
-            for rule in asked
+            for rule in with_hook
             if rule.id not in self.faults and (started or not rule.needs_start) and (is_http or not rule.needs_http)
         ]
 
@@ -387,13 +387,13 @@ class Checker:
 
     # ---- one cause, one finding
 
-    def _settled(self, found: list[Finding]) -> list[Finding]:
+    def _settled(self, findings: list[Finding]) -> list[Finding]:
         """The findings without those that others replace, and with repeated ones only counted."""
-        if not found:
-            return found
-        if len(found) > 1:
-            found = _without_replaced(found)
-        return [one for one in found if self._is_news(one)]
+        if not findings:
+            return findings
+        if len(findings) > 1:
+            findings = _without_replaced(findings)
+        return [finding for finding in findings if self._is_news(finding)]
 
     def _is_news(self, finding: Finding) -> bool:
         rule = rules()[finding.rule]
@@ -456,14 +456,14 @@ class _Plan:
         else:
             self.usual += (call,)
 
-    def calls_for(self, said: frozenset[str]) -> Calls:
+    def calls_for(self, present: frozenset[str]) -> Calls:
         """The hooks that wait for any of these members, which are from `members`."""
-        calls = self._calls.get(said)
+        calls = self._calls.get(present)
         if calls is None:
             if len(self._calls) > PLANS:
                 self._calls.clear()
-            found = tuple(call for members, call in self._waiting if not members.isdisjoint(said))
-            calls = self._calls[said] = found
+            waiting = tuple(call for members, call in self._waiting if not members.isdisjoint(present))
+            calls = self._calls[present] = waiting
         return calls
 
 
@@ -528,16 +528,16 @@ def _is_usual(message: Message) -> bool:
     )
 
 
-def _without_replaced(found: list[Finding]) -> list[Finding]:
+def _without_replaced(findings: list[Finding]) -> list[Finding]:
     by_message: dict[tuple[int, int | None], list[Finding]] = {}
-    for one in found:
-        by_message.setdefault((one.frame, one.item), []).append(one)
+    for finding in findings:
+        by_message.setdefault((finding.frame, finding.item), []).append(finding)
 
-    def is_replaced(one: Finding) -> bool:
-        rivals = by_message[one.frame, one.item]
-        return len(rivals) > 1 and any(_replaces(other, one) for other in rivals if other.rule != one.rule)
+    def is_replaced(finding: Finding) -> bool:
+        rivals = by_message[finding.frame, finding.item]
+        return len(rivals) > 1 and any(_replaces(other, finding) for other in rivals if other.rule != finding.rule)
 
-    return [one for one in found if not is_replaced(one)]
+    return [finding for finding in findings if not is_replaced(finding)]
 
 
 def _replaces(finding: Finding, other: Finding) -> bool:

@@ -43,7 +43,7 @@ class Costs:
         return ask
 
 
-def _measured(said: Iterable[Finding]) -> int:
+def _measured(findings: Iterable[Finding]) -> int:
     start = perf_counter_ns()
-    _ = [*said]
+    _ = [*findings]
     return perf_counter_ns() - start

@@ -302,17 +302,17 @@ class Rule:
         )
 
     @staticmethod
-    def most(found: Iterable[Finding], told: int = TOLD) -> list[Finding]:
+    def most(findings: Iterable[Finding], limit: int = TOLD) -> list[Finding]:
         """The first findings about a message; the last of these counts the others, up to `COUNTED` in all.
 
         Args:
-            found: the findings, preferably a generator: those beyond the limit are not even created.
-            told: how many are reported individually.
+            findings: preferably a generator: those beyond the limit are not even created.
+            limit: how many are reported individually.
         """
         kept, rest = list[Finding](), 0
-        for one in islice(found, COUNTED):
-            if len(kept) < told:
-                kept.append(one)
+        for finding in islice(findings, COUNTED):
+            if len(kept) < limit:
+                kept.append(finding)
             else:
                 rest += 1
         if rest:

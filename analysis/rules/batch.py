@@ -155,11 +155,11 @@ class ItemNotObject(Rule):
         message = seen.message
         if reason(message) != self.id or not is_item(message):
             return
-        told: dict[str, int] = self.memory(seen.session, dict)
-        if told.get("of") != message.seq:
-            told["of"], told["count"] = message.seq, 0
-        told["count"] += 1
-        if told["count"] <= _MOST:
+        counts: dict[str, int] = self.memory(seen.session, dict)
+        if counts.get("of") != message.seq:
+            counts["of"], counts["count"] = message.seq, 0
+        counts["count"] += 1
+        if counts["count"] <= _MOST:
             yield self.finding(seen, "an item of the array is not an object")
 
 
@@ -207,9 +207,9 @@ class RefusalRule(ArrayRule):
     def answered(self, seen: Seen) -> Iterator[Finding]:
         """It was, if one was sent."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
-        asked = sent.pop(other_side(seen.message.sender), None)
-        if asked is not None:
-            yield self.found(seen, asked)
+        array_seq = sent.pop(other_side(seen.message.sender), None)
+        if array_seq is not None:
+            yield self.found(seen, array_seq)
 
     def read_on(self, seen: Seen) -> None:
         """Who answers an item of it, or what was sent after it, has taken it."""
@@ -218,10 +218,10 @@ class RefusalRule(ArrayRule):
         if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
-    def found(self, at: Seen, asked: int) -> Finding:
+    def found(self, at: Seen, array_seq: int) -> Finding:
         """What was found; over HTTP the server is to blame where it said nothing, too."""
         blames = "server" if at.http is not None else at.message.sender
-        return self.finding(at, self.text, related=(asked,), blames=blames)
+        return self.finding(at, self.text, related=(array_seq,), blames=blames)
 
 
 class EmptyResponse(RefusalRule):
@@ -326,9 +326,9 @@ class AnsweredIndividually(Rule):
     source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
-        asked = seen.exchange.request if seen.exchange is not None else None
-        if asked is not None and seen.http is None and is_item(asked) and not is_item(seen.message):
-            yield self.finding(seen, "a request that came in an array is answered individually", related=(asked.seq,))
+        request = seen.exchange.request if seen.exchange is not None else None
+        if request is not None and seen.http is None and is_item(request) and not is_item(seen.message):
+            yield self.finding(seen, "a request that came in an array is answered individually", related=(request.seq,))
 
 
 # ---- what the rules ask

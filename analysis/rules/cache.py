@@ -86,14 +86,14 @@ class InvalidHints(_Cacheable):
     replaces = ("schema/*",)
 
     def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
-        found = []
+        findings = []
         if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
             text = "ttlMs is not an integer of 0 or more"
-            found.append(self.finding(seen, text, pointer="/result/ttlMs"))
+            findings.append(self.finding(seen, text, pointer="/result/ttlMs"))
         if "cacheScope" in result and result["cacheScope"] not in _SCOPES:
             text = "cacheScope is neither public nor private"
-            found.append(self.finding(seen, text, pointer="/result/cacheScope"))
-        return found
+            findings.append(self.finding(seen, text, pointer="/result/cacheScope"))
+        return findings
 
 
 class HintsOnInterim(Rule):
@@ -321,10 +321,10 @@ class _Fresh:
 
 
 def _fresh_of(session: Session) -> _Fresh:
-    found: _Fresh | None = session.memory.get(_KEY)
-    if found is None:
-        found = session.memory[_KEY] = _Fresh()
-    return found
+    fresh: _Fresh | None = session.memory.get(_KEY)
+    if fresh is None:
+        fresh = session.memory[_KEY] = _Fresh()
+    return fresh
 
 
 def _key(seen: Seen) -> _Key | None:

@@ -99,14 +99,18 @@ class UnknownReference(Rule):
             prompt = prompts_of(seen.session).entry(name, request, seen.session)
             listed = prompt.item.get("arguments", []) if prompt is not None else None
             if isinstance(listed, list):
-                arguments = {found for found in (member(one, "name") for one in listed) if isinstance(found, str)}
+                arguments = {
+                    argument_name
+                    for argument_name in (member(argument_item, "name") for argument_item in listed)
+                    if isinstance(argument_name, str)
+                }
         elif kind == "ref/resource" and isinstance(uri, str):
             if all(of(seen.session).lacks(uri, request, seen.session) for of in (resources_of, templates_of)):
                 text = "the reference is neither a listed resource nor a template"
                 yield self.finding(seen, text, pointer="/params/ref/uri")
                 return
             if templates_of(seen.session).entry(uri, request, seen.session) is not None and len(uri) <= _LONGEST:
-                arguments = {found for inner in _expressions(uri) for found in _names(inner)}
+                arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
             text = f"the argument {short(argument)!r} does not exist in it"
             yield self.finding(seen, text, pointer="/params/argument/name")

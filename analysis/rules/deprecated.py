@@ -68,11 +68,11 @@ class Feature(Rule):
         return self._tell(seen, used, "/result/inputRequests")
 
     def _tell(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
-        told: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
-        if told.issuperset(used):
+        reported: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
+        if reported.issuperset(used):
             return []
-        new = [name for name in dict.fromkeys(used) if name not in told]
-        told.update(new)
+        new = [name for name in dict.fromkeys(used) if name not in reported]
+        reported.update(new)
         return [self.finding(seen, f"{name} is deprecated", pointer=pointer) for name in new]
 
 

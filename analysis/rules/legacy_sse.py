@@ -106,8 +106,8 @@ class EndpointInvalid(_OfStream):
             return [self._told(http, session, "the address of the event endpoint is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        found = self._told(http, session, "the address of the event endpoint has another origin")
-        return [found._replace(level=WARNING)]
+        findings = self._told(http, session, "the address of the event endpoint has another origin")
+        return [findings._replace(level=WARNING)]
 
     def _told(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
         at = http.announced or Mark(0, 0)
@@ -161,7 +161,7 @@ class WrongPostUri(_OfPost):
             return ()
         if _is_newer(http):
             return ()
-        if not any(one.client == http.client and one.over is None for one in http.older):
+        if not any(stream.client == http.client and stream.over is None for stream in http.older):
             self._early[key] = http.asked, http
             if len(self._early) > KEPT:
                 self._early.popitem(last=False)
@@ -292,4 +292,4 @@ def _is_newer(http: HttpExchange) -> bool:
 
 def _is_older_place(http: HttpExchange) -> bool:
     """Whether the older transport was spoken at the path of an exchange."""
-    return any(one.path == http.path for one in http.older)
+    return any(stream.path == http.path for stream in http.older)

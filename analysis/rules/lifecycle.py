@@ -244,12 +244,12 @@ class InitializedMissing(_Handshake):
 
     def _answered(self, seen: Seen, request: Request) -> Iterator[Finding]:
         session = seen.session
-        found = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
-        if found is None or session.state != "init-answered" or session.has_initialized:
+        waiting = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
+        if waiting is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address since.
         if self.is_sure(seen):
-            yield found
+            yield waiting
 
     def _found(self, seen: Seen) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized never was")

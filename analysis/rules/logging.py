@@ -95,7 +95,7 @@ class BelowLevel(Rule):
         rank = _level(seen)
         if kept is None or kept.rank is None or rank is None or rank >= kept.rank or seen.message.sender != "server":
             return ()
-        if any(one is None or rank >= one for one in kept.pending.values()):
+        if any(level is None or rank >= level for level in kept.pending.values()):
             return ()
         if seen.http is not None and seen.http.number != kept.exchange and seen.message.t_ns <= kept.t_ns + RACE_NS:
             return ()
@@ -137,10 +137,12 @@ class _Wanted(Rule):
         if not speaks_modern(seen) or not isinstance(seen.message, Notification):
             return ()
         if seen.http is not None:
-            asked = [one.message for one in seen.http.sent if isinstance(one.message, Request)]
-            if not asked:
+            requests = [sent.message for sent in seen.http.sent if isinstance(sent.message, Request)]
+            if not requests:
                 return ()
-            return self.told(seen, [one.meta[WANTED] for one in asked if WANTED in one.meta], asked[0].seq)
+            return self.told(
+                seen, [request.meta[WANTED] for request in requests if WANTED in request.meta], requests[0].seq
+            )
         session = seen.session
         if not session.observed_start or session.unjudged.get("client") is not None:
             return ()  # a request that is not known may want it
@@ -189,8 +191,8 @@ class BelowRequested(_Wanted):
     level = WARNING
 
     def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
-        rank, ranks = _level(seen), [_rank(one) for one in wanted]
-        known = [one for one in ranks if one is not None]
+        rank, ranks = _level(seen), [_rank(level) for level in wanted]
+        known = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
             return
         text = f"a message of level {LEVELS[rank]}, where {LEVELS[min(known)]} was requested"

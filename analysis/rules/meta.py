@@ -114,8 +114,8 @@ class InvalidKey(_Meta):
     source = "2025-06-18 basic/index"
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
-        found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((one for some in found for one in some), _REPORTED)
+        parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return self.most((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):
@@ -140,8 +140,8 @@ class ReservedPrefix(_Meta):
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
-        found = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.most((one for some in found for one in some), _REPORTED)
+        parts = [self._of(seen, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
+        return self.most((finding for findings in parts for finding in findings), _REPORTED)
 
     def _of(self, seen: Seen, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MOST):

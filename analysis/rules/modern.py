@@ -452,7 +452,7 @@ def _is_modern_connection(seen: Seen) -> bool:
         return False  # a handshake may be lost
     session = seen.session
     if seen.http is not None:
-        return any(one.era == "modern" and isinstance(one.message, Request) for one in seen.http.sent)
+        return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in seen.http.sent)
     if session.is_modern:
         return True
     # Of both eras: after a fallback the server is of the handshake era, if it has not said otherwise.

@@ -43,12 +43,12 @@ class _OfToken(Rule):
         http, asker = seen.http, other_side(seen.message.sender)
         return self.told(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         """Progress for a token.
 
         Args:
             seen: the notification.
-            found: the token as it is known; None where it is not.
+            carried: the token as it is known; None where it is not.
             token: what the notification names.
         """
         raise NotImplementedError
@@ -98,10 +98,10 @@ class UnknownToken(_OfToken):
         tokens_of(seen.session).ask(seen)
         return ()
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
         asker, tokens = other_side(sender), tokens_of(session)
-        if found is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
+        if carried is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
             return ()
         if not is_of_session(seen) and not (seen.era == "modern" and _asked_in(seen)):
             return ()  # of which client that is, is a guess
@@ -138,18 +138,18 @@ class AfterCompletion(_OfToken):
         tokens_of(seen.session).hear(seen)
         return ()
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        key = None if found is None else found.key
-        if found is None or key is None:
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+        key = None if carried is None else carried.key
+        if carried is None or key is None:
             return ()
-        table = seen.session.tables[found.asker]
-        answered_ns = table.answered_ns(key) if table.answered(key) == found.seq else None
-        if answered_ns is None or found.is_of_task or found.is_shared or is_replay(seen):
+        table = seen.session.tables[carried.asker]
+        answered_ns = table.answered_ns(key) if table.answered(key) == carried.seq else None
+        if answered_ns is None or carried.is_of_task or carried.is_shared or is_replay(seen):
             return ()
         if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
             return ()  # two streams have no order
         text = f"progress for the token {_cut(token)}, whose request has already been answered"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(carried.seq,))]
 
 
 class AfterCancel(_OfToken):
@@ -170,8 +170,8 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+        cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
         text = f"progress for the token {_cut(token)}, whose request was cancelled before"
@@ -192,22 +192,22 @@ class NotIncreasing(_OfToken):
 
     id = "progress/not-increasing"
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
-        if value is None or is_replay(seen) or (found is not None and found.is_shared):
+        if value is None or is_replay(seen) or (carried is not None and carried.is_shared):
             return ()
-        if found is None:
+        if carried is None:
             if seen.session.observed_start:
                 return ()
-            found = tokens_of(seen.session).guess(
+            carried = tokens_of(seen.session).guess(
                 other_side(message.sender), None if seen.http is None else seen.http.number, token
             )
-        before, exchange = found.value, message.frames[0].exchange
-        found.value = value, message.seq, message.t_ns, exchange
+        before, exchange = carried.value, message.frames[0].exchange
+        carried.value = value, message.seq, message.t_ns, exchange
         if before is None or value > before[0]:
             return ()
         if exchange != before[3] and message.t_ns <= before[2] + RACE_NS:
-            found.value = (before[0], *found.value[1:])
+            carried.value = (before[0], *carried.value[1:])
             return ()  # two streams have no order
         text = f"the progress for the token {_cut(token)} does not increase"
         return [self.finding(seen, text, pointer="/params/progress", related=(before[1],))]
@@ -254,11 +254,11 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def told(self, seen: Seen, found: Token | None, _token: Id) -> Iterable[Finding]:
+    def told(self, seen: Seen, carried: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(seen.body.get("params"), "total"))
-        if found is None or total is None or found.is_shared or is_replay(seen):
+        if carried is None or total is None or carried.is_shared or is_replay(seen):
             return ()
-        before, found.total = found.total, total
+        before, carried.total = carried.total, total
         if before is None or before == total:
             return ()
         return [self.finding(seen, "the total of the progress differs from the previous one", pointer="/params/total")]
@@ -321,8 +321,8 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def told(self, seen: Seen, found: Token | None, token: Id) -> Iterable[Finding]:
-        foreign = None if found is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
+    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+        foreign = None if carried is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()
         text = f"progress for the token {_cut(token)} of a request on another stream"
@@ -346,7 +346,7 @@ def cancelled_seq(seen: Seen, token: Token) -> int | None:
 def _asked_in(seen: Seen) -> list[Request]:
     """The requests of the client in the same exchange."""
     sent = () if seen.http is None else seen.http.sent
-    return [one.message for one in sent if isinstance(one.message, Request)]
+    return [sent_message.message for sent_message in sent if isinstance(sent_message.message, Request)]
 
 
 def _number(value: Any) -> float | None:

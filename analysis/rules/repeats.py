@@ -66,18 +66,18 @@ def words_of(seen: Seen, words: Words) -> _Words | None:
     message = seen.message
     if isinstance(message, Invalid):
         return None
-    found = _envelope_of(message) if words == "envelope" else result_digest(seen)
+    digest = _envelope_of(message) if words == "envelope" else result_digest(seen)
     # The state of rules for a session is dropped when records are lost, so they have to check again.
-    return None if found is None else (seen.session.number, seen.session.lost_seq, found)
+    return None if digest is None else (seen.session.number, seen.session.lost_seq, digest)
 
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
-    found = {name: meta[name] for name in ENVELOPE if name in meta}
-    if not found:
+    envelope = {name: meta[name] for name in ENVELOPE if name in meta}
+    if not envelope:
         return None  # rules may be about that
     try:
-        return orjson.dumps(found)
+        return orjson.dumps(envelope)
     except TypeError:
         return None  # numbers beyond 64 bits, lone surrogates
 

@@ -121,10 +121,10 @@ class ContentsUri(_OfServer):
 
     def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         uri = member(seen.request.params, "uri") if seen.request is not None else None
-        found = [member(one, "uri") for one in _items(result.get("contents"))]
-        if not isinstance(uri, str) or not found or not all(isinstance(one, str) for one in found):
+        uris = [member(content, "uri") for content in _items(result.get("contents"))]
+        if not isinstance(uri, str) or not uris or not all(isinstance(found_uri, str) for found_uri in uris):
             return
-        if not any(one.startswith(uri) for one in found):
+        if not any(one.startswith(uri) for one in uris):
             text = "no content has the requested URI, or one below it"
             related = (seen.request.seq,) if seen.request is not None else ()
             yield self.finding(seen, text, pointer="/result/contents", related=related)

@@ -123,12 +123,12 @@ class ChangedSilently(Rule):
         if before is None or before == uris or is_told or epoch != session.epoch or not _promised(session):
             return ()
         text = "the roots have changed, and there was no notification"
-        found = self.finding(seen, text, pointer="/result/roots", related=(since,))
+        finding = self.finding(seen, text, pointer="/result/roots", related=(since,))
         if not session.is_http:
-            return [found]
+            return [finding]
         changes = kept.changes
         # The notification is a request of its own, and may have been overtaken.
-        self.later(seen.message.t_ns + RACE_NS, lambda: [found] if _is_silent(self, session, changes) else ())
+        self.later(seen.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
         return ()
 
 
@@ -137,7 +137,7 @@ class ChangedSilently(Rule):
 
 def _uris(reply: dict[str, Any]) -> list[Any]:
     roots = reply.get("roots")
-    return [member(one, "uri") for one in roots[:LISTED]] if isinstance(roots, list) else []
+    return [member(root, "uri") for root in roots[:LISTED]] if isinstance(roots, list) else []
 
 
 def _promised(session: Session) -> bool:

@@ -30,8 +30,8 @@ class _Question(Question):
     def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
-            found = self.faults(messages[:LISTED])
-            yield from self.most(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in found)
+            faults = self.faults(messages[:LISTED])
+            yield from self.most(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in faults)
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
         """What is wrong with which message."""
@@ -110,11 +110,11 @@ class ToolResultUnmatched(_Question):
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
         known: set[str] = set()
         for index, message in enumerate(messages):
-            results = [one.get("toolUseId") for one in _blocks(message, "tool_result")]
-            if any(isinstance(one, str) and one not in known for one in results):
+            results = [block.get("toolUseId") for block in _blocks(message, "tool_result")]
+            if any(isinstance(result, str) and result not in known for result in results):
                 yield index, "the id of a tool result matches no earlier tool use"
-            used = (one.get("id") for one in _blocks(message, "tool_use"))
-            known.update(one for one in used if isinstance(one, str))
+            used = (block.get("id") for block in _blocks(message, "tool_use"))
+            known.update(use for use in used if isinstance(use, str))
 
 
 class ToolBlockRole(_Question):
@@ -155,9 +155,9 @@ class UnrequestedToolUse(_Reply):
     level = WARNING
     source = _PAGE
 
-    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        tools, mode = asked.get("tools"), member(asked.get("toolChoice"), "mode")
-        offered = {name for one in _list(tools) if isinstance(name := member(one, "name"), str)}
+    def replied(self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+        tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
+        offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
         used = _blocks(reply, "tool_use")
         text = None
         if used and not offered:
@@ -288,12 +288,12 @@ def _all_blocks(message: object) -> list[Any]:
 
 
 def _blocks(message: object, type_: str) -> list[dict[str, Any]]:
-    return [one for one in _all_blocks(message) if isinstance(one, dict) and one.get("type") == type_]
+    return [block for block in _all_blocks(message) if isinstance(block, dict) and block.get("type") == type_]
 
 
 def _names(message: object, type_: str, name: str) -> list[str]:
     """The ids in the blocks of a type."""
-    return [found for one in _blocks(message, type_) if isinstance(found := one.get(name), str)]
+    return [value for block in _blocks(message, type_) if isinstance(value := block.get(name), str)]
 
 
 def _is_mixed(message: object) -> bool:

@@ -34,9 +34,11 @@ class _Shapes(Rule):
         if part_of(seen) not in self.parts:
             return ()
         return self.most(
-            self.finding(seen, f"{_what(seen)}: {one.text}", pointer=one.pointer, level=self.level_of(seen, one))
-            for one in problems
-            if one.kind in self.kinds
+            self.finding(
+                seen, f"{_what(seen)}: {problem.text}", pointer=problem.pointer, level=self.level_of(seen, problem)
+            )
+            for problem in problems
+            if problem.kind in self.kinds
         )
 
 

@@ -75,12 +75,14 @@ class ServerDied(_AtServersEnd):
     def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if not pipes.has_died or pipes.server_end is None:
             return
-        asked = ", ".join(f"{_cut(one.request.method)} (id {_cut(one.request.id.text)})" for one in pipes.open[:3])
+        requests = ", ".join(
+            f"{_cut(exchange.request.method)} (id {_cut(exchange.request.id.text)})" for exchange in pipes.open[:3]
+        )
         more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} while the client waits for an answer to {asked}{more}"
+        text = f"the server {_how(pipes)} while the client waits for an answer to {requests}{more}"
         if pipes.stderr:
             text += f"; its last words on stderr are in record {pipes.stderr[-1]}"
-        related = (*(one.request.seq for one in pipes.open), *pipes.stderr)
+        related = (*(exchange.request.seq for exchange in pipes.open), *pipes.stderr)
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
@@ -167,7 +169,11 @@ class ServerLingers(Rule):
         if closed is None or at is None or pipes.is_server_first:
             return
         lived_ns = (at.t_ns if until_ns is None else until_ns) - closed.t_ns
-        killed_ns = [one - closed.t_ns for one in pipes.ending_ns if PATIENT_NS <= one - closed.t_ns <= lived_ns]
+        killed_ns = [
+            signal_ns - closed.t_ns
+            for signal_ns in pipes.ending_ns
+            if PATIENT_NS <= signal_ns - closed.t_ns <= lived_ns
+        ]
         if lived_ns > LINGERING_NS:
             text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
         elif killed_ns:
@@ -276,10 +282,12 @@ class RequestWhileClosing(Rule):
             for one in ending.left
             if one.request.sender == "client" and one.outcome is Outcome.UNANSWERED and one.request.seq < closed.seq
         ]
-        asked = [request for request in left if request.method != "subscriptions/listen"]
-        if asked:
-            text = f"the client closes while {len(asked)} of its requests {'is' if len(asked) == 1 else 'are'} open"
-            yield self.finding(closed, text, session=session, related=[request.seq for request in asked[:_NAMED]])
+        requests = [request for request in left if request.method != "subscriptions/listen"]
+        if requests:
+            text = (
+                f"the client closes while {len(requests)} of its requests {'is' if len(requests) == 1 else 'are'} open"
+            )
+            yield self.finding(closed, text, session=session, related=[request.seq for request in requests[:_NAMED]])
 
 
 # ---- what the rules ask

@@ -65,8 +65,8 @@ class UpdateWithoutSubscription(_Update):
             return ()
         if session.threads.subscriptions.forgotten or session.unjudged.get("client") is not None:
             return ()
-        told = session.declared.get("handshake")
-        if told is not None and UPDATED in told.gaps:
+        declared = session.declared.get("handshake")
+        if declared is not None and UPDATED in declared.gaps:
             return ()  # `capability/undeclared-resource-updates` tells
         return [self.finding(seen, "a change of a resource that is not subscribed to", pointer=_POINTER)]
 

@@ -58,14 +58,14 @@ class _AtEnd(Rule):
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an answer may be in there
-            until_ns, asked = ending.t_ns, _asked(session, request)
+            until_ns, request_seen = ending.t_ns, _asked(session, request)
             if session.is_http:
-                if asked.http is None or _is_for_http(asked):
+                if request_seen.http is None or _is_for_http(request_seen):
                     continue
-                if asked.http.ended_by is not None or request.sender == "server":
+                if request_seen.http.ended_by is not None or request.sender == "server":
                     until_ns = session.last_ns  # nothing else shows that a receiver was there
-            gone_ns = [one for one in (pipes.client_gone_ns, pipes.server_gone_ns) if one is not None]
-            yield Late(exchange, asked, min([until_ns, *gone_ns]) - exchange.started_ns)
+            gone_ns = [end_ns for end_ns in (pipes.client_gone_ns, pipes.server_gone_ns) if end_ns is not None]
+            yield Late(exchange, request_seen, min([until_ns, *gone_ns]) - exchange.started_ns)
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
         """Those of them whose sender has waited long enough, and whose receiver could have answered."""
@@ -102,12 +102,12 @@ class Unanswered(_AtEnd):
                 text = with_guess(f"{_name(late.exchange.request)} is still pending", late.exchange.probable_answer)
                 yield self.finding(late.seen, text, level=NOTE, blames="unknown")
             return
-        told = session.memory.get(PingUnanswered.id) or _Pings()
+        pings = session.memory.get(PingUnanswered.id) or _Pings()
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "tasks/result" and not _is_over(session, request):
                 continue  # it waits for its task
-            if request.seq not in told.told:
+            if request.seq not in pings.told:
                 text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
 
@@ -195,10 +195,10 @@ class PingUnanswered(_AtEnd):
         yield self.finding(seen, text, blames=other, related=(session.heard[other],))
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
-        told = (session.memory.get(self.id) or _Pings()).told
+        reported = (session.memory.get(self.id) or _Pings()).told
         for late in self.unanswered(session, ending):
             request = late.exchange.request
-            if request.method == "ping" and request.seq not in told and _holds(self, late.seen):
+            if request.method == "ping" and request.seq not in reported and _holds(self, late.seen):
                 text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
 

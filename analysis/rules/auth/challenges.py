@@ -74,10 +74,10 @@ class ChallengeMissing(AtEndpoint):
         elif self._has_missed and http.answered is not None and http.is_whole:
             self._has_missed, documents = False, self._documents
             text = "a 401 had no WWW-Authenticate, and there is no document at the well-known location"
-            told = self.in_response(http, session, text, ERROR)
+            findings = self.in_response(http, session, text, ERROR)
             # Clients look in two places.
             self.later(
-                http.answered.t_ns + RACE_NS, lambda: told if documents == self._documents and http.is_whole else ()
+                http.answered.t_ns + RACE_NS, lambda: findings if documents == self._documents and http.is_whole else ()
             )
         return ()
 
@@ -100,8 +100,12 @@ class ResourceMetadataMissing(AtEndpoint):
     source = "2025-06-18 basic/authorization"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        found, rank = challenges_of(http), default_rank(http, session)
-        if not found or rank < SINCE_2025_06_18 or any(one.parameters.get("resource_metadata") for one in found):
+        challenges, rank = challenges_of(http), default_rank(http, session)
+        if (
+            not challenges
+            or rank < SINCE_2025_06_18
+            or any(challenge.parameters.get("resource_metadata") for challenge in challenges)
+        ):
             return ()
         level = self.level_at(rank)
         return self.in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
@@ -127,8 +131,8 @@ class ScopeMissing(AtEndpoint):
     source = "2025-11-25 basic/authorization"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        found = challenges_of(http)
-        if not found or any(one.parameters.get("scope") for one in found):
+        challenges = challenges_of(http)
+        if not challenges or any(challenge.parameters.get("scope") for challenge in challenges):
             return ()
         return self.in_response(http, session, "the challenge of a 401 has no scope")
 

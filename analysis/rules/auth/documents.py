@@ -49,15 +49,15 @@ class MetadataDocument(Learning):
         if document is None or (rank is not None and rank < SINCE_2025_06_18):
             return ()
         servers, resource = document.get("authorization_servers"), document.get("resource")
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if not isinstance(servers, list) or not servers:
-            found += self.in_response(http, session, "the document names no authorization server", ERROR)
+            findings += self.in_response(http, session, "the document names no authorization server", ERROR)
         if isinstance(resource, str) and not is_own(resource, http):
             text, level = "the document is about a resource of another origin", ERROR
             if is_inside(resource, http):
                 text, level = f"{text}, which may be the public address of this server", NOTE
-            found += self.in_response(http, session, text, level)
-        return found
+            findings += self.in_response(http, session, text, level)
+        return findings
 
 
 class MetadataPath(Learning):
@@ -116,17 +116,17 @@ class OauthRequest(Learning):
         given = _query(http)
         if "response_type" not in given and "client_id" not in given:
             return ()
-        found: list[Finding] = []
+        findings: list[Finding] = []
         method, address = given.get("code_challenge_method"), given.get("redirect_uri")
         if not given.get("code_challenge"):
-            found += self.in_request(http, session, "a request for authorization has no code_challenge", ERROR)
+            findings += self.in_request(http, session, "a request for authorization has no code_challenge", ERROR)
         elif method != "S256":
-            found += self.in_request(http, session, "the code_challenge_method is not S256", WARNING)
+            findings += self.in_request(http, session, "the code_challenge_method is not S256", WARNING)
         if rank is not None and rank >= SINCE_2025_06_18 and not given.get("resource"):
-            found += self.in_request(http, session, "a request for authorization has no resource", ERROR)
+            findings += self.in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
-            found += self.in_request(http, session, "the redirect_uri uses neither https nor this machine", ERROR)
-        return found
+            findings += self.in_request(http, session, "the redirect_uri uses neither https nor this machine", ERROR)
+        return findings
 
 
 # ---- what the rules ask

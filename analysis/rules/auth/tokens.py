@@ -53,11 +53,11 @@ class TokenInQuery(AtEndpoint):
         if not query:
             return ()
         names = {pair.partition("=")[0].lower() for pair in query.split("&", _PARAMETERS)[:_PARAMETERS]}
-        found = sorted(names & _TOKENS)
-        if not found:
+        parameters = sorted(names & _TOKENS)
+        if not parameters:
             return ()
-        level = None if "access_token" in found else WARNING
-        return self.in_request(http, session, f"the URL has the parameter {found[0]}", level)
+        level = None if "access_token" in parameters else WARNING
+        return self.in_request(http, session, f"the URL has the parameter {parameters[0]}", level)
 
 
 class NotBearer(AtEndpoint):
@@ -224,8 +224,8 @@ def _is_exposed(address: str) -> bool:
 def _client(http: HttpExchange, session: Session | None) -> object:
     """By what requests are surely of one client; None where nothing tells."""
     if http.is_modern:
-        asked = http.sent[0].request
-        info = asked.meta.get(CLIENT_INFO) if asked is not None else None
+        request = http.sent[0].request
+        info = request.meta.get(CLIENT_INFO) if request is not None else None
         name, version = member(info, "name"), member(info, "version")
         is_told = http.conn and isinstance(name, str) and isinstance(version, str)
         return (http.conn, name[:KEPT], version[:KEPT]) if is_told else None
@@ -236,7 +236,7 @@ def _client(http: HttpExchange, session: Session | None) -> object:
 
 def _request(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
     """What a request asks for, and of whom it may be."""
-    said = http.sent[0].message if http.sent else None
-    method, target = (said.method, target_of(said)) if isinstance(said, Request) else ("", None)
+    message = http.sent[0].message if http.sent else None
+    method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
     who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
     return who, http.method, http.path, method, target

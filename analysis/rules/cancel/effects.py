@@ -39,14 +39,14 @@ class Twice(Rule):
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        asked = seen.cancels
-        if asked is None or seen.id_state is not IdState.CANCELLED:
+        request = seen.cancels
+        if request is None or seen.id_state is not IdState.CANCELLED:
             return ()
-        waiting = seen.session.tables[asked.sender].get(Key(asked.frames[0].exchange, asked.id))
-        before = None if waiting is None or waiting.request is not asked else waiting.cancelled_seq
+        waiting = seen.session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
+        before = None if waiting is None or waiting.request is not request else waiting.cancelled_seq
         if before is None or before == seen.message.seq:
             return ()
-        text = f"request {short(asked.id.text)} was cancelled before"
+        text = f"request {short(request.id.text)} was cancelled before"
         return [self.finding(seen, text, pointer="/params/requestId", related=(before,))]
 
 
@@ -120,8 +120,8 @@ class MessageAfterCancel(Rule):
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
             token = tokens.told(seen)
-            found = None if token is None else tokens.find("client", None, token)
-            cancelled = None if found is None or found.is_shared else cancelled_seq(seen, found)
+            carried = None if token is None else tokens.find("client", None, token)
+            cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()
             return [self.finding(seen, "progress of a request that was cancelled before", related=(cancelled,))]
@@ -243,6 +243,6 @@ def _only_cancelled(session: Session) -> int | None:
     table = session.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None
-    numbers = [one.cancelled_seq for one in table.waiting() if one.request.method != LISTEN]
-    known = [one for one in numbers if one is not None and session.has_received("server", one)]
+    numbers = [exchange.cancelled_seq for exchange in table.waiting() if exchange.request.method != LISTEN]
+    known = [number for number in numbers if number is not None and session.has_received("server", number)]
     return max(known) if known and len(known) == len(numbers) else None

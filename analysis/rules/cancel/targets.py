@@ -133,12 +133,12 @@ class AlreadyAnswered(Cancellation):
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         sender = seen.message.sender
-        asked = _named(seen, sender, id_) if seen.cancels is None and is_of_session(seen) else None
-        answered_ns = None if asked is None else seen.session.tables[sender].answered_ns(asked.key)
-        if asked is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
+        target = _named(seen, sender, id_) if seen.cancels is None and is_of_session(seen) else None
+        answered_ns = None if target is None else seen.session.tables[sender].answered_ns(target.key)
+        if target is None or answered_ns is None or seen.message.t_ns <= answered_ns + RACE_NS:
             return ()
         text = f"request {_cut(id_)} was answered {(seen.message.t_ns - answered_ns) / 1e9:.0f} s before"
-        return [self.finding(seen, text, pointer=_POINTER, related=(asked.seq,))]
+        return [self.finding(seen, text, pointer=_POINTER, related=(target.seq,))]
 
 
 class Initialize(Cancellation):
@@ -160,9 +160,9 @@ class Initialize(Cancellation):
     replaces = ("cancel/already-answered",)
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
-        asked, opening = _named(seen, "client", id_), seen.session.initialize
+        target, opening = _named(seen, "client", id_), seen.session.initialize
         is_open = seen.cancels is not None and seen.cancels.method == "initialize"
-        if not is_open and (asked is None or opening is None or asked.seq != opening.seq):
+        if not is_open and (target is None or opening is None or target.seq != opening.seq):
             return ()
         return [self.finding(seen, "initialize is cancelled", pointer=_POINTER)]
 
@@ -196,8 +196,8 @@ class TaskCancelled(Cancellation):
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
-        asked = _named(seen, seen.message.sender, id_) if kept else None
-        stub = None if not kept or asked is None else kept.get(asked.seq)
+        target = _named(seen, seen.message.sender, id_) if kept else None
+        stub = None if not kept or target is None else kept.get(target.seq)
         if stub is None:
             return ()
         seq, t_ns = stub
@@ -231,14 +231,14 @@ class ByServer(Cancellation):
         session = seen.session
         if seen.cancels is not None and seen.cancels.method == LISTEN:
             return ()
-        asked = _open(seen, "client", id_)
-        if asked is None:
+        target = _open(seen, "client", id_)
+        if target is None:
             listened = session.threads.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()
         text = f"the server cancels {_cut(id_)}, which is not an open subscriptions/listen"
-        return [self.finding(seen, text, pointer=_POINTER, related=() if asked is None else (asked.seq,))]
+        return [self.finding(seen, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
 
 
 # ---- what the rules ask
@@ -252,15 +252,15 @@ def named_id(seen: Seen) -> Id | None:
 
 def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
     """The last request of a side that has an id in this session."""
-    found = seen.session.used.get((seen.session.number, side, id_))
-    return None if found is None else Named(found[0], found[2])
+    exchange = seen.session.used.get((seen.session.number, side, id_))
+    return None if exchange is None else Named(exchange[0], exchange[2])
 
 
 def _open(seen: Seen, side: Side, id_: Id) -> Named | None:
     """The same, where it is open."""
-    found = _named(seen, side, id_)
-    waiting = None if found is None else seen.session.tables[side].get(found.key)
-    return found if found is not None and waiting is not None and waiting.request.seq == found.seq else None
+    target = _named(seen, side, id_)
+    waiting = None if target is None else seen.session.tables[side].get(target.key)
+    return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
 
 
 def _is_unknown(seen: Seen, id_: Id) -> bool:

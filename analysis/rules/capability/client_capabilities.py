@@ -139,8 +139,10 @@ class UndeclaredSamplingContext(Rule):
         if request is None:
             return ()
         declared = request.meta.get(CLIENT_CAPABILITIES)
-        asked = [one for one in input_requests(seen) if one[1] == "sampling/createMessage" and _wants_context(one[2])]
-        return [one for pointer, _, _ in asked for one in self._look(seen, declared, f"{pointer}/params")]
+        requests = [
+            entry for entry in input_requests(seen) if entry[1] == "sampling/createMessage" and _wants_context(entry[2])
+        ]
+        return [finding for pointer, _, _ in requests for finding in self._look(seen, declared, f"{pointer}/params")]
 
     def _look(self, seen: Seen, declared: object, pointer: str) -> Iterator[Finding]:
         if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):

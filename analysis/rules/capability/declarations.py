@@ -73,10 +73,10 @@ class _Declaration(Rule):
         if request is None:
             return ()
         if request.method != "initialize":
-            found = request.meta.get(CLIENT_CAPABILITIES)
-            return self.look(seen, found, _MODERN_POINTER) if found and isinstance(found, dict) else ()
-        found = member(request.params, "capabilities")
-        return self.look(seen, found, "/params/capabilities") if isinstance(found, dict) else ()
+            declared = request.meta.get(CLIENT_CAPABILITIES)
+            return self.look(seen, declared, _MODERN_POINTER) if declared and isinstance(declared, dict) else ()
+        declared = member(request.params, "capabilities")
+        return self.look(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         found = member(seen.body["result"], "capabilities")
@@ -159,7 +159,7 @@ class UnknownCapability(_Declaration):
         known = _KNOWN[seen.message.sender]
         if capabilities.keys() <= known.keys() and seen.rank is None:
             return
-        told = 0
+        count = 0
         for name in islice(capabilities, _MOST):
             span = known.get(name)
             if span is None:
@@ -169,8 +169,8 @@ class UnknownCapability(_Declaration):
             else:
                 text = f"the capability {name} is {_when(span)}, not of {REVISIONS[_rank(seen) or 0]}"
             yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
-            told += 1
-            if told == _TOLD:
+            count += 1
+            if count == _TOLD:
                 return
 
 

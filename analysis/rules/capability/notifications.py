@@ -25,11 +25,11 @@ class _UndeclaredNotification(Rule):
     sender = "server"
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        told = seen.session.declared.get(seen.era)
+        declared = seen.session.declared.get(seen.era)
         method = _notified(seen)
-        if told is None or method not in told.gaps:
+        if declared is None or method not in declared.gaps:
             return ()
-        return [self.undeclared(seen, method, told.seq)]
+        return [self.undeclared(seen, method, declared.seq)]
 
     def undeclared(self, seen: Seen, method: str, declaration: int) -> Finding:
         """That it was not declared."""
@@ -62,10 +62,10 @@ class UndeclaredLogMessages(_UndeclaredNotification):
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         held: list[Seen] = self.memory(seen.session, list)
-        told = seen.session.declared.get("handshake")
-        if told is not None and "notifications/message" in told.gaps and seen.session.state in SETTLED:
-            for one in held:
-                yield self.undeclared(one, "notifications/message", told.seq)
+        declared = seen.session.declared.get("handshake")
+        if declared is not None and "notifications/message" in declared.gaps and seen.session.state in SETTLED:
+            for task in held:
+                yield self.undeclared(task, "notifications/message", declared.seq)
         held.clear()
 
 
@@ -165,8 +165,8 @@ class UndeclaredTask(Rule):
     def _look(self, seen: Seen) -> Iterator[Finding]:
         path = f"tasks.requests.{seen.method.replace('/', '.')}"
         if seen.message.sender == "client":
-            told = seen.session.declared.get("handshake")
-            if told is None or not lacks(told.capabilities, path) or not knows(seen, told):
+            declared = seen.session.declared.get("handshake")
+            if declared is None or not lacks(declared.capabilities, path) or not knows(seen, declared):
                 return
             level = None
         elif seen.session.client_capabilities is None or not lacks(seen.session.client_capabilities, path):
@@ -200,8 +200,8 @@ class UndeclaredTasksMethod(Rule):
             return
         gate = METHODS[request.method].gate
         if seen.message.sender == "client":
-            told = seen.session.declared.get("handshake")
-            is_gap = told is not None and request.method in told.gaps and knows(seen, told)
+            last_declared = seen.session.declared.get("handshake")
+            is_gap = last_declared is not None and request.method in last_declared.gaps and knows(seen, last_declared)
         else:
             declared = seen.session.client_capabilities
             is_gap = declared is not None and lacks(declared, gate)

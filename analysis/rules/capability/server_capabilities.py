@@ -24,11 +24,11 @@ class _Undeclared(Rule):
     sender = "client"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        told = seen.session.declared.get(seen.era)
-        if told is None or seen.method not in told.gaps or not knows(seen, told):
+        declared = seen.session.declared.get(seen.era)
+        if declared is None or seen.method not in declared.gaps or not knows(seen, declared):
             return ()
         text = f"{seen.method} is requested, but the server declared no {METHODS[seen.method].gate}"
-        return [self.finding(seen, text, pointer="/method", related=(told.seq,))]
+        return [self.finding(seen, text, pointer="/method", related=(declared.seq,))]
 
 
 class UndeclaredTools(_Undeclared):
@@ -169,13 +169,13 @@ class ServedUndeclared(Rule):
         return method != "completion/complete" or like.rank != 0
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        told, request = seen.session.declared.get(seen.era), seen.request
-        if told is None or request is None or request.method not in told.gaps:
+        declared, request = seen.session.declared.get(seen.era), seen.request
+        if declared is None or request is None or request.method not in declared.gaps:
             return ()
         if seen.era == "handshake" and request.seq < seen.session.last_initialize:
             return ()  # it was asked under another handshake
         text = f"{request.method} is served, and {METHODS[request.method].gate} was not declared"
-        return [self.finding(seen, text, pointer="/result", related=(told.seq, request.seq))]
+        return [self.finding(seen, text, pointer="/result", related=(declared.seq, request.seq))]
 
 
 _SERVED: Final = frozenset(
@@ -220,19 +220,19 @@ class DeclaredNotServed(Rule):
             return ()
         if seen.message.sender == "client":
             session = seen.session
-            declared, told = session.client_capabilities or {}, session.last_initialize
-            is_refused = not _asks_for_more(request, declared) and told < request.seq
+            declared, declared_seq = session.client_capabilities or {}, session.last_initialize
+            is_refused = not _asks_for_more(request, declared) and declared_seq < request.seq
         else:
             by_server = seen.session.declared.get(seen.era)
             if by_server is None:
                 return ()
-            declared, told = by_server.capabilities, by_server.seq
-            is_refused = not _is_about_one(seen, request) and told < seen.message.seq
+            declared, declared_seq = by_server.capabilities, by_server.seq
+            is_refused = not _is_about_one(seen, request) and declared_seq < seen.message.seq
         gate = METHODS[request.method].gate
         if not is_refused or not has(declared, gate):
             return ()
         text = f"{request.method} is refused with -32601, although {gate} was declared"
-        return [self.finding(seen, text, pointer="/error/code", related=(told, request.seq))]
+        return [self.finding(seen, text, pointer="/error/code", related=(declared_seq, request.seq))]
 
 
 # ---- what the rules ask
@@ -257,11 +257,11 @@ def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
     return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
 
 
-def knows(seen: Seen, told: Declared) -> bool:
+def knows(seen: Seen, declared: Declared) -> bool:
     """Whether a client that sends a request had provably read what the server declared, or had time enough to."""
     if seen.era == "handshake" and seen.state != "ready":
         return False
-    if seen.message.t_ns - told.t_ns > RACE_NS:
+    if seen.message.t_ns - declared.t_ns > RACE_NS:
         return True
     # Another connection may be that of another client behind the same address.
-    return told.is_awaited and (seen.http is None or seen.era == "handshake" or seen.http.conn == told.conn)
+    return declared.is_awaited and (seen.http is None or seen.era == "handshake" or seen.http.conn == declared.conn)

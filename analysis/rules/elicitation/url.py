@@ -127,11 +127,11 @@ class _Identified(Asked):
         if not isinstance(ident, str):
             return
         kept: _Ids = self.memory(seen.session, _Ids)
-        before, told = kept.known.get(ident), (params.get("url"), params.get("message"))
-        if before is not None and before[:2] != told:
+        before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
+        if before is not None and before[:2] != content:
             yield from self.other(seen, before[2], pointer)
         elif before is None and len(kept.known) < KEPT:
-            kept.known[ident] = (*told, seen.message.seq)
+            kept.known[ident] = (*content, seen.message.seq)
         elif before is None:
             kept.is_all = False
 
@@ -145,8 +145,8 @@ class _Identified(Asked):
         return self._in_error(seen)
 
     def _in_error(self, seen: Seen) -> Iterator[Finding]:
-        asked = member(data_of(seen), "elicitations")
-        for index, one in enumerate(asked[:LISTED] if isinstance(asked, list) else ()):
+        elicitations = member(data_of(seen), "elicitations")
+        for index, one in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
             if isinstance(one, dict):
                 yield from self.asked(seen, one, f"/error/data/elicitations/{index}")
 

@@ -140,8 +140,8 @@ class ParseErrorForValidJson(Rule):
                 yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
         elif seen.http is not None:
             # A body that is no JSON is not recorded: then nothing was sent, as far as is known.
-            said = seen.http.sent if response.sender == "server" else ()
-            if said and all(_is_plain(one) for one in said):
+            requests = seen.http.sent if response.sender == "server" else ()
+            if requests and all(_is_plain(one) for one in requests):
                 yield self._groundless(seen)
         elif seen.session.observed_start:
             # What the other side has begun to say may turn out not to be JSON: its next message tells.
@@ -160,11 +160,11 @@ class ParseErrorForValidJson(Rule):
     def _decided(self, kept: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
         """The findings of the errors about what a side had sent before its message `until`; None for all."""
         doubtful, broken = kept.doubtful[side], kept.broken.get(side)
-        due = [one for one in doubtful if until is None or one.message.seq < until]
+        due = [suspect for suspect in doubtful if until is None or suspect.message.seq < until]
         kept.doubtful[side] = doubtful[len(due) :]
-        for one in due:
-            if broken is None or broken > one.message.seq:
-                yield self._groundless(one)
+        for suspect in due:
+            if broken is None or broken > suspect.message.seq:
+                yield self._groundless(suspect)
 
     def _groundless(self, seen: Seen) -> Finding:
         return self.finding(
@@ -441,10 +441,10 @@ def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
 def _declared(seen: Seen) -> dict[str, Any]:
     """The capabilities of the client that hold for the request that was refused."""
     request = seen.request
-    found = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
-    if seen.era != "modern" and not isinstance(found, dict):
-        found = seen.session.client_capabilities
-    return found if isinstance(found, dict) else {}
+    declared = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
+    if seen.era != "modern" and not isinstance(declared, dict):
+        declared = seen.session.client_capabilities
+    return declared if isinstance(declared, dict) else {}
 
 
 def _has(declared: dict[str, Any], wanted: dict[str, Any], depth: int = 0) -> bool:

@@ -49,8 +49,8 @@ class PingRefused(Rule):
     def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
         if http.status is None or http.status >= 400:
             return ()  # HTTP refused it: the session has ended, or the credentials are not valid
-        said = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
-        return [one for seen in said if self._holds(seen) for one in self._look(seen)]
+        bodies = [seen for seen in http.received if seen.message.frames[0].unit == "http_body"]
+        return [finding for seen in bodies if self._holds(seen) for finding in self._look(seen)]
 
     def _holds(self, seen: Seen) -> bool:
         return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
@@ -146,7 +146,7 @@ class UnsupportedVersionShape(Rule):
         data = data_of(seen)
         data = data if isinstance(data, dict) else {}
         supported, wrong = data.get("supported"), []
-        if not isinstance(supported, list) or not all(isinstance(one, str) for one in supported):
+        if not isinstance(supported, list) or not all(isinstance(version, str) for version in supported):
             wrong.append("data.supported, a list of revisions")
         if not isinstance(data.get("requested"), str):
             wrong.append("data.requested, a revision")
@@ -174,11 +174,11 @@ class UrlElicitationShape(Rule):
         if code_of(seen) != URL_ELICITATION or seen.message.sender != "server":
             return
         data = data_of(seen)
-        asked = data.get("elicitations") if isinstance(data, dict) else None
-        if not isinstance(asked, list) or not asked:
+        elicitations = data.get("elicitations") if isinstance(data, dict) else None
+        if not isinstance(elicitations, list) or not elicitations:
             yield self.finding(seen, "a -32042 names no elicitation to go through first", pointer="/error")
             return
-        for index, one in enumerate(asked):
+        for index, one in enumerate(elicitations):
             if not _is_url_elicitation(one):
                 text = "an elicitation of a -32042 is not of mode url with elicitationId, url and message"
                 yield self.finding(seen, text, pointer=f"/error/data/elicitations/{index}")
@@ -307,16 +307,18 @@ def says_missing(seen: Seen, uri: object) -> bool:
     data = data_of(seen)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
         return True
-    told = [text_of(seen)]
+    texts = [text_of(seen)]
     values = data.values() if isinstance(data, dict) else (data,)
-    told += [value[:_LONGEST].casefold() for _, value in zip(range(16), values, strict=False) if isinstance(value, str)]
-    return any(_MISSING.search(text) and not _OTHERS.search(text) for text in told)
+    texts += [
+        value[:_LONGEST].casefold() for _, value in zip(range(16), values, strict=False) if isinstance(value, str)
+    ]
+    return any(_MISSING.search(text) and not _OTHERS.search(text) for text in texts)
 
 
-def _is_url_elicitation(one: object) -> bool:
-    if not isinstance(one, dict) or one.get("mode") != "url":
+def _is_url_elicitation(elicitation: object) -> bool:
+    if not isinstance(elicitation, dict) or elicitation.get("mode") != "url":
         return False
-    return all(isinstance(one.get(name), str) for name in ("elicitationId", "url", "message"))
+    return all(isinstance(elicitation.get(name), str) for name in ("elicitationId", "url", "message"))
 
 
 def _handshake(seen: Seen) -> tuple[int, ...]:
@@ -344,13 +346,13 @@ def _has_broken_tools(messages: list[Any]) -> bool:
         if results and len(results) < len(blocks):
             return True
         if wanted is not None:
-            found = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
+            results_for = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
             is_user = isinstance(message, dict) and message.get("role") == "user"
-            if not is_user or found != wanted or len(results) != len(wanted):
+            if not is_user or results_for != wanted or len(results) != len(wanted):
                 return True
         uses = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         is_assistant = isinstance(message, dict) and message.get("role") == "assistant"
-        wanted = {one for one in uses if isinstance(one, str)} if uses and is_assistant else None
+        wanted = {use for use in uses if isinstance(use, str)} if uses and is_assistant else None
     return wanted is not None
 
 

@@ -200,9 +200,9 @@ class UnlistenedNotification(Rule):
         if subscriptions is None:
             return ()
         now_ns = seen.message.t_ns
-        for one in subscriptions:
-            is_open = one.ended_ns is None or now_ns - one.ended_ns <= RACE_NS
-            if is_open and id_ in one.requested.task_ids:
+        for subscription in subscriptions:
+            is_open = subscription.ended_ns is None or now_ns - subscription.ended_ns <= RACE_NS
+            if is_open and id_ in subscription.requested.task_ids:
                 return ()
         return [self.finding(seen, "the client does not listen to this task", pointer="/params/taskId")]
 
@@ -229,8 +229,8 @@ def _is_about_tasks(request: Request) -> bool:
 
 def _has_extension(seen: Seen) -> bool:
     """Whether the server is known to have tasks."""
-    told = seen.session.declared.get("modern")
-    if told is not None and isinstance(member(told.capabilities.get("extensions"), EXTENSION), dict):
+    declared = seen.session.declared.get("modern")
+    if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
         return True
     return seen.task is not None and seen.task.seq is not None
 
@@ -240,5 +240,5 @@ def _all(seen: Seen) -> list[Listening] | None:
     subscriptions = seen.session.threads.subscriptions
     if subscriptions.forgotten:
         return None
-    found = subscriptions.listenings(seen.session)
-    return found if len(found) <= LISTENINGS else None
+    listenings = subscriptions.listenings(seen.session)
+    return listenings if len(listenings) <= LISTENINGS else None

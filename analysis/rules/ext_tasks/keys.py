@@ -39,12 +39,12 @@ class Keys:
         self._gone: dict[str, int] = {}
         self._faults: list[tuple[str, str]] = []
 
-    def asked(self, message: Message, asked: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
+    def asked(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
         """What the server asks for is told: keys that stand for something else than before, and how."""
         if message.seq == self.seq:
             return self._faults
         self.seq, self._faults = message.seq, []
-        for key, question in islice(asked.items(), MOST):
+        for key, question in islice(questions.items(), MOST):
             digest, known = _digest(question), self._questions.get(key)
             if known is None and len(self._questions) < KEPT:
                 self._questions[key] = digest
@@ -57,9 +57,9 @@ class Keys:
                 del self._gone[key]
                 self._faults.append((key, "a key is used again after it was answered"))
         for key in self.done:
-            if key not in asked:
+            if key not in questions:
                 self._gone.setdefault(key, message.t_ns)
-        self.current = frozenset(asked) if len(asked) <= MOST else None
+        self.current = frozenset(questions) if len(questions) <= MOST else None
         return self._faults
 
     def answered(self, replies: dict[str, Any]) -> None:
@@ -87,11 +87,11 @@ class _Keyed(Rule):
         return self._report(seen)
 
     def _report(self, seen: Seen) -> Iterable[Finding]:
-        found = inputs_in(seen)
-        if found is None:
+        inputs = inputs_in(seen)
+        if inputs is None:
             return ()
-        task, asked = found
-        faults = _keys(task).asked(seen.message, asked, is_http=seen.session.is_http)
+        task, questions = inputs
+        faults = _keys(task).asked(seen.message, questions, is_http=seen.session.is_http)
         return self.faulty(seen, faults) if faults else ()
 
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002 - for one of them
@@ -157,10 +157,10 @@ class UnknownKey(_Keyed):
 
 
 def _keys(task: Task) -> Keys:
-    found: Keys | None = task.memory.get(_KEY)
-    if found is None:
-        found = task.memory[_KEY] = Keys()
-    return found
+    keys: Keys | None = task.memory.get(_KEY)
+    if keys is None:
+        keys = task.memory[_KEY] = Keys()
+    return keys
 
 
 def _digest(question: Any) -> bytes:

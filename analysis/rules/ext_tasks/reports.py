@@ -189,9 +189,9 @@ def inputs_in(seen: Seen) -> tuple[Any, dict[str, Any]] | None:
     if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
         return None
     for report in reports_in(seen):
-        asked = report.body.get("inputRequests", {})
-        if report.task is not None and isinstance(asked, dict) and isinstance(report.body.get("status"), str):
-            return report.task, asked
+        questions = report.body.get("inputRequests", {})
+        if report.task is not None and isinstance(questions, dict) and isinstance(report.body.get("status"), str):
+            return report.task, questions
     return None
 
 

@@ -44,12 +44,12 @@ class ErrorStatus(Over):
         answer = http.received[0] if http.received else None
         if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
             return ()
-        asked = http.sent[0] if http.sent else None
-        if http.status is None or http.status in NOT_JUDGED or asked is None or not speaks_modern(asked):
+        request = http.sent[0] if http.sent else None
+        if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
         due = 400 if code in _BAD else 404 if code == _UNKNOWN_METHOD else None
-        if code == _INVALID_PARAMS and isinstance(asked.message, Request) and lacks(asked.message) is not None:
+        if code == _INVALID_PARAMS and isinstance(request.message, Request) and lacks(request.message) is not None:
             due = 400
         if due is None or http.status == due:
             return ()
@@ -116,14 +116,14 @@ class SessionHeaderModern(Answered):
             return ()
         if not http.sent or not speaks_modern(http.sent[0]):
             return ()
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if FIELD in http.fields:
-            said = self.in_request(http, session, "a request of this era carries a session id", NOTE)
-            found += [one._replace(blames="client") for one in said]
+            blamed = self.in_request(http, session, "a request of this era carries a session id", NOTE)
+            findings += [finding._replace(blames="client") for finding in blamed]
         if FIELD in http.answer_fields and http.status in SUCCESS:
-            said = self.in_response(http, session, "a request of this era is answered with a session id")
-            found += [one._replace(blames="server") for one in said]
-        return found
+            blamed = self.in_response(http, session, "a request of this era is answered with a session id")
+            findings += [finding._replace(blames="server") for finding in blamed]
+        return findings
 
 
 class GetOrDeleteModern(Learning, Answered):
@@ -156,7 +156,7 @@ class GetOrDeleteModern(Learning, Answered):
         versions = listed(message)
         if not versions:
             return
-        if all((rank_of(one) or 0) >= MODERN for one in versions):
+        if all((rank_of(version) or 0) >= MODERN for version in versions):
             if len(self._modern) < _PATHS:
                 self._modern.add(http.path)
         else:
@@ -166,12 +166,12 @@ class GetOrDeleteModern(Learning, Answered):
         if http.path not in self._modern or http.sent or http.status is None:
             return ()
         text = f"{http.method} to a server that speaks no revision with sessions"
-        found = [one._replace(blames="client") for one in self.in_request(http, session, text, NOTE)]
+        findings = [finding._replace(blames="client") for finding in self.in_request(http, session, text, NOTE)]
         if http.status != 405 and http.status not in NOT_JUDGED:
             text = f"{http.method} is answered with status {http.status} instead of 405"
-            said = self.in_response(http, session, text, WARNING)
-            found += [one._replace(blames="server") for one in said]
-        return found
+            blamed = self.in_response(http, session, text, WARNING)
+            findings += [finding._replace(blames="server") for finding in blamed]
+        return findings
 
 
 class BufferingHeader(Answered):

@@ -77,10 +77,10 @@ class RelatedOnGetStream(WithTokens):
         http = seen.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
-        found = told_of(seen)
-        if found is None or found.task is not None:
+        progress = told_of(seen)
+        if progress is None or progress.task is not None:
             return ()
-        return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(found.seq,))]
+        return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(progress.seq,))]
 
 
 class _Said(NamedTuple):

@@ -213,8 +213,8 @@ class OriginStatus(Over):
         if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
             return ()
         errors = [seen.message.error for seen in http.received if isinstance(seen.message, Response)]
-        said = [http.reason, *(member(error, "message") for error in errors)]
-        if not any(isinstance(text, str) and "origin" in text.lower() for text in said):
+        texts = [http.reason, *(member(error, "message") for error in errors)]
+        if not any(isinstance(text, str) and "origin" in text.lower() for text in texts):
             return ()
         return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
 
@@ -263,9 +263,9 @@ def _cover(accept: str, media: str) -> int:
 
 def _parameter(value: str, name: str) -> str:
     for part in value.split(";")[1:]:
-        key, _, found = part.partition("=")
+        key, _, setting = part.partition("=")
         if key.strip().lower() == name:
-            return found.strip().strip('"').lower()
+            return setting.strip().strip('"').lower()
     return ""
 
 

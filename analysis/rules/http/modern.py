@@ -45,9 +45,9 @@ class _Header(Rule):
         if not faults:
             return ()
         return [
-            self.finding(seen, one.text, pointer=one.pointer, related=one.related)
-            for one in faults
-            if one.rule == self.id
+            self.finding(seen, fault.text, pointer=fault.pointer, related=fault.related)
+            for fault in faults
+            if fault.rule == self.id
         ]
 
 
@@ -132,9 +132,9 @@ class ParamHeader(Known):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return [
-            self.finding(seen, one.text, pointer=one.pointer, related=one.related)
-            for one in faults_of(seen)
-            if one.rule == self.id
+            self.finding(seen, fault.text, pointer=fault.pointer, related=fault.related)
+            for fault in faults_of(seen)
+            if fault.rule == self.id
         ]
 
 
@@ -167,7 +167,7 @@ class HeaderMismatchAccepted(Learning, Over):
             versions: tuple[str | None, ...] = (seen.revision,)
         else:
             versions = listed(message) or ()
-        ranks = [rank_of(one) for one in versions]
+        ranks = [rank_of(version) for version in versions]
         self._serves_old = any(rank is not None and rank < _NAMED_BY_HEADER for rank in ranks)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -176,10 +176,10 @@ class HeaderMismatchAccepted(Learning, Over):
         fault = version_fault(http)
         if fault == "missing" and self._serves_old:
             fault = ""
-        texts = [one.text for one in known_faults(http)]
+        texts = [known_fault.text for known_fault in known_faults(http)]
         if fault:
-            told, said = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
-            names = f"MCP-Protocol-Version is {short(told)!r}, and that of the message {short(said)!r}"
+            in_header, in_body = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
+            names = f"MCP-Protocol-Version is {short(in_header)!r}, and that of the message {short(in_body)!r}"
             texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
         if not texts or is_body_lost(http):
             return ()

@@ -53,7 +53,7 @@ class SessionIdCharacters(_Given):
     impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not _is_news(given, http) or (given and all("\x21" <= one <= "\x7e" for one in given)):
+        if not _is_news(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
             return ()
         what = "has characters that are not visible ASCII" if given else "is empty"
         return self.in_response(http, session, f"the session id {what}")
@@ -130,8 +130,8 @@ class SessionIdChanged(_Given):
     impact = Impact.CONNECTION
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        asked = http.fields.get(FIELD)
-        if not asked or given == asked or http.is_opening or FIELD in http.doubled:
+        requested = http.fields.get(FIELD)
+        if not requested or given == requested or http.is_opening or FIELD in http.doubled:
             return ()
         return self.in_response(http, session, "the response has a different session id than the request")
 

@@ -34,7 +34,7 @@ class _Without(Answered):
         rank = rank_of(http.fields.get(VERSION_FIELD))
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
-        given = [one for one in http.session_ids.given_to(http.client) if _should_have(http, one)]
+        given = [session_id for session_id in http.session_ids.given_to(http.client) if _should_have(http, session_id)]
         return self.without(http, session, given) if given else ()
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
@@ -63,11 +63,13 @@ class MissingSessionHeader(_Without):
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
         own = given[-1].session
-        if own is None or not all(one.session is not None and one.session.observed_start for one in given):
+        if own is None or not all(
+            session_id.session is not None and session_id.session.observed_start for session_id in given
+        ):
             return ()
         level: Level = ERROR if len(given) == 1 else WARNING
-        found = self.in_request(http, session, f"{http.method} without the session id that the client has", level)
-        return [one._replace(session=own.number) for one in found]
+        findings = self.in_request(http, session, f"{http.method} without the session id that the client has", level)
+        return [finding._replace(session=own.number) for finding in findings]
 
 
 class MissingSessionNot400(_Without):
@@ -94,9 +96,9 @@ class MissingSessionNot400(_Without):
         if http.method != "POST" and http.status == _NOT_THERE:
             return ()
         text = f"a request without a session id is refused with status {http.status}"
-        found = self.in_response(http, session, text, self.level)
+        findings = self.in_response(http, session, text, self.level)
         own = given[-1].session
-        return found if own is None else [one._replace(session=own.number) for one in found]
+        return findings if own is None else [finding._replace(session=own.number) for finding in findings]
 
 
 class UnknownSessionId(Answered):
@@ -134,7 +136,9 @@ class UnknownSessionId(Answered):
         if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
             return ()
         plain = _plain(id_)
-        if self._looks(id_) and any(one != id_ and _plain(one) == plain and ids.is_given(one) for one in ids.known()):
+        if self._looks(id_) and any(
+            other != id_ and _plain(other) == plain and ids.is_given(other) for other in ids.known()
+        ):
             text = "the session id differs from the issued one only in case, quotes or blanks"
         elif http.asked.t_ns > IDLE_NS:
             text = "the server never issued that session id"
@@ -236,16 +240,23 @@ def _speaks(http: HttpExchange, session: Session | None) -> bool:
     if rank is not None:
         return SESSIONS.holds(rank, era)
     given = http.session_ids.given_to(http.client)
-    return any(one.session is not None and SESSIONS.holds(rank_of(one.session.handshake), None) for one in given)
+    return any(
+        session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
+        for session_id in given
+    )
 
 
-def _should_have(http: HttpExchange, one: SessionId) -> bool:
+def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
     """Whether a request of the client should have an id, as far as can be told: it is alive, and was given before."""
-    if one.given is None or http.asked is None or one.exchange is None or not one.is_of_opening:
+    if session_id.given is None or http.asked is None or session_id.exchange is None or not session_id.is_of_opening:
         return False
-    if one.given.seq >= http.asked.seq or one.exchange.path != http.path or one.had_died(http.asked):
+    if (
+        session_id.given.seq >= http.asked.seq
+        or session_id.exchange.path != http.path
+        or session_id.had_died(http.asked)
+    ):
         return False
-    return one.session is not None and SESSIONS.holds(rank_of(one.session.handshake), None)
+    return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
 
 
 def _plain(id_: str) -> str:

@@ -96,8 +96,8 @@ class RequestNotAnswered(Over):
         if http.response_size and (http.status not in _EMPTY or http.media == JSON):
             return ()
         # A cancellation may be lost.
-        asked = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
-        waiting = [seen for seen in asked if not is_cancelled(seen)]
+        requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
+        waiting = [seen for seen in requests if not is_cancelled(seen)]
         if not waiting:
             return ()
         text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
@@ -191,8 +191,8 @@ class ResponseIdMismatch(Rule):
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
         id_ = message.id
-        for one in http.sent:
-            if isinstance(one.message, Invalid) or (isinstance(one.message, Request) and one.message.id == id_):
+        for sent in http.sent:
+            if isinstance(sent.message, Invalid) or (isinstance(sent.message, Request) and sent.message.id == id_):
                 return ()
         if id_ is None or id_.type == "null" or seen.is_converted:
             return ()

@@ -23,7 +23,7 @@ _STREAMABLE: Final = since("2025-03-26")
 _STRICTER: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
 PROGRESS: Final = "notifications/progress"
 CHANGES: Final = frozenset(
-    {UPDATED, *(f"notifications/{one}/list_changed" for one in ("tools", "prompts", "resources"))}
+    {UPDATED, *(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))}
 )
 _LINGERS_NS: Final = 5_000_000_000
 """How long a stream may stay open after it has said all."""
@@ -68,8 +68,8 @@ class StreamEndedUnanswered(OverHttp):
             for seen in requests_of(http):
                 if is_open(seen) and seen.method != LISTEN and seen.session is session:
                     text = f"the stream ends and {short(seen.method)} has no answer"
-                    found = self.finding(http.over, text, session=session, related=(seen.message.seq,))
-                    yield found._replace(method=seen.method[:256])
+                    finding = self.finding(http.over, text, session=session, related=(seen.message.seq,))
+                    yield finding._replace(method=seen.method[:256])
 
 
 class StreamKeptOpen(OverHttp):
@@ -212,13 +212,18 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             return ()
         if seen.method in CHANGES:
             return [self.finding(seen, f"{short(seen.method)} on the stream of {short(http.sent[0].method)}")]
-        found = told_of(seen)
-        if found is None or found.key is None or found.key.exchange in (None, http.number) or found.task is not None:
+        progress = told_of(seen)
+        if (
+            progress is None
+            or progress.key is None
+            or progress.key.exchange in (None, http.number)
+            or progress.task is not None
+        ):
             return ()
-        if len(http.sent) >= SEEN_KEPT or any(_token(one) == found.id for one in http.sent):
+        if len(http.sent) >= SEEN_KEPT or any(_token(request) == progress.id for request in http.sent):
             return ()
         text = "progress of a request other than that of the stream"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(found.seq,))]
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(progress.seq,))]
 
 
 class AnswerOnOtherStream(_OnPostStream):
@@ -264,12 +269,12 @@ def _is_excused(http: HttpExchange, over: Mark) -> bool:
 
 def is_settled(http: HttpExchange) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
-    asked = requests_of(http)
-    if not asked or http.settled is None or len(http.sent) >= SEEN_KEPT:
+    requests = requests_of(http)
+    if not requests or http.settled is None or len(http.sent) >= SEEN_KEPT:
         return False
-    if len(asked) == 1:
-        return http.settled.request is asked[0].message
-    return not any(_is_waiting(seen) for seen in asked)
+    if len(requests) == 1:
+        return http.settled.request is requests[0].message
+    return not any(_is_waiting(seen) for seen in requests)
 
 
 def told_of(seen: Seen) -> Token | None:
@@ -279,8 +284,8 @@ def told_of(seen: Seen) -> Token | None:
     if token is None or http is None:
         return None
     tokens = tokens_of(seen.session)
-    found = tokens.find("client", http.number, token) or tokens.last("client", token)
-    return found if found is not None and is_going_on(found, seen.session) else None
+    carried = tokens.find("client", http.number, token) or tokens.last("client", token)
+    return carried if carried is not None and is_going_on(carried, seen.session) else None
 
 
 def _is_waiting(seen: Seen) -> bool:

@@ -66,19 +66,19 @@ class ProtocolVersionMismatch(Answered):
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        told = http.fields.get(VERSION_FIELD)
-        if told is None or rank_of(told) is None:
+        in_header = http.fields.get(VERSION_FIELD)
+        if in_header is None or rank_of(in_header) is None:
             return ()  # what is no version is another rule's matter
-        said = body_version(http)
-        if said is not None:
-            if said == told:
+        in_body = body_version(http)
+        if in_body is not None:
+            if in_body == in_header:
                 return ()
-            text = f"the header names {short(told)}, and the message {short(said)}"
+            text = f"the header names {short(in_header)}, and the message {short(in_body)}"
             return self.in_request(http, session, text, ERROR)
         agreed = agreed_for(http, session)
-        if agreed is None or agreed == told or http.is_modern:
+        if agreed is None or agreed == in_header or http.is_modern:
             return ()
-        text = f"the header names {short(told)}, and {short(agreed)} was agreed on"
+        text = f"the header names {short(in_header)}, and {short(agreed)} was agreed on"
         return self.in_request(http, session, text, WARNING)
 
 
@@ -110,15 +110,15 @@ class BadVersionAccepted(Learning, Answered):
             self._listed[seen.http.path] = versions
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        told, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)
-        if told is None or agreed is None or told == agreed or http.is_modern:
+        in_header, agreed = http.fields.get(VERSION_FIELD), agreed_for(http, session)
+        if in_header is None or agreed is None or in_header == agreed or http.is_modern:
             return ()
         if http.status is None or http.status in _REFUSED:
             return ()
         versions = self._listed.get(http.path, ())
-        if is_date(told) and (not versions or told in versions):
+        if is_date(in_header) and (not versions or in_header in versions):
             return ()
-        text = f"a request with the revision {short(told)} in its header is answered with status {http.status}"
+        text = f"a request with the revision {short(in_header)} in its header is answered with status {http.status}"
         return self.in_response(http, session, text, ERROR)
 
 

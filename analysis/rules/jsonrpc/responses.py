@@ -161,19 +161,19 @@ class ErrorWithoutId(Rule):
     def on_message(self, seen: Seen) -> Iterable[Finding]:
         doubts, side = self._doubts(seen.session), seen.message.sender
         suspects = doubts.suspects["server" if side == "client" else "client"]
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if not is_hard_to_read(seen):
-            found += [self._found(one) for one in suspects if one.message.seq < seen.message.seq]
-            if found:
+            findings += [self._found(suspect) for suspect in suspects if suspect.message.seq < seen.message.seq]
+            if findings:
                 suspects.clear()
         else:
-            explained = next((one for one in suspects if one.message.seq > seen.message.seq), None)
+            explained = next((suspect for suspect in suspects if suspect.message.seq > seen.message.seq), None)
             if explained is not None:
                 suspects.remove(explained)
                 doubts.excuses[side] -= 1  # which `on_odd` is about to count
         if not any(doubts.suspects.values()):
             self.watch(seen.session, False)
-        return found
+        return findings
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
         if is_hard_to_read(seen):
@@ -229,11 +229,11 @@ class ErrorWithoutId(Rule):
     def _doubts(self, session: Session) -> _Doubts:
         # What came before a capture that begins in the middle explains one error of each side, what is lost any number.
         first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
-        made = self.memory(
+        doubts = self.memory(
             session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
         )
-        assert isinstance(made, _Doubts)
-        return made
+        assert isinstance(doubts, _Doubts)
+        return doubts
 
 
 class NullErrorId(AnswerRule):
@@ -368,7 +368,7 @@ def _probe(session: Session) -> int | None:
     """The number of the probe whose answer the client waits for, and for little else."""
     table = session.tables["client"]
     waiting = table.waiting() if len(table) <= _KEPT else []
-    return next((one.request.seq for one in waiting if one.request.method == "server/discover"), None)
+    return next((exchange.request.seq for exchange in waiting if exchange.request.method == "server/discover"), None)
 
 
 def _is_nameless(answer: Response) -> bool:

@@ -81,8 +81,8 @@ class UnrequestedUri(Heard):
     source = "2026-07-28 schema"
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
-        uri, asked = member(seen.body.get("params"), "uri"), listening.requested.uris
-        if not is_change(seen) or not isinstance(uri, str) or not asked or asked.covering(uri) is not None:
+        uri, requested = member(seen.body.get("params"), "uri"), listening.requested.uris
+        if not is_change(seen) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
             return ()
         text = "a change of a resource that this subscription did not name"
         return [self.finding(seen, text, pointer="/params/uri", related=(listening.seq,))]
@@ -166,11 +166,11 @@ class OutsideSubscription(OfListening):
         if not is_change(seen):
             return ()
         if seen.http is not None:
-            asked = asked_in(seen)
-            if not asked or any(request.method == LISTEN for request in asked):
+            requests = asked_in(seen)
+            if not requests or any(request.method == LISTEN for request in requests):
                 return ()
-            text = f"a change is announced on the stream of {short(asked[0].method)}"
-            return [self.finding(seen, text, pointer="/method", related=(asked[0].seq,))]
+            text = f"a change is announced on the stream of {short(requests[0].method)}"
+            return [self.finding(seen, text, pointer="/method", related=(requests[0].seq,))]
         session = seen.session
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None
         if is_unsure or is_named(seen) or is_listening(session) or session.threads.subscriptions.forgotten:

@@ -104,10 +104,10 @@ class AcknowledgedMore(Heard):
     methods = frozenset({ACKNOWLEDGED})
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
-        granted, asked = listening.acknowledged, listening.requested
+        granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
-        more = _beyond(granted, asked)
+        more = _beyond(granted, requested)
         if not more:
             return ()
         text = f"more is acknowledged than was requested: {', '.join(more)}"
@@ -130,10 +130,10 @@ class AcknowledgedLess(Heard):
     methods = frozenset({ACKNOWLEDGED})
 
     def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
-        granted, asked = listening.acknowledged, listening.requested
+        granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
-        less = _beyond(asked, granted)
+        less = _beyond(requested, granted)
         if not less:
             return ()
         text = f"less is acknowledged than was requested, by: {', '.join(less)}"
@@ -169,11 +169,11 @@ class EmptyFilter(Rule):
 # ---- what the rules ask
 
 
-def _beyond(one: Filter, other: Filter) -> list[str]:
+def _beyond(filter_: Filter, other: Filter) -> list[str]:
     """The members by which a filter selects what another one does not."""
-    found = sorted(one.flags - other.flags)
-    if any(uri not in other.uris for uri in one.uris):
-        found.append("resourceSubscriptions")
-    if one.task_ids - other.task_ids:
-        found.append("taskIds")
-    return found
+    kinds = sorted(filter_.flags - other.flags)
+    if any(uri not in other.uris for uri in filter_.uris):
+        kinds.append("resourceSubscriptions")
+    if filter_.task_ids - other.task_ids:
+        kinds.append("taskIds")
+    return kinds

@@ -136,10 +136,12 @@ class InvalidInputRequest(Rule):
     def _misfits(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
         if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
             return
-        for one in problems:
+        for problem in problems:
             # What is wrong inside of a form, rules about forms tell.
-            if one.kind == "shape" and one.pointer.startswith(_ASKED) and _IN_FORM not in one.pointer:
-                yield self.finding(seen, f"{_entry(one.pointer)} does not fit: {one.text}", pointer=one.pointer)
+            if problem.kind == "shape" and problem.pointer.startswith(_ASKED) and _IN_FORM not in problem.pointer:
+                yield self.finding(
+                    seen, f"{_entry(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
+                )
 
 
 class EnvelopeInInputRequest(_Interim):
@@ -159,8 +161,8 @@ class EnvelopeInInputRequest(_Interim):
     once = True
 
     def asks(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
-        asked = result.get("inputRequests")
-        for key, value in islice(asked.items() if isinstance(asked, dict) else (), MOST):
+        questions = result.get("inputRequests")
+        for key, value in islice(questions.items() if isinstance(questions, dict) else (), MOST):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
                 pointer = f"{_ASKED}/{step(key, 200)}/{name}"
@@ -244,11 +246,11 @@ class ManyRounds(_Interim):
     impact = Impact.COST
 
     def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
-        made = seen.round
-        if made is None or made.number != ROUNDS:
+        round_ = seen.round
+        if round_ is None or round_.number != ROUNDS:
             return ()
         text = f"the call is at its {ROUNDS}th interim result"
-        return [self.finding(seen, text, related=[one.seq for one in made.chain.rounds[:ROUNDS]])]
+        return [self.finding(seen, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
 
 
 # ---- what the rules ask

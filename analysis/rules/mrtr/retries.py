@@ -42,22 +42,22 @@ class _Retry(Rule):
     source = _PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        made = seen.round
-        if made is None or not isinstance(seen.message, Request):
+        round_ = seen.round
+        if round_ is None or not isinstance(seen.message, Request):
             return ()
-        interim, params = made.chain.interim, seen.message.params
+        interim, params = round_.chain.interim, seen.message.params
         if interim is None or interim.response is None or not isinstance(params, dict):
             return ()
         if interim.response.seq <= seen.session.lost_seq:
             return ()  # another interim result may be lost, and be meant
-        return self.retried(seen, made, interim, params)
+        return self.retried(seen, round_, interim, params)
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         """One retry.
 
         Args:
             seen: its request.
-            made: which round it is.
+            round_: which round it is.
             interim: the call that was answered by the interim result.
             params: of the retry.
         """
@@ -99,9 +99,9 @@ class StateNotEchoed(_Retry):
     id = "mrtr/state-not-echoed"
     impact = Impact.COST
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         given = params.get("requestState", "")
-        if made.by != "keys" or made.chain.state is None or not isinstance(given, str):
+        if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
             return ()
         is_there = "requestState" in params
         text = (
@@ -125,8 +125,8 @@ class StateInvented(_Retry):
     id = "mrtr/state-invented"
     impact = Impact.WRONG
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        if made.by != "keys" or made.chain.state is not None or not isinstance(params.get("requestState"), str):
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
         return [self.finding(seen, text, pointer="/params/requestState", related=_proof(interim))]
@@ -183,15 +183,14 @@ class ResponsesMissing(_Retry):
     impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        asked, given = made.chain.asked, params.get("inputResponses", {})
-        if not asked or not isinstance(given, dict) or asked.keys() <= given.keys():
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        questions, answers = round_.chain.asked, params.get("inputResponses", {})
+        if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
-        missing = [key for key in asked if key not in given]
+        missing = [key for key in questions if key not in answers]
         named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
-        text = (
-            f"{len(missing)} of {len(asked)} input requests {'has' if len(missing) == 1 else 'have'} no answer: {named}"
-        )
+        verb = "has" if len(missing) == 1 else "have"
+        text = f"{len(missing)} of {len(questions)} input requests {verb} no answer: {named}"
         pointer = _ANSWERS if "inputResponses" in params else "/params"
         return [self.finding(seen, text, pointer=pointer, related=_proof(interim))]
 
@@ -209,11 +208,11 @@ class UnknownResponseKey(_Retry):
     id = "mrtr/unknown-response-key"
     level = WARNING
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        asked, given = made.chain.asked, params.get("inputResponses")
-        if not isinstance(given, dict) or given.keys() <= asked.keys():
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        questions, answers = round_.chain.asked, params.get("inputResponses")
+        if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
-        key = next(key for key in given if key not in asked)
+        key = next(key for key in answers if key not in questions)
         text = f"the answer {short(key)!r} matches no question"
         return [self.finding(seen, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=_proof(interim))]
 
@@ -234,10 +233,10 @@ class InvalidInputResponse(_Retry):
     replaces = ("schema/invalid-params",)
     source = "2026-07-28 schema InputResponses"
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
-        asked, given = made.chain.asked, params.get("inputResponses")
-        for key, answer in islice(given.items() if isinstance(given, dict) else (), MOST):
-            method = member(asked.get(key), "method")
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
+        questions, answers = round_.chain.asked, params.get("inputResponses")
+        for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
+            method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
             if fault is not None:
                 text = f"the answer {short(key)!r} is not a result of {method}: {fault}"
@@ -261,8 +260,8 @@ class ParamsChanged(_Retry):
     level = WARNING
     impact = Impact.WRONG
 
-    def retried(self, seen: Seen, made: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        before = made.chain.params
+    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+        before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
             return ()
@@ -372,10 +371,10 @@ def _fault(method: str, answer: object) -> str | None:
     """Why an answer is no result of a method, which was one of a message until 2025-11-25; None where it is."""
     if not isinstance(answer, dict):
         return "it is not an object"
-    found = [one for one in problems("result", method, MODERN - 1, answer) if one.kind == "shape"]
-    if not found:
+    faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]
+    if not faults:
         return None
     if "result" in answer:
         return "it is a whole response"
     # What it lacks itself comes before what is wrong further inside, whose place is not told.
-    return min(found, key=lambda one: one.pointer.count("/")).text
+    return min(faults, key=lambda problem: problem.pointer.count("/")).text

@@ -42,19 +42,19 @@ class _Repeated(Over):
 
     def repeats_of(self, http: HttpExchange) -> list[Repeat]:
         """The events in question."""
-        return [one for one in http.repeats if one.kind == self.kind]
+        return [repeat for repeat in http.repeats if repeat.kind == self.kind]
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.spoken(session)
         return [
             self.finding(
-                Mark(one.seq, one.t_ns),
+                Mark(repeat.seq, repeat.t_ns),
                 self.text,
                 level=self.level_at(rank, era),
-                related=(one.earlier,),
+                related=(repeat.earlier,),
                 session=session,
             )
-            for one in self.repeats_of(http)
+            for repeat in self.repeats_of(http)
         ]
 
 
@@ -277,21 +277,21 @@ class ResumptionInModern(Rule):
 
 def _changed_at_once(http: HttpExchange) -> list[Repeat]:
     """The first events with the id of the event right before them, and other data."""
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     named: Frame | None = None
     """The last event that named an id itself."""
     if http.session_id is None or http.asked is None or not http.is_unbroken:
-        return found
+        return repeats
     for seen in http.received:
         frame = seen.message.frames[0]
         if not frame.event_id or not frame.raw:
             continue
         is_same = named is not None and named.event_id == frame.event_id
         if named is not None and is_same and frame.id_again and named.raw != frame.raw:
-            found.append(Repeat(frame.seq, frame.t_ns, "changed", named.seq))
+            repeats.append(Repeat(frame.seq, frame.t_ns, "changed", named.seq))
         if frame.id_again or not is_same:
             named = frame
-    return found
+    return repeats
 
 
 def _retry_of(http: HttpExchange) -> int | None:

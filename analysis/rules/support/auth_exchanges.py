@@ -75,22 +75,22 @@ def is_endpoint(http: HttpExchange) -> bool:
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     """The challenges of a response; None if one of them is hidden."""
-    found: list[Challenge] = []
+    challenges: list[Challenge] = []
     for value in http.challenges:
         if value.startswith(_HIDDEN):
             return None
         for word in _WORD.finditer(value[:_LONGEST]):
-            name, told = word[1].lower(), word[2]
-            if told is None:
-                found.append(Challenge(name, {}))
-            elif found:
-                found[-1].parameters.setdefault(name, told[1:-1] if told.startswith('"') else told)
-    return found
+            name, text = word[1].lower(), word[2]
+            if text is None:
+                challenges.append(Challenge(name, {}))
+            elif challenges:
+                challenges[-1].parameters.setdefault(name, text[1:-1] if text.startswith('"') else text)
+    return challenges
 
 
 def bearer_of(http: HttpExchange) -> Challenge | None:
     """The first Bearer challenge of a response."""
-    return next((one for one in challenges_of(http) or () if one.scheme == "bearer"), None)
+    return next((challenge for challenge in challenges_of(http) or () if challenge.scheme == "bearer"), None)
 
 
 def scheme_of(http: HttpExchange) -> str:

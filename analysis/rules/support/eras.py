@@ -57,10 +57,10 @@ def modern_initialize(message: Message) -> str | None:
 def version_of(request: Request) -> str | None:
     """The version that a request names for itself, or asks for in `initialize`."""
     if request.method == "initialize":
-        asked = member(request.params, "protocolVersion")
+        version = member(request.params, "protocolVersion")
     else:
-        asked = request.meta.get(PROTOCOL_VERSION)
-    return asked if isinstance(asked, str) else None
+        version = request.meta.get(PROTOCOL_VERSION)
+    return version if isinstance(version, str) else None
 
 
 def code_of(response: Response) -> int | None:
@@ -77,10 +77,10 @@ def data_of(response: Response) -> dict[str, Any]:
 
 def listed(response: Response) -> tuple[str, ...] | None:
     """The versions that an answer lists as supported: a `DiscoverResult`, or an error's data. None without a list."""
-    found = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
-    if not isinstance(found, list):
+    versions = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
+    if not isinstance(versions, list):
         return None
-    return tuple(one for one in found[:LISTED] if isinstance(one, str) and len(one) <= LONGEST)
+    return tuple(version for version in versions[:LISTED] if isinstance(version, str) and len(version) <= LONGEST)
 
 
 def outcome_of(seen: Seen) -> Outcome | None:
@@ -90,13 +90,13 @@ def outcome_of(seen: Seen) -> Outcome | None:
 
 def has_modern(versions: tuple[str, ...]) -> bool:
     """Whether a list holds a version of the modern era."""
-    return any((rank_of(one) or 0) >= MODERN for one in versions)
+    return any((rank_of(version) or 0) >= MODERN for version in versions)
 
 
 def result_type(response: Response) -> str | None:
     """`resultType` of a result."""
-    found = member(response.result, "resultType")
-    return found if isinstance(found, str) else None
+    kind = member(response.result, "resultType")
+    return kind if isinstance(kind, str) else None
 
 
 def member(value: object, name: str) -> Any:

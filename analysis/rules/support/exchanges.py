@@ -52,8 +52,8 @@ class OverHttp(Rule):
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """A finding at the message that is the response, or at the record of it."""
-        said = http.received[0] if http.received else None
-        at = said if said is not None and said.message.frames[0].unit == "http_body" else http.answered
+        first = http.received[0] if http.received else None
+        at = first if first is not None and first.message.frames[0].unit == "http_body" else http.answered
         return self._found(at, http, session, text, level)
 
     def _found(

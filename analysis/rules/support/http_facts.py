@@ -68,8 +68,8 @@ def faults_of(seen: Seen) -> list[Fault]:
 
 def known_faults(http: HttpExchange) -> list[Fault]:
     """The faults in the headers of an exchange that `faults_of` has looked at; none of others."""
-    found: list[Fault] = http.memory.get(_KEY, [])
-    return found
+    faults: list[Fault] = http.memory.get(_KEY, [])
+    return faults
 
 
 def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
@@ -78,44 +78,44 @@ def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
         return []
     if seen.session.is_legacy:
         return []  # only Streamable HTTP repeats in headers what the body says
-    found: list[Fault] = []
-    _look_at_method(request, http, found)
+    faults: list[Fault] = []
+    _look_at_method(request, http, faults)
     wanted = member(request.params, NAMED.get(request.method, ""))
     if isinstance(wanted, str):
-        _look_at_name(wanted, NAMED[request.method], http, found)
+        _look_at_name(wanted, NAMED[request.method], http, faults)
     if request.method == "tools/call":
-        _look_at_params(seen, request, http, found)
-    return found
+        _look_at_params(seen, request, http, faults)
+    return faults
 
 
-def _look_at_method(request: Request, http: HttpExchange, found: list[Fault]) -> None:
-    told, text = http.fields.get(METHOD_FIELD), ""
-    if told is None:
+def _look_at_method(request: Request, http: HttpExchange, faults: list[Fault]) -> None:
+    in_header, text = http.fields.get(METHOD_FIELD), ""
+    if in_header is None:
         text = "a request without Mcp-Method"
     elif METHOD_FIELD in http.doubled:
         text = "Mcp-Method comes twice"
-    elif told != request.method:
-        text = f"Mcp-Method is {short(told)!r}, and the method of the message {short(request.method)!r}"
+    elif in_header != request.method:
+        text = f"Mcp-Method is {short(in_header)!r}, and the method of the message {short(request.method)!r}"
     if text:
-        found.append(Fault("http/method-header", text, "/method"))
+        faults.append(Fault("http/method-header", text, "/method"))
 
 
-def _look_at_name(wanted: str, name: str, http: HttpExchange, found: list[Fault]) -> None:
-    told, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
-    if told is None:
-        found.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
+def _look_at_name(wanted: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
+    in_header, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
+    if in_header is None:
+        faults.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
     elif NAME_FIELD in http.doubled:
-        found.append(Fault("http/name-header", "Mcp-Name comes twice", pointer))
-    elif fault := _encoding(told, wanted):
-        found.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
-    elif _decoded(told) != wanted:
+        faults.append(Fault("http/name-header", "Mcp-Name comes twice", pointer))
+    elif fault := _encoding(in_header, wanted):
+        faults.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
+    elif _decoded(in_header) != wanted:
         text = f"Mcp-Name is not the {name} in the message"
         if name == "name":  # a URI, or the id of a task, may open what it names to whoever reads it
-            text = f"Mcp-Name is {short(told)!r}, and the name in the message {short(wanted)!r}"
-        found.append(Fault("http/name-header", text, pointer))
+            text = f"Mcp-Name is {short(in_header)!r}, and the name in the message {short(wanted)!r}"
+        faults.append(Fault("http/name-header", text, pointer))
 
 
-def _look_at_params(seen: Seen, request: Request, http: HttpExchange, found: list[Fault]) -> None:
+def _look_at_params(seen: Seen, request: Request, http: HttpExchange, faults: list[Fault]) -> None:
     name, arguments = member(request.params, "name"), member(request.params, "arguments")
     if request.t_ns > seen.session.memory.get(FRESH_UNTIL, request.t_ns):
         return
@@ -124,32 +124,32 @@ def _look_at_params(seen: Seen, request: Request, http: HttpExchange, found: lis
     if entry is None or schema is None:
         return
     annotations = annotations_of(schema, entry.item["inputSchema"])
-    if len(annotations) > _MOST or any(one.fault is not None for one in annotations):
+    if len(annotations) > _MOST or any(annotation.fault is not None for annotation in annotations):
         return
-    for one in annotations:
-        path = _path(one.pointer)
+    for annotation in annotations:
+        path = _path(annotation.pointer)
         header = _annotated(entry.item["inputSchema"], path)
         if header is None:
             continue
         field, value = PARAM_FIELD + header.lower(), _argument(arguments, path)
-        told = http.fields.get(field)
+        in_header = http.fields.get(field)
         pointer = "/params/arguments/" + "/".join(step(name) for name in path)
-        text, rule = _param(told, value, field in http.doubled), "http/param-header"
-        if not text and told is not None and isinstance(value, (str, int, float)):
-            if fault := _encoding(told, value if isinstance(value, str) else ""):
+        text, rule = _param(in_header, value, field in http.doubled), "http/param-header"
+        if not text and in_header is not None and isinstance(value, (str, int, float)):
+            if fault := _encoding(in_header, value if isinstance(value, str) else ""):
                 text, rule = fault, "http/header-encoding"
-            elif not _is_same(_decoded(told), value):
+            elif not _is_same(_decoded(in_header), value):
                 text = "is not the argument of the message"
         if text:
-            found.append(Fault(rule, f"Mcp-Param-{header[:40]} {text}", pointer[:200], (entry.seq,)))
+            faults.append(Fault(rule, f"Mcp-Param-{header[:40]} {text}", pointer[:200], (entry.seq,)))
 
 
-def _param(told: str | None, value: Any, is_doubled: bool) -> str:
+def _param(in_header: str | None, value: Any, is_doubled: bool) -> str:
     if value is None:
-        return "comes without the argument" if told is not None else ""
+        return "comes without the argument" if in_header is not None else ""
     if not isinstance(value, (str, int, float)):
         return ""  # the argument does not fit its schema
-    if told is None:
+    if in_header is None:
         return "is missing"
     return "comes twice" if is_doubled else ""
 
@@ -172,42 +172,42 @@ def _argument(arguments: Any, path: list[str]) -> Any:
     return arguments
 
 
-def _is_same(told: str | None, value: Any) -> bool:
-    if told is None:
+def _is_same(in_header: str | None, value: Any) -> bool:
+    if in_header is None:
         return False
     if isinstance(value, bool):
-        return told == ("true" if value else "false")
+        return in_header == ("true" if value else "false")
     if isinstance(value, str):
-        return told == value
+        return in_header == value
     try:
-        return float(told) == float(value)
+        return float(in_header) == float(value)
     except (ValueError, OverflowError):
         return False
 
 
-def _encoding(told: str, wanted: str) -> str:
+def _encoding(in_header: str, wanted: str) -> str:
     """The fault in the encoding of a text in a header; empty if there is none."""
-    is_plain = told.isascii() and told.isprintable()
-    if is_plain and told == wanted and told[:1] not in "= " and told[-1:] != " ":
+    is_plain = in_header.isascii() and in_header.isprintable()
+    if is_plain and in_header == wanted and in_header[:1] not in "= " and in_header[-1:] != " ":
         return ""  # the usual case
-    if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in told):
+    if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in in_header):
         return "has characters that are not ASCII"
-    sentinel = _SENTINEL(told)
+    sentinel = _SENTINEL(in_header)
     if sentinel is not None:
-        if _decoded(told) is None:
+        if _decoded(in_header) is None:
             return "has no base64 of UTF-8 in its brackets"
-        return "looks encoded, and is the text itself" if told == wanted else ""
+        return "looks encoded, and is the text itself" if in_header == wanted else ""
     blanks = " \t"
-    if told != told.strip(blanks) or (told == wanted.strip(blanks) and told != wanted):
+    if in_header != in_header.strip(blanks) or (in_header == wanted.strip(blanks) and in_header != wanted):
         return "has blanks at its ends, which get lost"
     return ""
 
 
-def _decoded(told: str) -> str | None:
+def _decoded(in_header: str) -> str | None:
     """The text that a header encodes; None if it cannot be decoded."""
-    sentinel = _SENTINEL(told)
+    sentinel = _SENTINEL(in_header)
     if sentinel is None:
-        return told
+        return in_header
     try:
         raw = base64.b64decode(sentinel[1].encode("ascii"), validate=True)
         return raw.decode("utf-8") if base64.b64encode(raw).decode("ascii") == sentinel[1] else None
@@ -217,8 +217,8 @@ def _decoded(told: str) -> str | None:
 
 def version_fault(http: HttpExchange) -> str:
     """The fault in the header that names the revision, compared with the message; empty if there is none."""
-    said = body_version(http)
-    if said is None:
+    in_body = body_version(http)
+    if in_body is None:
         return ""
-    told = http.fields.get(VERSION_FIELD)
-    return "missing" if told is None else "mismatch" if told != said else ""
+    in_header = http.fields.get(VERSION_FIELD)
+    return "missing" if in_header is None else "mismatch" if in_header != in_body else ""

@@ -31,10 +31,10 @@ def input_requests(seen: Seen) -> list[Asked]:
 
 
 def _entries(seen: Seen) -> Iterator[Asked]:
-    asked = member(seen.body.get("result"), "inputRequests")
-    if not isinstance(asked, dict):
+    questions = member(seen.body.get("result"), "inputRequests")
+    if not isinstance(questions, dict):
         return
-    for key, value in islice(asked.items(), MOST):
+    for key, value in islice(questions.items(), MOST):
         method, params = member(value, "method"), member(value, "params")
         if isinstance(method, str):
             pointer = f"/result/inputRequests/{step(key, MOST)}"

@@ -83,7 +83,7 @@ def is_change(seen: Seen) -> bool:
 def asked_in(seen: Seen) -> list[Request]:
     """The requests of the client in the exchange of a message; empty on stdio."""
     sent = () if seen.http is None else seen.http.sent
-    return [one.message for one in sent if isinstance(one.message, Request)]
+    return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]
 
 
 def is_named(seen: Seen) -> bool:

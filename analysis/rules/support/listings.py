@@ -227,19 +227,19 @@ def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int
     return repeats
 
 
-def _is_same(one: _Walk, other: _Walk) -> bool:
-    mine, theirs = one.entries, other.entries
+def _is_same(walk: _Walk, other: _Walk) -> bool:
+    mine, theirs = walk.entries, other.entries
     return mine.keys() == theirs.keys() and all(
         _is_alike(entry.item, theirs[name].item) for name, entry in mine.items()
     )
 
 
-def _is_alike(one: object, other: object) -> bool:
+def _is_alike(value: object, other: object) -> bool:
     """Whether two values are the same JSON, as far as known. In Python 1, 1.0 and true are equal."""
-    if one != other:
+    if value != other:
         return False
     try:
-        return orjson.dumps(one) == orjson.dumps(other)
+        return orjson.dumps(value) == orjson.dumps(other)
     except TypeError:
         return False  # numbers beyond 64 bits, lone surrogates
 
@@ -248,10 +248,10 @@ def _kept(member: str, name: str) -> Callable[[Session], Listing]:
     key = f"listing {member}"
 
     def listing(session: Session) -> Listing:
-        found: Listing | None = session.memory.get(key)
-        if found is None:
-            found = session.memory[key] = Listing(member, name)
-        return found
+        listing: Listing | None = session.memory.get(key)
+        if listing is None:
+            listing = session.memory[key] = Listing(member, name)
+        return listing
 
     return listing
 

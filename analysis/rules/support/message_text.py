@@ -127,7 +127,7 @@ def is_beside(seen: Seen) -> bool:
     frame, http = seen.message.frames[0], seen.http
     if http is None or frame.unit != "http_body" or seen.message.sender != "server":
         return False
-    return not any(isinstance(one.message, Request) for one in http.sent)
+    return not any(isinstance(sent.message, Request) for sent in http.sent)
 
 
 def is_item(message: Message) -> bool:
@@ -153,13 +153,13 @@ def _values(frames: tuple[Frame, ...]) -> list[Any]:
 
 def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
     """The consecutive values in a text."""
-    found: list[Any] = []
+    values: list[Any] = []
     at = _after_space(text, 0)
-    while at < len(text) and len(found) < MOST_ON_A_LINE:
+    while at < len(text) and len(values) < MOST_ON_A_LINE:
         value, at = decode(text, at)
-        found.append(value)
+        values.append(value)
         at = _after_space(text, at)
-    return found
+    return values
 
 
 def cut(name: str) -> str:
@@ -240,9 +240,9 @@ class _Reading:
         ).raw_decode
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
         self.is_odd = True
         return _Repeating(pairs)
 
@@ -258,10 +258,10 @@ def _after_space(text: str, at: int) -> int:
 
 def _places(value: Any, *, has_items: bool) -> Oddities:
     """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
-    while levels and len(found) < len(Oddities._fields):
+    while levels and len(places) < len(Oddities._fields):
         key, one = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
@@ -270,14 +270,14 @@ def _places(value: Any, *, has_items: bool) -> Oddities:
             continue
         path.append(key)
         for kind, name in _odd(key, one):
-            found.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+            places.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
         if isinstance(one, dict):
             levels.append(iter(one.items()))
         elif isinstance(one, list):
             levels.append(iter(enumerate(one)))
         else:
             path.pop()
-    return Oddities(**found)
+    return Oddities(**places)
 
 
 def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:

@@ -134,7 +134,11 @@ class Pipes:
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
             waiting = session.tables["client"].waiting()
-            left = [one for one in waiting if one.cancelled_ns is None and one.request.method != "subscriptions/listen"]
+            left = [
+                exchange
+                for exchange in waiting
+                if exchange.cancelled_ns is None and exchange.request.method != "subscriptions/listen"
+            ]
             self.open, self.open_count = tuple(left[:_NAMED]), len(left)
 
 

@@ -78,10 +78,10 @@ class Reply(Rule):
             return ()
         return self._in_round(seen, seen.round.chain.asked)
 
-    def _in_round(self, seen: Seen, asked: dict[str, Any]) -> Iterator[Finding]:
+    def _in_round(self, seen: Seen, interim: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(seen.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MOST):
-            question = asked.get(key)
+            question = interim.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
                 pointer = f"/params/inputResponses/{step(key, MOST)}"

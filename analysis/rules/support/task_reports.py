@@ -95,10 +95,10 @@ class Reports(Rule):
         return _NEW if method in CALLS and like.era != "modern" else _ONE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return [one for report in reports_in(seen) for one in self.on_report(seen, report)]
+        return [finding for report in reports_in(seen) for finding in self.on_report(seen, report)]
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return [one for report in reports_in(seen) for one in self.on_report(seen, report)]
+        return [finding for report in reports_in(seen) for finding in self.on_report(seen, report)]
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
         """What a message says of one task."""
@@ -169,7 +169,7 @@ class PolledTooFast(Rule):
 
 def end_of(task: Task) -> Report | None:
     """The first report that a task is over."""
-    return next((one for one in task.reports if one.status in OVER), None)
+    return next((report for report in task.reports if report.status in OVER), None)
 
 
 def may_cross(seen: Seen, t_ns: int) -> bool:
@@ -182,8 +182,8 @@ def is_creating(session: Session, executor: Side) -> bool:
     table = session.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
-    params = [one.request.params for one in table.waiting() if one.session is session]
-    return any(isinstance(one, dict) and "task" in one for one in params)
+    params = [exchange.request.params for exchange in table.waiting() if exchange.session is session]
+    return any(isinstance(param, dict) and "task" in param for param in params)
 
 
 def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:

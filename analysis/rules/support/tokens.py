@@ -79,23 +79,23 @@ class Tokens:
         if self._asked[0] == frame.seq and self._asked[1] == index:
             return self._asked[2]
         token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        found = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
-        self._asked = frame.seq, index, found
-        return found
+        carried = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
+        self._asked = frame.seq, index, carried
+        return carried
 
     def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
-        made = Token(token, sender, exchange)
-        made.seq, made.key, made.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
+        new = Token(token, sender, exchange)
+        new.seq, new.key, new.conn = frame.seq, Key(frame.exchange, request.id), frame.conn
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, seen.session):
-            made.is_shared = before.exchange == exchange
+            new.is_shared = before.exchange == exchange
             # Under the same id it is that which is used twice, or a request that is sent again.
             if before.key.id != request.id and _is_of_one_peer(before, seen):
-                made.earlier = before.seq
-        self._hold(made)
-        return made
+                new.earlier = before.seq
+        self._hold(new)
+        return new
 
     def hear(self, seen: Seen) -> None:
         """Take a response that created a task."""
@@ -104,9 +104,9 @@ class Tokens:
             return
         request = exchange.request
         token = token_of(request.meta.get("progressToken"))
-        found = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
-        if found is not None and found.seq == request.seq:
-            found.is_of_task, found.task = True, seen.task
+        carried = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
+        if carried is not None and carried.seq == request.seq:
+            carried.is_of_task, carried.task = True, seen.task
 
     def told(self, seen: Seen) -> Id | None:
         """The token that a progress notification names; None if it cannot be a token."""
@@ -118,8 +118,8 @@ class Tokens:
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
         """The token as it is meant in an exchange, None on stdio."""
-        found = self._all.get((asker, exchange, token))
-        return found if found is not None or exchange is None else self._all.get((asker, None, token))
+        carried = self._all.get((asker, exchange, token))
+        return carried if carried is not None or exchange is None else self._all.get((asker, None, token))
 
     def last(self, asker: Side, token: Id) -> Token | None:
         """The last one that a side used, in whichever exchange."""
@@ -127,16 +127,16 @@ class Tokens:
 
     def guess(self, asker: Side, exchange: int | None, token: Id) -> Token:
         """A token whose request was not seen."""
-        made = Token(token, asker, exchange)
-        self._hold(made)
-        return made
+        new = Token(token, asker, exchange)
+        self._hold(new)
+        return new
 
-    def _hold(self, made: Token) -> None:
-        name = made.asker, made.exchange, made.id
+    def _hold(self, new: Token) -> None:
+        name = new.asker, new.exchange, new.id
         self._all.pop(name, None)
-        self._all[name] = made
-        self._last.pop((made.asker, made.id), None)
-        self._last[made.asker, made.id] = made
+        self._all[name] = new
+        self._last.pop((new.asker, new.id), None)
+        self._last[new.asker, new.id] = new
         if len(self._all) <= KEPT:
             return
         _, old = self._all.popitem(last=False)

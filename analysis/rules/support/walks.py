@@ -165,10 +165,10 @@ class Walks:
 
 def walks_of(session: Session) -> Walks:
     """The walks of a session."""
-    found: Walks | None = session.memory.get(_KEY)
-    if found is None:
-        found = session.memory[_KEY] = Walks()
-    return found
+    walks: Walks | None = session.memory.get(_KEY)
+    if walks is None:
+        walks = session.memory[_KEY] = Walks()
+    return walks
 
 
 def cursor_of(request: Request) -> Id | None:

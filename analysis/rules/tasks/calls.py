@@ -30,8 +30,8 @@ class _Supported(Known):
 
     def support(self, seen: Seen) -> tuple[Entry, Any] | None:
         """The tool of a call, and what it says of tasks; None where the server has none of calls."""
-        told = seen.session.declared.get("handshake")
-        if told is None or "tasks" not in told.capabilities or not has(told.capabilities, _CALLING):
+        declared = seen.session.declared.get("handshake")
+        if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
             return None
         entry = self.entry(seen)
         if entry is None:
@@ -46,7 +46,7 @@ class _Required(_Supported):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
             page = tools_of(seen.session).take(seen)
-            if any(member(member(one, "execution"), "taskSupport") == "required" for one in page.items):
+            if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
                 seen.session.memory[_KEY] = True
             return ()
         return self.answered(seen) if _KEY in seen.session.memory else ()
@@ -56,8 +56,8 @@ class _Required(_Supported):
         params = seen.request.params if seen.request is not None else None
         if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        found = self.support(seen)
-        return found[0] if found is not None and found[1] == "required" else None
+        support = self.support(seen)
+        return support[0] if support is not None and support[1] == "required" else None
 
 
 class ForbiddenTool(_Supported):
@@ -83,11 +83,11 @@ class ForbiddenTool(_Supported):
         params = seen.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        found = self.support(seen)
-        if found is None or found[1] != "forbidden":
+        support = self.support(seen)
+        if support is None or support[1] != "forbidden":
             return ()
         text = "a tool that does not support tasks is to be run as one"
-        return [self.finding(seen, text, pointer="/params/task", related=(found[0].seq,))]
+        return [self.finding(seen, text, pointer="/params/task", related=(support[0].seq,))]
 
 
 class RequiredTool(_Required):
@@ -219,8 +219,8 @@ class NotCreated(_Supported):
         capabilities = _receiver(seen.session, seen.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
             return ()
-        found = self.support(seen) if request.method == CALL else None
-        if found is not None and found[1] == "forbidden":
+        support = self.support(seen) if request.method == CALL else None
+        if support is not None and support[1] == "forbidden":
             return ()
         text = f"{request.method} was to be run as a task, but the result has none"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
@@ -312,8 +312,8 @@ def _receiver(session: Session, side: Side) -> dict[str, Any] | None:
     """What the side that was asked has declared; None where that is not known."""
     if side == "client":
         return session.client_capabilities
-    told = session.declared.get("handshake")
-    return told.capabilities if told is not None else None
+    declared = session.declared.get("handshake")
+    return declared.capabilities if declared is not None else None
 
 
 def _path(method: str) -> str:

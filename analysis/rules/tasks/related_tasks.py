@@ -52,11 +52,11 @@ class RelatedTaskUnknown(Rule):
         tasks = session.threads.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):
             return ()
-        told: set[Id] = self.memory(session, set)
+        reported: set[Id] = self.memory(session, set)
         key = id_of(id_)
-        if key in told or len(told) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
+        if key in reported or len(reported) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
             return ()
-        told.add(key)
+        reported.add(key)
         text = "a message is part of a task that was never created"
         return [self.finding(seen, text, pointer=f"/{part}/{_AT}/taskId")]
 
@@ -145,5 +145,5 @@ def _is_asked(session: Session, side: Side) -> bool:
     table = session.tables["server" if side == "client" else "client"]
     if len(table) > MOST:
         return True
-    methods = [one.request.method for one in table.waiting() if one.session is session]
+    methods = [exchange.request.method for exchange in table.waiting() if exchange.session is session]
     return any(method != "ping" and not method.startswith("tasks/") for method in methods)

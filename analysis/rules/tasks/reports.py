@@ -66,7 +66,9 @@ class InvalidShape(Reports):
 
     def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
         return self.most(
-            self.finding(seen, one.text, pointer=one.pointer) for one in problems if _is_of_task(seen, one)
+            self.finding(seen, problem.text, pointer=problem.pointer)
+            for problem in problems
+            if _is_of_task(seen, problem)
         )
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -251,7 +253,7 @@ class MissingFromList(Rule):
         walk = _Walk(request.seq) if cursor is None else lists.open.pop(cursor, None)
         if walk is None or len(items) > LISTED or len(walk.ids) > ITEMS:
             return
-        walk.ids.update(id_of(one["taskId"]) for one in items if isinstance(member(one, "taskId"), str))
+        walk.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
         walk.ended = seen.message.seq
         following: Any = member(result, "nextCursor")
         if following is None:
@@ -302,10 +304,10 @@ def _contradictions(
         yield "lastUpdatedAt", "lastUpdatedAt goes back"
 
 
-def _is_before(one: datetime | None, other: datetime | None) -> bool:
-    if one is None or other is None or (one.tzinfo is None) != (other.tzinfo is None):
+def _is_before(moment: datetime | None, other: datetime | None) -> bool:
+    if moment is None or other is None or (moment.tzinfo is None) != (other.tzinfo is None):
         return False
     try:
-        return one < other
+        return moment < other
     except OverflowError:
         return False

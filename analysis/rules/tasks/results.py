@@ -78,13 +78,13 @@ class ResultShape(_Result):
         request, result = seen.task.request if seen.task is not None else None, seen.body["result"]
         if request is None or seen.rank is None or not isinstance(result, dict):
             return ()
-        found = problems("result", request.method, seen.rank, result, {})
-        wrong = [one for one in found if one.kind in ("shape", "scalar")]
+        faults = problems("result", request.method, seen.rank, result, {})
+        wrong = [fault for fault in faults if fault.kind in ("shape", "scalar")]
         return [
             self.finding(
-                seen, f"the result of {request.method}: {one.text}", pointer=one.pointer, related=(request.seq,)
+                seen, f"the result of {request.method}: {fault.text}", pointer=fault.pointer, related=(request.seq,)
             )
-            for one in wrong[:MOST]
+            for fault in wrong[:MOST]
         ]
 
 
@@ -103,11 +103,11 @@ class ResultWithoutRelatedTask(_Result):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         request, result = seen.request, seen.body["result"]
-        asked = member(request.params, "taskId") if request is not None else None
-        if request is None or not isinstance(asked, str) or not isinstance(result, dict):
+        requested = member(request.params, "taskId") if request is not None else None
+        if request is None or not isinstance(requested, str) or not isinstance(result, dict):
             return ()
         named = member(member(result.get("_meta"), RELATED), "taskId")
-        if named == asked:
+        if named == requested:
             return ()
         text = "the result of a task does not name it" if named is None else "the result of a task names another one"
         return [self.finding(seen, text, pointer="/result/_meta", related=(request.seq,))]

@@ -160,10 +160,12 @@ class StructuredNotObject(Answered):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if isinstance(seen.body["result"].get(_STRUCTURED), dict | None):
             return ()
-        told = result_of(seen)
-        if told is None:
+        tool_result = result_of(seen)
+        if tool_result is None:
             return ()
-        return [self.finding(seen, "structuredContent is not an object", pointer=f"{told.pointer}/{_STRUCTURED}")]
+        return [
+            self.finding(seen, "structuredContent is not an object", pointer=f"{tool_result.pointer}/{_STRUCTURED}")
+        ]
 
 
 class StructuredNotMirrored(Answered):
@@ -186,13 +188,17 @@ class StructuredNotMirrored(Answered):
     source = "2025-06-18 server/tools"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        told = result_of(seen)
-        if told is None or told.body.get(_STRUCTURED) is None or not isinstance(told.body.get("content"), list):
+        tool_result = result_of(seen)
+        if (
+            tool_result is None
+            or tool_result.body.get(_STRUCTURED) is None
+            or not isinstance(tool_result.body.get("content"), list)
+        ):
             return ()
-        if _is_mirrored(told.body[_STRUCTURED], told.body["content"]):
+        if _is_mirrored(tool_result.body[_STRUCTURED], tool_result.body["content"]):
             return ()
         text = "no text block repeats structuredContent"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/content")]
+        return [self.finding(seen, text, pointer=f"{tool_result.pointer}/content")]
 
 
 class StructuredWithoutSchema(Known):
@@ -245,12 +251,12 @@ class Failed(Answered):
         return is_there and super().concerns(hook, method, like)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        told = result_of(seen)
-        if told is None or told.body.get("isError") is not True:
+        tool_result = result_of(seen)
+        if tool_result is None or tool_result.body.get("isError") is not True:
             return ()
-        name = member(told.call.params, "name")
+        name = member(tool_result.call.params, "name")
         text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
-        return [self.finding(seen, text, pointer=f"{told.pointer}/isError", related=(told.call.seq,))]
+        return [self.finding(seen, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
 
 
 class ResourceWithoutCapability(Answered):
@@ -275,12 +281,12 @@ class ResourceWithoutCapability(Answered):
         capabilities = seen.session.server_capabilities
         if capabilities is None or "resources" in capabilities:
             return ()
-        told = result_of(seen)
-        blocks = told.body.get("content") if told is not None else None
+        tool_result = result_of(seen)
+        blocks = tool_result.body.get("content") if tool_result is not None else None
         for index, block in enumerate(blocks[:BLOCKS] if isinstance(blocks, list) else ()):
-            if told is not None and isinstance(block, dict) and block.get("type") == "resource":
+            if tool_result is not None and isinstance(block, dict) and block.get("type") == "resource":
                 text = "a resource is embedded, although resources are not declared"
-                return [self.finding(seen, text, pointer=f"{told.pointer}/content/{index}")]
+                return [self.finding(seen, text, pointer=f"{tool_result.pointer}/content/{index}")]
         return ()
 
 
@@ -290,7 +296,7 @@ class ResourceWithoutCapability(Answered):
 def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
     if len(blocks) > BLOCKS:
         return True  # not looked at
-    texts = [text for text in (member(one, "text") for one in blocks) if isinstance(text, str)]
+    texts = [text for text in (member(block, "text") for block in blocks) if isinstance(text, str)]
     wanted = [structured]
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         # What a function returns that is not an object gets wrapped by SDKs, and is told as it is in the text.

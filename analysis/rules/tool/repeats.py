@@ -81,8 +81,8 @@ class RepeatedCall(Rule):
             text = f"{CALL} {alike.name} was called {alike.count:,} times with the same arguments"
             cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of answers"
             text = f"{text} (frames {at.seq} to {related[-1].seq}): {cost}"
-            found = self.finding(at, text, session=session, related=[one.seq for one in related])
-            yield found._replace(method=CALL)
+            finding = self.finding(at, text, session=session, related=[call.seq for call in related])
+            yield finding._replace(method=CALL)
 
 
 class _Alike:

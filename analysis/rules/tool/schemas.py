@@ -81,10 +81,10 @@ def parts_of(schema: object) -> Iterator[Part]:
 
 def annotations_of(schema: Schema, value: object) -> list[Annotation]:
     """The members of a tool's arguments that are to be sent as headers; found once."""
-    found: list[Annotation] | None = schema.memory.get(HEADER)
-    if found is None:
-        found = schema.memory[HEADER] = list(_annotations(value))
-    return found
+    annotations: list[Annotation] | None = schema.memory.get(HEADER)
+    if annotations is None:
+        annotations = schema.memory[HEADER] = list(_annotations(value))
+    return annotations
 
 
 def _annotations(value: object) -> Iterator[Annotation]:
@@ -158,10 +158,10 @@ class HeaderAnnotation(Plain):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
                 continue
-            for one in annotations_of(schema, value):
-                if one.fault is not None:
-                    pointer = f"/result/tools/{index}/{name}{one.pointer}"
-                    yield self.finding(seen, f"an {HEADER} {one.fault}", pointer=pointer)
+            for annotation in annotations_of(schema, value):
+                if annotation.fault is not None:
+                    pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
+                    yield self.finding(seen, f"an {HEADER} {annotation.fault}", pointer=pointer)
 
 
 class HeaderAnnotationSensitive(Plain):
@@ -185,9 +185,9 @@ class HeaderAnnotationSensitive(Plain):
             schema = page.schema(index, name, seen.rank)
             if schema is None or name != "inputSchema":
                 continue
-            for one in annotations_of(schema, value):
-                if one.name.lower().endswith(_SECRET):
-                    pointer = f"/result/tools/{index}/{name}{one.pointer}"
+            for annotation in annotations_of(schema, value):
+                if annotation.name.lower().endswith(_SECRET):
+                    pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
                     yield self.finding(seen, "an argument that looks like a secret goes into a header", pointer=pointer)
 
 
@@ -213,7 +213,7 @@ class HeaderAnnotationCalled(Known):
         schema = entry.schema("inputSchema", seen.rank) if entry is not None else None
         if entry is None or schema is None or request is None or seen.session.is_legacy:
             return ()
-        if all(one.fault is None for one in annotations_of(schema, entry.item["inputSchema"])):
+        if all(annotation.fault is None for annotation in annotations_of(schema, entry.item["inputSchema"])):
             return ()
         text = f"a tool with an invalid {HEADER} is called"
         return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]

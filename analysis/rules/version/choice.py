@@ -185,7 +185,7 @@ class Fallback(Rule):
         elif self._probed:
             # Who did not say its name in the probe is known by the connection.
             probes = [self._probed.pop(who, None) for who in (_client(seen), _connection(seen))]
-            probe = next((one for one in probes if one is not None), None)
+            probe = next((exchange for exchange in probes if exchange is not None), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
                 return [self.finding(seen, text, related=(probe,))]

@@ -40,7 +40,7 @@ class _Unpublished(Rule):
 
     def _look(self, seen: Seen) -> Iterable[Finding]:
         odd = [(version, pointer) for version, pointer in _named(seen) if not is_known(version)]
-        return [found for version, pointer in odd for found in self.look(seen, version, pointer)] if odd else ()
+        return [finding for version, pointer in odd for finding in self.look(seen, version, pointer)] if odd else ()
 
     def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
         """What is wrong with a version that is named at a place."""
@@ -321,21 +321,21 @@ def _steps(path: str, index: int) -> list[str]:
 
 def _named(seen: Seen) -> list[tuple[str, str]]:
     """The versions that a message and its header name, each once, with the place."""
-    message, found = seen.message, list[tuple[str, str]]()
+    message, versions = seen.message, list[tuple[str, str]]()
     if isinstance(message, Response):
         given = _given(seen)
         return [] if given is None else [(given, "/result/protocolVersion")]
     if message.sender != "client":
         return []
     if isinstance(message, Request):
-        told = version_of(message)
-        if told is not None:
-            found.append((told, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER))
+        version = version_of(message)
+        if version is not None:
+            versions.append((version, "/params/protocolVersion" if message.method == "initialize" else _META_POINTER))
     if seen.http is not None:
         field = seen.http.fields.get(VERSION_FIELD)
-        if field is not None and (not found or field != found[0][0]):
-            found.append((field, ""))
-    return found
+        if field is not None and (not versions or field != versions[0][0]):
+            versions.append((field, ""))
+    return versions
 
 
 def _asked(seen: Seen) -> str | None:
