@@ -209,7 +209,7 @@ class RefusalRule(ArrayRule):
         sent: dict[Side, int] = self.memory(seen.session, dict)
         array_seq = sent.pop(other_side(seen.message.sender), None)
         if array_seq is not None:
-            yield self.found(seen, array_seq)
+            yield self.array_finding(seen, array_seq)
 
     def read_on(self, seen: Seen) -> None:
         """Who answers an item of it, or what was sent after it, has taken it."""
@@ -218,7 +218,7 @@ class RefusalRule(ArrayRule):
         if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
-    def found(self, at: Seen, array_seq: int) -> Finding:
+    def array_finding(self, at: Seen, array_seq: int) -> Finding:
         """What was found; over HTTP the server is to blame where it said nothing, too."""
         blames = "server" if at.http is not None else at.message.sender
         return self.finding(at, self.text, related=(array_seq,), blames=blames)
@@ -265,7 +265,7 @@ class EmptyResponse(RefusalRule):
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
             at = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
-            yield self.found(at or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(at or (http.received or http.sent)[-1], first.message.seq)
 
 
 class ReceiveUnsupported(RefusalRule):
@@ -305,7 +305,7 @@ class ReceiveUnsupported(RefusalRule):
         refusal = next((seen for seen in http.received if _is_refusal(seen)), None)
         is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
         if is_refused or refusal is not None:
-            yield self.found(refusal or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(refusal or (http.received or http.sent)[-1], first.message.seq)
 
 
 class AnsweredIndividually(Rule):

@@ -86,9 +86,9 @@ class UnknownReference(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
-        return self._asked(seen, request) if request is not None and request.method == "completion/complete" else ()
+        return self._findings(seen, request) if request is not None and request.method == "completion/complete" else ()
 
-    def _asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def _findings(self, seen: Seen, request: Request) -> Iterator[Finding]:
         reference, argument = params_of(request).get("ref"), member(params_of(request).get("argument"), "name")
         kind, name, uri = member(reference, "type"), member(reference, "name"), member(reference, "uri")
         arguments: set[str] | None = None

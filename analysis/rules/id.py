@@ -37,7 +37,7 @@ class Null(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        request = _asked(seen)
+        request = _request_of(seen)
         if request is not None and request.id.type == "null":
             yield self.finding(seen, "a request has the id null: it cannot be answered", pointer="/id")
 
@@ -56,7 +56,7 @@ class NotStringOrInteger(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        request = _asked(seen)
+        request = _request_of(seen)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
         if not _is_integer(_number(request)):
@@ -78,7 +78,7 @@ class FloatInteger(Rule):
     source = "2024-11-05 schema RequestId"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        request = _asked(seen)
+        request = _request_of(seen)
         if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
             yield self.finding(seen, f"the id {_id(seen)} is written as a fraction", pointer="/id")
 
@@ -100,7 +100,7 @@ class UnsafeInteger(Rule):
     source = "RFC 8259 §6"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        request = _asked(seen)
+        request = _request_of(seen)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
             yield self.finding(seen, "the id is an integer that JavaScript cannot hold", pointer="/id")
@@ -123,7 +123,7 @@ class DuplicateInFlight(Rule):
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         if seen.earlier is None or seen.earlier.state not in (IdState.OPEN, IdState.CANCELLED):
             return
-        if _asked(seen) is None or _is_replay(seen):
+        if _request_of(seen) is None or _is_replay(seen):
             return
         text = f"the id {_id(seen)} is that of a request that is still open"
         if seen.era == "modern" and seen.http is not None:
@@ -152,7 +152,7 @@ class DuplicateRequest(Rule):
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         is_answered = seen.earlier is not None and seen.earlier.state is IdState.ANSWERED
-        if seen.earlier is not None and is_answered and _asked(seen) is not None and not _is_replay(seen):
+        if seen.earlier is not None and is_answered and _request_of(seen) is not None and not _is_replay(seen):
             text = f"the id {_id(seen)} was used before in this session"
             yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
 
@@ -287,7 +287,7 @@ class EchoedFrame(Rule):
 # ---- what the rules ask
 
 
-def _asked(seen: Seen) -> Request | None:
+def _request_of(seen: Seen) -> Request | None:
     """The request, unless it is a notification that has an id: that asks for nothing."""
     request = seen.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):

@@ -32,7 +32,7 @@ class _OfStream(OverHttp):
     """A rule about the stream, when it is over."""
 
     who = "server"
-    asked: ClassVar[frozenset[str]] = _GET
+    http_methods: ClassVar[frozenset[str]] = _GET
     media = STREAM
     source = _PAGE
 
@@ -44,7 +44,7 @@ class _OfPost(OverHttp):
     """A rule about POSTs, when they are answered."""
 
     who = "client"
-    asked: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST
     source = _PAGE
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -96,20 +96,20 @@ class EndpointInvalid(_OfStream):
             return ()
         address = http.endpoints[0]
         if not address:
-            return [self._told(http, session, "the event endpoint has no address")]
+            return [self._finding(http, session, "the event endpoint has no address")]
         try:
             parts = urlsplit(address)
             is_valid = _FORBIDDEN.isdisjoint(address) and address.isascii()
         except ValueError:
             is_valid = False
         if not is_valid:
-            return [self._told(http, session, "the address of the event endpoint is not a valid URI")]
+            return [self._finding(http, session, "the address of the event endpoint is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        findings = self._told(http, session, "the address of the event endpoint has another origin")
+        findings = self._finding(http, session, "the address of the event endpoint has another origin")
         return [findings._replace(level=WARNING)]
 
-    def _told(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
+    def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
         at = http.announced or Mark(0, 0)
         return self.finding(at, text, session=session)
 
@@ -223,7 +223,7 @@ class AnswerInPost(OverHttp):
     id = "legacy-sse/answer-in-post"
     who = "server"
     level = WARNING
-    asked: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST
     statuses = SUCCESS
     source = _PAGE
 

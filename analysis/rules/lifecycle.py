@@ -42,9 +42,9 @@ class _Handshake(Rule):
             client = seen.http.client
             if client in self.begun or len(self.begun) < _CLIENTS:
                 self.begun[client] = 0 if client in self.begun else seen.session.number
-        return self.asked(seen)
+        return self.check_request(seen)
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
+    def check_request(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
         """A request."""
         return ()
 
@@ -82,7 +82,7 @@ class RequestBeforeInitialize(_Handshake):
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: Seen) -> Iterable[Finding]:
         if not _is_untouched(seen) or not seen.session.observed_start or not _is_work(seen):
             return ()
         return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")]
@@ -128,14 +128,14 @@ class NotificationBeforeInitialize(Rule):
         if seen.cancels is not None and _is_modern(seen.cancels):
             return
         if seen.era == "handshake":
-            yield self._found(seen)
+            yield self._finding(seen)
         elif seen.era is None:
-            _put_off(self, seen, self._found(seen))
+            _put_off(self, seen, self._finding(seen))
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         return _due(self, seen)
 
-    def _found(self, seen: Seen) -> Finding:
+    def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
 
 
@@ -158,7 +158,7 @@ class RequestBeforeInitializeResult(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.state != "init-sent" or not _is_work(seen) or not self.is_sure(seen) or _is_settled_elsewhere(seen):
             return ()
         return [self.finding(seen, f"{short(_method(seen.message))} was sent before initialize was answered")]
@@ -187,11 +187,11 @@ class EarlyInitialized(_Handshake):
         is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
         return is_named and super().concerns(hook, method, like)
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: Seen) -> Iterable[Finding]:
         return () if _method(seen.message) != _INITIALIZED else self._look(seen)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self.asked(seen)
+        return self.check_request(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender != "client" or seen.era == "modern":
@@ -224,20 +224,20 @@ class InitializedMissing(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:
-        return self._asked(seen) if seen.state == "init-answered" else ()
+    def check_request(self, seen: Seen) -> Iterable[Finding]:
+        return self._early_findings(seen) if seen.state == "init-answered" else ()
 
-    def _asked(self, seen: Seen) -> Iterator[Finding]:
+    def _early_findings(self, seen: Seen) -> Iterator[Finding]:
         if not _is_work(seen) or _method(seen.message) == "initialize":
             return
         if seen.session.has_initialized or not self.is_sure(seen):
             return
         if seen.http is None:
-            yield self._found(seen)
+            yield self._finding(seen)
             return
         waiting = self.memory(seen.session, dict).setdefault("waiting", {})
         if len(waiting) < _KEPT:
-            waiting[seen.message.seq, seen.message.index] = self._found(seen)
+            waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         return () if seen.http is None or seen.exchange is None else self._answered(seen, seen.exchange.request)
@@ -251,7 +251,7 @@ class InitializedMissing(_Handshake):
         if self.is_sure(seen):
             yield waiting
 
-    def _found(self, seen: Seen) -> Finding:
+    def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized never was")
 
 
@@ -338,7 +338,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterator[Finding]:
+    def check_request(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender != "server" or seen.era != "handshake" or not _is_request(seen.message):
             return
         is_early = seen.state in ("init-sent", "init-answered") and not seen.session.has_initialized
@@ -379,11 +379,11 @@ class ServerFrameBeforeInitialize(Rule):
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
         if seen.state == "new" and seen.era == "handshake":
-            yield self._found(seen)
+            yield self._finding(seen)
         elif seen.state == "new" and seen.era is None:
-            _put_off(self, seen, self._found(seen))
+            _put_off(self, seen, self._finding(seen))
 
-    def _found(self, seen: Seen) -> Finding:
+    def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, f"the server sent {short(_method(seen.message))} before initialize")
 
 
@@ -437,7 +437,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
     replaces = ("lifecycle/request-before-initialize",)
     source = _LIFECYCLE
 
-    def asked(self, seen: Seen) -> Iterable[Finding]:
+    def check_request(self, seen: Seen) -> Iterable[Finding]:
         is_refused = seen.state == "new" and seen.session.epoch > 0
         if not is_refused or not _is_work(seen) or _method(seen.message) == "initialize" or not self.is_sure(seen):
             return ()

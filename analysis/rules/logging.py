@@ -140,7 +140,7 @@ class _Wanted(Rule):
             requests = [sent.message for sent in seen.http.sent if isinstance(sent.message, Request)]
             if not requests:
                 return ()
-            return self.told(
+            return self.check_level(
                 seen, [request.meta[WANTED] for request in requests if WANTED in request.meta], requests[0].seq
             )
         session = seen.session
@@ -149,9 +149,9 @@ class _Wanted(Rule):
         kept: dict[int, object] | None = session.memory.get(self.id)
         if kept and len(kept) >= OPEN:
             return ()
-        return self.told(seen, list(kept.values()) if kept else [], None)
+        return self.check_level(seen, list(kept.values()) if kept else [], None)
 
-    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
         """A log message, with the levels that requests want which it may be about."""
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class NotRequested(_Wanted):
 
     id = "logging/not-requested"
 
-    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
         if not wanted:
             text = "a log message that no open request asks for"
             yield self.finding(seen, text, related=() if request is None else (request,))
@@ -190,7 +190,7 @@ class BelowRequested(_Wanted):
     id = "logging/below-requested"
     level = WARNING
 
-    def told(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
         rank, ranks = _level(seen), [_rank(level) for level in wanted]
         known = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):

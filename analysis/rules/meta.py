@@ -55,15 +55,15 @@ class _Anywhere(Rule):
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), _REPORTED)
+        return self.most(self.check(seen), _REPORTED)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), _REPORTED)
+        return self.most(self.check(seen), _REPORTED)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self.found(seen), _REPORTED)
+        return self.most(self.check(seen), _REPORTED)
 
-    def found(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: Seen) -> Iterator[Finding]:
         """What is wrong with a message."""
         raise NotImplementedError
 
@@ -202,7 +202,7 @@ class IconScheme(_Anywhere):
     word = b'"icons"'
     source = "2025-11-25 basic/index"
 
-    def found(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
             for where, icon in icons(place):
                 source = icon.get("src")
@@ -231,7 +231,7 @@ class IconSize(_Anywhere):
     word = b'"icons"'
     source = "2025-11-25 schema Icon"
 
-    def found(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
             for where, icon in icons(place):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
@@ -261,7 +261,7 @@ class AnnotationTime(_Anywhere):
     word = b'"lastModified"'
     source = "2025-06-18 server/resources"
 
-    def found(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
             time = member(place.get("annotations"), "lastModified")
             if isinstance(time, str) and (len(time) > _LONGEST or not _is_time(time)):
@@ -284,7 +284,7 @@ class MimeType(_Anywhere):
     word = b'"mimeType"'
     source = "2024-11-05 server/prompts"
 
-    def found(self, seen: Seen) -> Iterator[Finding]:
+    def check(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
             if "mimeType" not in place and "icons" not in place:
                 continue

@@ -49,9 +49,9 @@ class _Envelope(Rule):
         request = seen.message
         if not isinstance(request, Request) or not speaks_modern(seen) or request.method.startswith("notifications/"):
             return ()
-        return self.asked(seen, request)
+        return self.check_request(seen, request)
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         """A request of the modern era."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class MissingMeta(_Envelope):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index, schema RequestParams"
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         if lacks(request) == "meta":
             yield self.finding(seen, f"{short(request.method)} has no params._meta", pointer="/params")
 
@@ -110,7 +110,7 @@ class MissingProtocolVersion(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         if lacks(request) == "version":
             yield self.finding(seen, f"{short(request.method)} names no protocol version", pointer="/params/_meta")
 
@@ -130,7 +130,7 @@ class MissingClientCapabilities(_Envelope):
     versions = MODERN_ERA
     source = _INDEX
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         meta = envelope(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
             yield self.finding(seen, f"{short(request.method)} declares no capabilities", pointer="/params/_meta")

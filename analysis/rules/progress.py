@@ -37,13 +37,13 @@ class _OfToken(Rule):
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         tokens = tokens_of(seen.session)
-        token = tokens.told(seen)
+        token = tokens.reported(seen)
         if token is None:
             return ()
         http, asker = seen.http, other_side(seen.message.sender)
-        return self.told(seen, tokens.find(asker, None if http is None else http.number, token), token)
+        return self.check_progress(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         """Progress for a token.
 
         Args:
@@ -98,7 +98,7 @@ class UnknownToken(_OfToken):
         tokens_of(seen.session).ask(seen)
         return ()
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
         asker, tokens = other_side(sender), tokens_of(session)
         if carried is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
@@ -138,7 +138,7 @@ class AfterCompletion(_OfToken):
         tokens_of(seen.session).hear(seen)
         return ()
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         key = None if carried is None else carried.key
         if carried is None or key is None:
             return ()
@@ -170,7 +170,7 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
@@ -192,7 +192,7 @@ class NotIncreasing(_OfToken):
 
     id = "progress/not-increasing"
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
         if value is None or is_replay(seen) or (carried is not None and carried.is_shared):
             return ()
@@ -254,7 +254,7 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def told(self, seen: Seen, carried: Token | None, _token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(seen.body.get("params"), "total"))
         if carried is None or total is None or carried.is_shared or is_replay(seen):
             return ()
@@ -284,7 +284,7 @@ class Flood(Rule):
     source = PAGE
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        token = tokens_of(seen.session).told(seen)
+        token = tokens_of(seen.session).reported(seen)
         if token is None or is_replay(seen):
             return ()
         kept: OrderedDict[tuple[Side, Id], deque[int]] = self.memory(seen.session, OrderedDict)
@@ -321,7 +321,7 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def told(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
         foreign = None if carried is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()

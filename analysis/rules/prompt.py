@@ -38,9 +38,9 @@ class _Listed(Rule):
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
-        return self.most(self.asked(seen, request), _TOLD)
+        return self.most(self.check_request(seen, request), _TOLD)
 
-    def asked(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules of the client
+    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules of the client
         """What is wrong with a request for a prompt."""
         return ()
 
@@ -64,9 +64,9 @@ class DuplicateName(_Listed):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         page = prompts_of(seen.session).take(seen)
-        return self.most(self._found(seen, page.items, page.repeats), _TOLD)
+        return self.most(self._findings(seen, page.items, page.repeats), _TOLD)
 
-    def _found(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _findings(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
             text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
             yield self.finding(seen, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
@@ -96,7 +96,7 @@ class Unlisted(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def asked(self, seen: Seen, request: Request) -> Iterable[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:
         name = params_of(request).get("name")
         if not isinstance(name, str) or not prompts_of(seen.session).lacks(name, request, seen.session):
             return ()
@@ -120,7 +120,7 @@ class MissingArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         for name in missing_arguments(seen, request):
             yield self.finding(seen, f"the argument {short(name)!r} is required, but missing", pointer="/params")
 
@@ -168,7 +168,7 @@ class UnknownArgument(_Listed):
     needs_lists = True
     source = "2024-11-05 server/prompts"
 
-    def asked(self, seen: Seen, request: Request) -> Iterator[Finding]:
+    def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         entry, given = prompt_of(seen, request), params_of(request).get("arguments")
         if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
             return
@@ -200,9 +200,9 @@ class IncompleteResource(Rule):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self._found(seen), _TOLD)
+        return self.most(self._findings(seen), _TOLD)
 
-    def _found(self, seen: Seen) -> Iterator[Finding]:
+    def _findings(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
             resource = place.get("resource")
             if place.get("type") != "resource" or not isinstance(resource, dict):

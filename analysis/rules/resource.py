@@ -35,9 +35,9 @@ class _OfServer(Rule):
         result = seen.body["result"]
         if not isinstance(result, dict):
             return ()
-        return self.most(self.told(seen, result))
+        return self.most(self.check_result(seen, result))
 
-    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         """A result."""
         raise NotImplementedError
 
@@ -65,9 +65,9 @@ class DuplicateUri(_OfServer):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         listing = resources_of(seen.session) if seen.method == _LIST else templates_of(seen.session)
         repeats = listing.take(seen).repeats
-        return self.most(self._found(seen, repeats)) if repeats else ()
+        return self.most(self._findings(seen, repeats)) if repeats else ()
 
-    def _found(self, seen: Seen, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
+    def _findings(self, seen: Seen, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
         for index, before in repeats:
             related = () if before == seen.message.seq else (before,)
@@ -94,7 +94,7 @@ class Template(_OfServer):
     def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
         return "result"
 
-    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         for index, item in enumerate(_items(result.get("resourceTemplates"))):
             template = member(item, "uriTemplate")
             fault = _fault(template) if isinstance(template, str) else None
@@ -119,7 +119,7 @@ class ContentsUri(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2024-11-05 server/resources"
 
-    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         uri = member(seen.request.params, "uri") if seen.request is not None else None
         uris = [member(content, "uri") for content in _items(result.get("contents"))]
         if not isinstance(uri, str) or not uris or not all(isinstance(found_uri, str) for found_uri in uris):
@@ -146,7 +146,7 @@ class EmptyContents(_OfServer):
     methods = frozenset({"resources/read"})
     source = "2026-07-28 server/resources"
 
-    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         if result.get("contents") == []:
             yield self.finding(seen, "the result of reading a resource has no contents", pointer="/result/contents")
 
@@ -173,7 +173,7 @@ class Size(_OfServer):
         has_some = seen.method == _LIST or self.id in seen.session.memory
         return super().on_result(seen) if has_some else ()
 
-    def told(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         sizes: dict[str, tuple[int, int]] = self.memory(seen.session, dict)
         if seen.method == _LIST:
             for index, item in enumerate(_items(result.get("resources"))):

@@ -40,7 +40,9 @@ class NotFile(_Roots):
     id = "roots/not-file"
     replaces = ("schema/uri",)
 
-    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         text = "the URI of a root does not begin with file://"
         yield from self.most(
             self.finding(seen, text, pointer=f"{pointer}/roots/{index}/uri")
@@ -63,7 +65,9 @@ class Duplicate(_Roots):
     level = NOTE
     impact = Impact.COST
 
-    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         known: set[str] = set()
         for index, uri in enumerate(_uris(reply)):
             if isinstance(uri, str) and uri in known:

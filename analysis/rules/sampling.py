@@ -27,7 +27,7 @@ class _Question(Question):
     about = _CREATE
     methods = frozenset({_CREATE, *METHODS})
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
             faults = self.faults(messages[:LISTED])
@@ -155,7 +155,9 @@ class UnrequestedToolUse(_Reply):
     level = WARNING
     source = _PAGE
 
-    def replied(self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
         offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
         used = _blocks(reply, "tool_use")
@@ -187,7 +189,7 @@ class ToolChoiceWithoutTools(_Question):
     level = WARNING
     source = _PAGE
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("toolChoice") is not None and not params.get("tools"):
             yield self.finding(seen, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
 
@@ -207,7 +209,7 @@ class ResultRole(_Reply):
     impact = Impact.WRONG
     source = "2024-11-05 client/sampling"
 
-    def replied(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if reply.get("role") == "user":
             yield self.finding(seen, "the role of the model's answer is user", pointer=f"{pointer}/role")
 
@@ -226,7 +228,7 @@ class MaxTokens(_Question):
     level = WARNING
     source = "2024-11-05 schema"
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         most = params.get("maxTokens")
         if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
             yield self.finding(seen, "maxTokens allows no token", pointer=f"{pointer}/maxTokens")
@@ -246,7 +248,7 @@ class NoMessages(_Question):
     level = NOTE
     source = "2024-11-05 client/sampling"
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("messages") == []:
             yield self.finding(seen, "there are no messages", pointer=f"{pointer}/messages")
 

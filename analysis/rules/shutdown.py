@@ -49,9 +49,9 @@ class _AtServersEnd(Rule):
         if self.id in pipes.decided:
             return ()
         pipes.decided.add(self.id)
-        return self._told(pipes, session)
+        return self._check_end(pipes, session)
 
-    def _told(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
+    def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
         """The findings about its end."""
         return ()
 
@@ -72,7 +72,7 @@ class ServerDied(_AtServersEnd):
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/lifecycle; 2026-07-28 basic/transports/stdio"
 
-    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+    def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if not pipes.has_died or pipes.server_end is None:
             return
         requests = ", ".join(
@@ -103,7 +103,7 @@ class ServerLeft(_AtServersEnd):
     impact = Impact.CONNECTION
     source = "2024-11-05 basic/lifecycle"
 
-    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+    def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         is_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
         if is_left and pipes.server_end is not None:
             yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
@@ -124,7 +124,7 @@ class ExitStatus(_AtServersEnd):
     level = NOTE
     source = "2024-11-05 basic/lifecycle"
 
-    def _told(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
+    def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
         if pipes.exited is None:
             return
         status, signal = pipes.exited.members.get("status"), pipes.exited.members.get("signal")
@@ -155,16 +155,16 @@ class ServerLingers(Rule):
         pipes = pipes_of(session)
         pipes.take(record, session)
         if record is pipes.exited:
-            yield from self._told(pipes, session, record, record.t_ns)
+            yield from self._check_end(pipes, session, record, record.t_ns)
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         pipes = pipes_of(session)
         if pipes.exited is None:
             # Where the capture holds no process events, the end of stdout is that of the server.
             at = pipes.server_closed or pipes.client_closed
-            yield from self._told(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
+            yield from self._check_end(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
 
-    def _told(self, pipes: Pipes, session: Session, at: Record | None, until_ns: int | None) -> Iterator[Finding]:
+    def _check_end(self, pipes: Pipes, session: Session, at: Record | None, until_ns: int | None) -> Iterator[Finding]:
         closed = pipes.client_closed
         if closed is None or at is None or pipes.is_server_first:
             return

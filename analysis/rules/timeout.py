@@ -58,7 +58,7 @@ class _AtEnd(Rule):
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an answer may be in there
-            until_ns, request_seen = ending.t_ns, _asked(session, request)
+            until_ns, request_seen = ending.t_ns, _seen_request(session, request)
             if session.is_http:
                 if request_seen.http is None or _is_for_http(request_seen):
                     continue
@@ -183,7 +183,7 @@ class PingUnanswered(_AtEnd):
         waiting = session.tables[sender].get(key)
         if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
             return
-        seen = _asked(session, request)
+        seen = _seen_request(session, request)
         is_lost = session.lost_seq >= seq  # perhaps with the answer
         is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
         is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
@@ -294,20 +294,22 @@ class AbandonedRequest(Rule):
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
         if seen.cancelled is not None:
-            yield from self._told(seen.session, seen.cancelled)
+            yield from self._late_findings(seen.session, seen.cancelled)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for exchange in http.let_go:
             if exchange.cancelled_seq is not None and http.over is not None and exchange.cancelled_seq == http.over.seq:
-                yield from self._told(session, exchange)
+                yield from self._late_findings(session, exchange)
 
-    def _told(self, session: Session, exchange: Exchange) -> Iterator[Finding]:
+    def _late_findings(self, session: Session, exchange: Exchange) -> Iterator[Finding]:
         request, waited_ns = exchange.request, exchange.abandoned_ns
         if waited_ns is not None:
             text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
             text = with_guess(text, exchange.probable_answer)
             related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
-            yield self.finding(_asked(session, request), text, blames=other_side(request.sender), related=related)
+            yield self.finding(
+                _seen_request(session, request), text, blames=other_side(request.sender), related=related
+            )
 
 
 class NeverCancelled(_AtEnd):
@@ -342,7 +344,7 @@ class NeverCancelled(_AtEnd):
 # ---- what the rules ask
 
 
-def _asked(session: Session, request: Request) -> Seen:
+def _seen_request(session: Session, request: Request) -> Seen:
     """A request that is open, with the revision that was in force for it."""
     waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
     if waiting is None:

@@ -36,7 +36,7 @@ class MetadataDocument(Learning):
     who = "server"
     versions: ClassVar[Span] = Everywhere(*since("2025-06-18"))
     source = "2025-06-18 basic/authorization"
-    asked: ClassVar[frozenset[str]] = frozenset({"GET"})
+    http_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         self.rank_for(http, session)
@@ -107,7 +107,7 @@ class OauthRequest(Learning):
     versions: ClassVar[Span] = Everywhere(*since("2025-03-26"))
     impact = Impact.SECURITY
     source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
-    asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
+    http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)

@@ -119,7 +119,7 @@ class MessageAfterCancel(Rule):
         session = seen.session
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
-            token = tokens.told(seen)
+            token = tokens.reported(seen)
             carried = None if token is None else tokens.find("client", None, token)
             cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
             if cancelled is None or not session.has_received("server", cancelled):

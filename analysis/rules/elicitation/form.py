@@ -52,7 +52,7 @@ class Asked(Question):
 class Form(Asked):
     """What the rules about forms have in common."""
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
             yield from self.most(self.form(seen, params, pointer))
 
@@ -208,7 +208,7 @@ class IdInModern(Asked):
     level = NOTE
     source = "2026-07-28 changelog"
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "elicitationId" in params:
             yield self.finding(seen, "this revision has no elicitationId", pointer=f"{pointer}/elicitationId")
 

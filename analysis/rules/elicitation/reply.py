@@ -38,10 +38,12 @@ class AcceptWithoutContent(_Reply):
 
     id = "elicitation/accept-without-content"
 
-    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        if reply.get("action") != "accept" or "content" in reply or is_url(seen, asked):
+    def check_reply(
+        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        if reply.get("action") != "accept" or "content" in reply or is_url(seen, question):
             return
-        level = None if member(asked.get("requestedSchema"), "required") else NOTE
+        level = None if member(question.get("requestedSchema"), "required") else NOTE
         yield self.finding(seen, "a form is accepted without content", pointer=pointer, level=level)
 
 
@@ -57,9 +59,11 @@ class ContentMismatch(_Reply):
 
     id = "elicitation/content-mismatch"
 
-    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        content, requested = reply.get("content"), asked.get("requestedSchema")
-        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, asked):
+    def check_reply(
+        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        content, requested = reply.get("content"), question.get("requestedSchema")
+        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(seen, question):
             return
         schema = schema_of(requested) if isinstance(requested, dict) else None
         refusal = schema.refusal(content) if schema is not None else None
@@ -85,10 +89,12 @@ class ContentUnexpected(_Reply):
     impact = Impact.SECURITY
     source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
 
-    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         action = reply.get("action")
         if reply.get("content") is None:
             return
-        if action in _NO or (action == "accept" and is_url(seen, asked)):
+        if action in _NO or (action == "accept" and is_url(seen, question)):
             what = "a page" if action == "accept" else f"the answer {action}"
             yield self.finding(seen, f"there is content with {what}", pointer=f"{pointer}/content")

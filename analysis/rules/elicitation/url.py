@@ -30,7 +30,7 @@ class _Url(Asked):
     versions = since("2025-11-25")
     source = _PAGE
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         url = params.get("url")
         text = self.fault(_split(url)) if is_url(seen, params) and isinstance(url, str) else None
         if text is not None:
@@ -122,7 +122,7 @@ class _Identified(Asked):
             return method == _COMPLETE and like.message.sender == "server"
         return hook == "error" or super().concerns(hook, method, like)
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         ident = params.get("elicitationId")
         if not isinstance(ident, str):
             return
@@ -148,7 +148,7 @@ class _Identified(Asked):
         elicitations = member(data_of(seen), "elicitations")
         for index, one in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
             if isinstance(one, dict):
-                yield from self.asked(seen, one, f"/error/data/elicitations/{index}")
+                yield from self.check_question(seen, one, f"/error/data/elicitations/{index}")
 
 
 class DuplicateId(_Identified):

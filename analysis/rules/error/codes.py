@@ -58,7 +58,7 @@ class AnError(Rule):
         code = code_of(seen)
         if code is not None:
             yield self.finding(
-                seen, f"an error: {shown(code)}, {_meaning(code)}", pointer="/error", related=_asked(seen)
+                seen, f"an error: {shown(code)}, {_meaning(code)}", pointer="/error", related=_request_seqs(seen)
             )
 
 
@@ -299,7 +299,7 @@ class MisusedMcpCode(Rule):
             is_settled = seen.request.method != "initialize"
             text = "-32022 answers a request whose revision is settled by a handshake" if is_settled else ""
         if text:
-            yield self.finding(seen, text, pointer="/error/code", related=_asked(seen))
+            yield self.finding(seen, text, pointer="/error/code", related=_request_seqs(seen))
 
 
 class Internal(Rule):
@@ -325,7 +325,7 @@ class Internal(Rule):
         text = "an internal error: an exception escaped"
         if seen.request is not None and seen.request.method == "tools/call":
             text += "; a failure in a tool belongs in its result, with isError"
-        yield self.finding(seen, text, pointer="/error", related=_asked(seen))
+        yield self.finding(seen, text, pointer="/error", related=_request_seqs(seen))
 
 
 # ---- what rules about errors ask
@@ -403,7 +403,7 @@ def _meaning(code: int) -> str:
     return "reserved and not defined" if -32768 <= code <= -32100 else "defined by the application"
 
 
-def _asked(seen: Seen) -> tuple[int, ...]:
+def _request_seqs(seen: Seen) -> tuple[int, ...]:
     return () if seen.request is None else (seen.request.seq,)
 
 

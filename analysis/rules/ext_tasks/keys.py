@@ -39,7 +39,7 @@ class Keys:
         self._gone: dict[str, int] = {}
         self._faults: list[tuple[str, str]] = []
 
-    def asked(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
+    def add_questions(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
         """What the server asks for is told: keys that stand for something else than before, and how."""
         if message.seq == self.seq:
             return self._faults
@@ -91,7 +91,7 @@ class _Keyed(Rule):
         if inputs is None:
             return ()
         task, questions = inputs
-        faults = _keys(task).asked(seen.message, questions, is_http=seen.session.is_http)
+        faults = _keys(task).add_questions(seen.message, questions, is_http=seen.session.is_http)
         return self.faulty(seen, faults) if faults else ()
 
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002 - for one of them

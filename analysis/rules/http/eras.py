@@ -140,7 +140,7 @@ class GetOrDeleteModern(Learning, Answered):
     id = "http/get-or-delete-modern"
     versions = Everywhere(*MODERN_ERA)
     level = WARNING
-    asked = frozenset({"GET", "DELETE"})
+    http_methods = frozenset({"GET", "DELETE"})
     source = _STREAMABLE
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from analysis.conversation.message import Id, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.http.streams import PROGRESS, WithTokens, told_of
+from analysis.rules.http.streams import PROGRESS, WithTokens, reported_token
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import SESSIONS
 
@@ -77,7 +77,7 @@ class RelatedOnGetStream(WithTokens):
         http = seen.http
         if http is None or http.method != "GET" or _LAST in http.fields or not http.is_streamable:
             return ()
-        progress = told_of(seen)
+        progress = reported_token(seen)
         if progress is None or progress.task is not None:
             return ()
         return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(progress.seq,))]

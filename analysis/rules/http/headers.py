@@ -115,7 +115,7 @@ class GetAccept(_Accept):
 
     id = "http/get-accept"
     versions = Everywhere(*SESSIONS)
-    asked = frozenset({"GET"})
+    http_methods = frozenset({"GET"})
     needed = (STREAM,)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -176,7 +176,7 @@ class OriginAccepted(Answered):
     versions = _STREAMABLE
     level = WARNING
     impact = Impact.SECURITY
-    asked = ANY
+    http_methods = ANY
     statuses = SUCCESS
     once = True
     source = _TRANSPORTS
@@ -205,7 +205,7 @@ class OriginStatus(Over):
     who = "server"
     versions = since("2025-11-25")
     impact = Impact.CONNECTION
-    asked = ANY
+    http_methods = ANY
     source = "2025-11-25 basic/transports"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -235,7 +235,7 @@ class Redirected(Answered):
     versions = ALL
     level = NOTE
     impact = Impact.MESSAGE
-    asked = ANY
+    http_methods = ANY
     statuses = _REDIRECTS
     source = "RFC 9110 §15.4"
 

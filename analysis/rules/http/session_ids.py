@@ -25,7 +25,7 @@ class _Given(Answered):
 
     who = "server"
     versions = SESSIONS
-    asked = ANY
+    http_methods = ANY
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -151,7 +151,7 @@ class DeadSessionServed(Answered):
     who = "server"
     versions = SESSIONS
     impact = Impact.WRONG
-    asked = ANY
+    http_methods = ANY
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

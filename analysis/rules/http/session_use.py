@@ -23,7 +23,7 @@ class _Without(Answered):
     """A rule about requests without the session id that their client has been given."""
 
     versions = Everywhere(*SESSIONS)
-    asked = ANY
+    http_methods = ANY
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -116,7 +116,7 @@ class UnknownSessionId(Answered):
     versions = SESSIONS
     level = WARNING
     impact = Impact.CONNECTION
-    asked = ANY
+    http_methods = ANY
     needs_start = True
     source = _TRANSPORTS
 
@@ -196,7 +196,7 @@ class SessionReusedAfter404(Answered):
     who = "client"
     versions = SESSIONS
     impact = Impact.CONNECTION
-    asked = ANY
+    http_methods = ANY
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -224,7 +224,7 @@ class DeleteWithoutSession(Answered):
     who = "client"
     versions = Everywhere(*SESSIONS)
     impact = Impact.COST
-    asked = frozenset({"DELETE"})
+    http_methods = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
     source = _TRANSPORTS
 

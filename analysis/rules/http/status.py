@@ -215,7 +215,7 @@ class GetAnswer(Answered):
     id = "http/get-answer"
     who = "server"
     versions = SESSIONS
-    asked = frozenset({"GET"})
+    http_methods = frozenset({"GET"})
     statuses = SUCCESS
     source = _TRANSPORTS
 

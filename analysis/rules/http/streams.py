@@ -212,7 +212,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             return ()
         if seen.method in CHANGES:
             return [self.finding(seen, f"{short(seen.method)} on the stream of {short(http.sent[0].method)}")]
-        progress = told_of(seen)
+        progress = reported_token(seen)
         if (
             progress is None
             or progress.key is None
@@ -277,7 +277,7 @@ def is_settled(http: HttpExchange) -> bool:
     return not any(_is_waiting(seen) for seen in requests)
 
 
-def told_of(seen: Seen) -> Token | None:
+def reported_token(seen: Seen) -> Token | None:
     """The token that progress of the server names, while its request has no answer."""
     token = token_of(member(seen.body.get("params"), "progressToken"))
     http = seen.http

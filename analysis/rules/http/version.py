@@ -35,7 +35,7 @@ class MissingProtocolVersionHeader(Answered):
     who = "client"
     versions = Everywhere(*_NAMED)
     impact = Impact.WRONG
-    asked = ANY
+    http_methods = ANY
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -62,7 +62,7 @@ class ProtocolVersionMismatch(Answered):
     versions = Everywhere(*_NAMED)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
-    asked = ANY
+    http_methods = ANY
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -96,7 +96,7 @@ class BadVersionAccepted(Learning, Answered):
     who = "server"
     versions = Everywhere(*_NAMED)
     impact = Impact.WRONG
-    asked = ANY
+    http_methods = ANY
     taught_by = frozenset({"server/discover"})
     source = "2025-06-18 basic/transports"
 

@@ -163,7 +163,7 @@ class ErrorWithoutId(Rule):
         suspects = doubts.suspects["server" if side == "client" else "client"]
         findings: list[Finding] = []
         if not is_hard_to_read(seen):
-            findings += [self._found(suspect) for suspect in suspects if suspect.message.seq < seen.message.seq]
+            findings += [self._finding(suspect) for suspect in suspects if suspect.message.seq < seen.message.seq]
             if findings:
                 suspects.clear()
         else:
@@ -204,7 +204,7 @@ class ErrorWithoutId(Rule):
         suspects.append(seen)
         self.watch(seen.session, True)
         if len(suspects) > _KEPT:
-            yield self._found(suspects.pop(0))
+            yield self._finding(suspects.pop(0))
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
         if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)):
@@ -214,15 +214,15 @@ class ErrorWithoutId(Rule):
         for seen in http.received:
             answer = seen.message
             if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
-                yield self._found(seen)
+                yield self._finding(seen)
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
         doubts: _Doubts | None = session.memory.get(self.id)
         if doubts is not None:
             for suspects in doubts.suspects.values():
-                yield from map(self._found, suspects)
+                yield from map(self._finding, suspects)
 
-    def _found(self, seen: Seen) -> Finding:
+    def _finding(self, seen: Seen) -> Finding:
         text = "an error without an id, though all that had come could be read"
         return self.finding(seen, with_guess(text, seen.meant))
 

@@ -10,7 +10,7 @@ from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.listenings import Heard, OfListening, asked_in, is_change, is_listening, is_named
+from analysis.rules.support.listenings import Heard, OfListening, is_change, is_listening, is_named, requests_in
 
 _CHANGES = frozenset(CHANGES)
 _ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
@@ -108,7 +108,7 @@ class MissingSubscriptionId(OfListening):
         if seen.http is None:
             is_due = is_listening(seen.session)
         else:
-            is_due = any(request.method == LISTEN for request in asked_in(seen))
+            is_due = any(request.method == LISTEN for request in requests_in(seen))
         if not is_due:
             return ()
         return [self.finding(seen, "the subscription id is missing", pointer="/params/_meta")]
@@ -166,7 +166,7 @@ class OutsideSubscription(OfListening):
         if not is_change(seen):
             return ()
         if seen.http is not None:
-            requests = asked_in(seen)
+            requests = requests_in(seen)
             if not requests or any(request.method == LISTEN for request in requests):
                 return ()
             text = f"a change is announced on the stream of {short(requests[0].method)}"
@@ -198,7 +198,7 @@ class RequestScopedOnListen(OfListening):
     source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        listens = () if seen.http is None else [request for request in asked_in(seen) if request.method == LISTEN]
+        listens = () if seen.http is None else [request for request in requests_in(seen) if request.method == LISTEN]
         if not listens and not is_named(seen):
             return ()
         what = "progress" if member(seen.body, "method") == PROGRESS else "a log message"

@@ -50,9 +50,9 @@ class _Retry(Rule):
             return ()
         if interim.response.seq <= seen.session.lost_seq:
             return ()  # another interim result may be lost, and be meant
-        return self.retried(seen, round_, interim, params)
+        return self.check_retry(seen, round_, interim, params)
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         """One retry.
 
         Args:
@@ -78,7 +78,7 @@ class SameId(_Retry):
 
     id = "mrtr/same-id"
 
-    def retried(self, seen: Seen, _made: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, _made: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
         if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
@@ -99,7 +99,7 @@ class StateNotEchoed(_Retry):
     id = "mrtr/state-not-echoed"
     impact = Impact.COST
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         given = params.get("requestState", "")
         if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
             return ()
@@ -125,7 +125,7 @@ class StateInvented(_Retry):
     id = "mrtr/state-invented"
     impact = Impact.WRONG
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
@@ -183,7 +183,7 @@ class ResponsesMissing(_Retry):
     impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.asked, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
@@ -208,7 +208,7 @@ class UnknownResponseKey(_Retry):
     id = "mrtr/unknown-response-key"
     level = WARNING
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.asked, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
@@ -233,7 +233,7 @@ class InvalidInputResponse(_Retry):
     replaces = ("schema/invalid-params",)
     source = "2026-07-28 schema InputResponses"
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
         questions, answers = round_.chain.asked, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
@@ -260,7 +260,7 @@ class ParamsChanged(_Retry):
     level = WARNING
     impact = Impact.WRONG
 
-    def retried(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
         before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:

@@ -87,7 +87,7 @@ class UnterminatedEvent(Over):
     who = "server"
     versions = since("2025-03-26")
     level = WARNING
-    asked: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ANY
     media = STREAM
     source = "WHATWG SSE §9.2.6"
 
@@ -119,7 +119,7 @@ class NoPrimingEvent(Over):
     versions = only("2025-11-25")
     level = NOTE
     once = True
-    asked: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST
     media = STREAM
     source = "2025-11-25 basic/transports"
 

@@ -31,7 +31,7 @@ class _Repeated(Over):
 
     who = "server"
     versions = SESSIONS
-    asked: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ANY
     media = STREAM
     source = _PAGE
     kind: ClassVar[Oddity]
@@ -145,7 +145,7 @@ class UnknownLastEventId(Over):
     versions = SESSIONS
     level = WARNING
     needs_start = True
-    asked: ClassVar[frozenset[str]] = _GET
+    http_methods: ClassVar[frozenset[str]] = _GET
     media = STREAM
     source = _PAGE
 
@@ -193,7 +193,7 @@ class ClosedWithoutRetry(Over):
     versions = only("2025-11-25")
     level = WARNING
     impact = Impact.COST
-    asked: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ANY
     media = STREAM
     source = _POLLING
 
@@ -225,7 +225,7 @@ class RetryIgnored(Over):
     versions = only("2025-11-25")
     impact = Impact.COST
     needs_time = True
-    asked: ClassVar[frozenset[str]] = _GET
+    http_methods: ClassVar[frozenset[str]] = _GET
     media = STREAM
     source = _POLLING
 

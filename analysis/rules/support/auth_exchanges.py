@@ -37,7 +37,7 @@ class Challenge(NamedTuple):
 class AtEndpoint(OverHttp):
     """A rule about exchanges with the endpoint of either transport over HTTP, when they are answered."""
 
-    asked: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ANY
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.look(http, session) if not http.is_ours and is_endpoint(http) else ()
@@ -47,7 +47,7 @@ class Learning(OverHttp):
     """A rule about exchanges that may name no revision: the oldest that was spoken is taken."""
 
     versions: ClassVar[Span] = Everywhere(*ALL)
-    asked: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
+    http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,17 +25,17 @@ class OverHttp(Rule):
     """A rule about exchanges with the endpoint, by `look`."""
 
     needs_http = True
-    asked: ClassVar[frozenset[str]] = POST
-    """Methods of HTTP that it is about."""
+    http_methods: ClassVar[frozenset[str]] = POST
+    """The HTTP methods of the exchanges that it checks."""
     statuses: ClassVar[range | frozenset[int] | None] = None
-    """Statuses that it is about; None for all, and for exchanges without a response."""
+    """The statuses that it checks; None for all, and for exchanges without a response."""
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
         if self.media is not None and like.media != self.media:
             return False
-        return like.method in self.asked and (self.statuses is None or like.status in self.statuses)
+        return like.method in self.http_methods and (self.statuses is None or like.status in self.statuses)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an exchange of Streamable HTTP."""
@@ -46,7 +46,7 @@ class OverHttp(Rule):
     ) -> list[Finding]:
         """A finding at the message of the client, or at the record of its request."""
         at = http.sent[0] if http.sent else (http.asked or http.answered)
-        return self._found(at, http, session, text, level)
+        return self._findings(at, http, session, text, level)
 
     def in_response(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
@@ -54,9 +54,9 @@ class OverHttp(Rule):
         """A finding at the message that is the response, or at the record of it."""
         first = http.received[0] if http.received else None
         at = first if first is not None and first.message.frames[0].unit == "http_body" else http.answered
-        return self._found(at, http, session, text, level)
+        return self._findings(at, http, session, text, level)
 
-    def _found(
+    def _findings(
         self, at: object, http: HttpExchange, session: Session | None, text: str, level: Level | None
     ) -> list[Finding]:
         if not isinstance(at, (Seen, tuple)):

@@ -80,7 +80,7 @@ def is_change(seen: Seen) -> bool:
     return isinstance(seen.message, Notification) and seen.message.method in CHANGES
 
 
-def asked_in(seen: Seen) -> list[Request]:
+def requests_in(seen: Seen) -> list[Request]:
     """The requests of the client in the exchange of a message; empty on stdio."""
     sent = () if seen.http is None else seen.http.sent
     return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]

@@ -38,14 +38,14 @@ class Question(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         params = member(seen.body, "params")
-        return self.asked(seen, params, "/params") if isinstance(params, dict) else ()
+        return self.check_question(seen, params, "/params") if isinstance(params, dict) else ()
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         for pointer, method, params in input_requests(seen):
             if method == self.about:
-                yield from self.asked(seen, params, f"{pointer}/params")
+                yield from self.check_question(seen, params, f"{pointer}/params")
 
-    def asked(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """One question.
 
         Args:
@@ -85,7 +85,7 @@ class Reply(Rule):
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
                 pointer = f"/params/inputResponses/{step(key, MOST)}"
-                yield from self.replied(seen, params if isinstance(params, dict) else {}, reply, pointer)
+                yield from self.check_reply(seen, params if isinstance(params, dict) else {}, reply, pointer)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         request, result = seen.request, seen.body.get("result")
@@ -97,14 +97,16 @@ class Reply(Rule):
                 return ()
         if not isinstance(result, dict):
             return ()
-        return self.replied(seen, request.params if isinstance(request.params, dict) else {}, result, "/result")
+        return self.check_reply(seen, request.params if isinstance(request.params, dict) else {}, result, "/result")
 
-    def replied(self, seen: Seen, asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         """One answer.
 
         Args:
             seen: the message in which it stands.
-            asked: the params of the question.
+            question: the params of the question.
             reply: the result.
             pointer: the place of the result.
         """

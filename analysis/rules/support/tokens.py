@@ -108,7 +108,7 @@ class Tokens:
         if carried is not None and carried.seq == request.seq:
             carried.is_of_task, carried.task = True, seen.task
 
-    def told(self, seen: Seen) -> Id | None:
+    def reported(self, seen: Seen) -> Id | None:
         """The token that a progress notification names; None if it cannot be a token."""
         frame, index = seen.message.frames[0], seen.message.index
         if self._told[0] != frame.seq or self._told[1] != index:

@@ -184,12 +184,12 @@ class StatusFromRequestor(Rule):
 class _Walk:
     """A list of tasks, from its first page on."""
 
-    __slots__ = ("asked", "ended", "ids")
+    __slots__ = ("ended", "ids", "requested_seq")
 
-    def __init__(self, asked: int) -> None:
-        self.asked = asked
+    def __init__(self, requested_seq: int) -> None:
+        self.requested_seq = requested_seq
         """Number of the request for its first page."""
-        self.ended = asked
+        self.ended = requested_seq
         """Number of its last page."""
         self.ids: set[Id] = set()
 
@@ -232,7 +232,7 @@ class MissingFromList(Rule):
         task, walk, request = seen.task, lists.last, seen.request
         if task is None or walk is None or request is None or request.seq < walk.ended or task.id in walk.ids:
             return ()
-        if not task.reports or task.reports[0].seq >= walk.asked or task.session is not seen.session:
+        if not task.reports or task.reports[0].seq >= walk.requested_seq or task.session is not seen.session:
             return ()
         result = seen.body["result"]
         if not isinstance(member(result, "status"), str) or member(result, "taskId") != member(
@@ -242,7 +242,7 @@ class MissingFromList(Rule):
         if task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
             return ()
         text = "an existing task was not in the list"
-        return [self.finding(seen, text, pointer="/result/taskId", related=(walk.asked, walk.ended))]
+        return [self.finding(seen, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
 
     def _take(self, seen: Seen, lists: _Lists) -> None:
         request, result = seen.request, seen.body["result"]

@@ -101,7 +101,7 @@ class _Alike:
         """Of the frames of these answers."""
         self._last_answer = -1
 
-    def asked(self, request: Request) -> None:
+    def add_request(self, request: Request) -> None:
         """One more."""
         self.count += 1
         del self.frames[_RELATED:]
@@ -134,7 +134,7 @@ class _Calls:
             alike = self._once[key] = _Alike(short(request.params["name"]))
             if len(self._once) > KEPT:
                 self._once.popitem(last=False)
-        alike.asked(request)
+        alike.add_request(request)
         if key in self._once:
             self._once.move_to_end(key)
             if alike.count >= REPEATED and len(self._often) < KEPT:

@@ -86,11 +86,11 @@ class DiscoverMissing(Rule):
         if not isinstance(response, Response) or code_of(response) != _METHOD_NOT_FOUND:
             return
         if self._is_modern:
-            yield self._found(seen)
+            yield self._finding(seen)
         elif len(self._refused) < _KEPT:
-            self._refused.append(self._found(seen))
+            self._refused.append(self._finding(seen))
 
-    def _found(self, seen: Seen) -> Finding:
+    def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, "a server of the modern era does not support server/discover")
 
 

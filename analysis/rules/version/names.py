@@ -140,7 +140,7 @@ class ServerChoseOther(Rule):
     source = _LIFECYCLE
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
-        asked, given = _asked(seen), _given(seen)
+        asked, given = _requested(seen), _given(seen)
         if asked != given and is_known(asked) and is_known(given):
             text = f"the client asked for {asked}, and the server chose {given}"
             yield self.finding(seen, text, pointer="/result/protocolVersion")
@@ -169,7 +169,7 @@ class RefusedThoughSupported(Rule):
         self._listed: dict[str, int] = {}
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        asked, response = _asked(seen), seen.message
+        asked, response = _requested(seen), seen.message
         if asked is None or not isinstance(response, Response):
             return
         versions = listed(response)
@@ -185,7 +185,7 @@ class RefusedThoughSupported(Rule):
             yield from self._elsewhere(seen, asked, "refused")
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
-        asked, given = _asked(seen), _given(seen)
+        asked, given = _requested(seen), _given(seen)
         if asked is None or given is None:
             return
         if asked == given:
@@ -248,10 +248,10 @@ class NewerMember(Rule):
         for path, members in newer:
             for place in _places(value, path):
                 if not members.keys().isdisjoint(place):
-                    return self._found(seen, rank, value, newer)
+                    return self._findings(seen, rank, value, newer)
         return ()
 
-    def _found(self, seen: Seen, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
+    def _findings(self, seen: Seen, rank: int, value: dict[str, Any], newer: "_Newer") -> Iterator[Finding]:
         part = "result" if isinstance(seen.message, Response) else "params"
         for path, members in newer:
             for index, place in enumerate(_places(value, path)):
@@ -338,7 +338,7 @@ def _named(seen: Seen) -> list[tuple[str, str]]:
     return versions
 
 
-def _asked(seen: Seen) -> str | None:
+def _requested(seen: Seen) -> str | None:
     """The version that an `initialize` asked for, of which this is the answer."""
     return version_of(seen.exchange.request) if seen.exchange is not None else None
 

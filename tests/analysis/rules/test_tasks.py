@@ -172,6 +172,6 @@ def test_keys_are_remembered_up_to_a_bound() -> None:
         seen = talk.tell("notifications/tasks", taskId="t", status="input_required")
         assert isinstance(seen.message, Notification)
         asked = {f"{n}/{m}": question for m in range(100)}
-        assert keys.asked(seen.message, asked, is_http=False) == []
+        assert keys.add_questions(seen.message, asked, is_http=False) == []
         keys.answered(asked)
     assert len(keys.done) == KEPT
