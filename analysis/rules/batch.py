@@ -1,4 +1,4 @@
-"""The group `batch`: arrays of messages, which 2025-03-26 alone has."""
+"""The group `batch`: arrays of messages, which only 2025-03-26 has."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final

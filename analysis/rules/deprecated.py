@@ -1,4 +1,4 @@
-"""The group `deprecated`: what works, and is on its way out."""
+"""The group `deprecated`: features that still work, but are deprecated."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""The group `meta`: `_meta`, and what else many messages have in common: icons, annotations, MIME types, names."""
+"""The group `meta`: `_meta`, and other members that many messages have: icons, annotations, MIME types, names."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The group `progress`: what is told of a request while it is under way."""
+"""The group `progress`: reports about a request while it is under way."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The group `prompt`: prompts as they are listed, asked for and given."""
+"""The group `prompt`: prompts as they are listed, requested and returned."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The group `resource`: what a server lists as resources and templates, and what reading one brings."""
+"""The group `resource`: what a server lists as resources and templates, and what reading a resource returns."""
 
 import re
 from base64 import b64decode

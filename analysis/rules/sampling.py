@@ -1,4 +1,4 @@
-"""The group `sampling`: messages that a server has the client's model go on with."""
+"""The group `sampling`: messages that a server sends to the client's model."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final

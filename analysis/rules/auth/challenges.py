@@ -1,4 +1,4 @@
-"""What a server says when it refuses a request for want of credentials."""
+"""Responses of a server that refuse a request because it lacks credentials."""
 
 from collections.abc import Iterable, Mapping
 from json import JSONDecodeError

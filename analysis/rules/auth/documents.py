@@ -1,4 +1,4 @@
-"""Documents that tell where to get tokens, and the requests for these, as far as they pass by."""
+"""Documents that say where to get tokens, and the requests for them, as far as the recorder sees them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final

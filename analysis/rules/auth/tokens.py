@@ -1,4 +1,4 @@
-"""Tokens that clients send, or should."""
+"""Tokens that clients send, or should send."""
 
 from collections import OrderedDict
 from collections.abc import Iterable

@@ -1,3 +1,3 @@
-"""The group `cancel`: requests that are taken back."""
+"""The group `cancel`: requests that are cancelled."""
 
 MODULES = ("effects", "targets")

@@ -1,3 +1,3 @@
-"""The group `capability`: what each side has declared that it can do, and who goes beyond it."""
+"""The group `capability`: what each side declares that it supports, and messages that go beyond it."""
 
 MODULES = ("server_capabilities", "declarations", "client_capabilities", "notifications")

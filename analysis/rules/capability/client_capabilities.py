@@ -1,4 +1,4 @@
-"""Capabilities of the client: what servers ask it for, and what it does for them."""
+"""Capabilities of the client: what servers request of it, and what it serves."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple

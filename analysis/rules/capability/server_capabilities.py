@@ -1,4 +1,4 @@
-"""Capabilities of the server: what clients ask it for, and what it serves."""
+"""Capabilities of the server: what clients request of it, and what it serves."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final

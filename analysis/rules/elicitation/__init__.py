@@ -1,3 +1,3 @@
-"""The group `elicitation`: what a server has the user asked for, and what comes of it."""
+"""The group `elicitation`: input that a server requests from the user, and the answers."""
 
 MODULES = ("form", "reply", "url")

@@ -1,4 +1,4 @@
-"""What users answer, as their clients tell it."""
+"""The answers of users, as their clients send them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final

@@ -1,3 +1,3 @@
-"""The group `error`: codes of errors, and what has to be said beside them."""
+"""The group `error`: codes of errors, and the data that belongs to them."""
 
 MODULES = ("responses", "codes", "lists")

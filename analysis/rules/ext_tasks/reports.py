@@ -1,4 +1,4 @@
-"""What servers tell of tasks of the extension, and how they answer requests about them."""
+"""Reports of servers about tasks of the extension, and responses to requests about them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Session ids of Streamable HTTP: how a server gives them out, and what it does when they have died."""
+"""Session ids of Streamable HTTP: how a server issues them, and what it does after they have expired."""
 
 import re
 from collections.abc import Iterable

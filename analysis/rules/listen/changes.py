@@ -1,4 +1,4 @@
-"""What a server tells of changes, and to which subscription it says that it belongs."""
+"""Notifications of changes, and the subscriptions that they name."""
 
 from collections.abc import Iterable
 

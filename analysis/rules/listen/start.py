@@ -1,4 +1,4 @@
-"""How a subscription begins: what is asked for, and what is acknowledged."""
+"""How a subscription begins: what is requested, and what is acknowledged."""
 
 from collections.abc import Iterable
 

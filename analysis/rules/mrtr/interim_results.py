@@ -1,4 +1,4 @@
-"""Interim results: what a server asks back before it answers a call."""
+"""Interim results: what a server asks for before it answers a call."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,3 +1,3 @@
-"""The group `sse`: streams of events of Streamable HTTP, and how they are taken up again."""
+"""The group `sse`: streams of events of Streamable HTTP, and how they are resumed."""
 
 MODULES = ("delivery", "resumption")

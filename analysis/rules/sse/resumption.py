@@ -1,4 +1,4 @@
-"""Streams that are taken up again: ids of events, what is sent again, and when."""
+"""Streams that are resumed: ids of events, what is sent again, and when."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final

@@ -1,4 +1,4 @@
-"""What executors tell of their tasks: shapes, statuses, times, lists."""
+"""Reports of executors about their tasks: shapes, statuses, times, lists."""
 
 import re
 from collections import OrderedDict

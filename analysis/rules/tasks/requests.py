@@ -1,4 +1,4 @@
-"""Requests about tasks, how they are answered, and what a task goes on to tell when it is over."""
+"""Requests about tasks, how they are answered, and progress of a task that is over."""
 
 from collections import OrderedDict
 from collections.abc import Iterable

@@ -1,3 +1,3 @@
-"""The group `tool`: what a server says of its tools, and calls of them."""
+"""The group `tool`: how a server describes its tools, and calls to them."""
 
 MODULES = ("calls", "lists", "repeats", "schemas")

@@ -1,4 +1,4 @@
-"""Calls of tools and their results, beside what the server has said of the tools."""
+"""Calls to tools and their results, compared with the definitions of the tools."""
 
 from collections.abc import Iterable
 from typing import Any, Final

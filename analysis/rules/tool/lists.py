@@ -1,4 +1,4 @@
-"""What a server says of its tools in `tools/list`: names, order, and which schemas there are."""
+"""The tools that a server lists: names, order, and which schemas there are."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final

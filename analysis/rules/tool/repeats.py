@@ -1,4 +1,4 @@
-"""Calls of a tool that are made again with the same arguments."""
+"""Calls to a tool that are repeated with the same arguments."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator

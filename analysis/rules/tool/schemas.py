@@ -1,4 +1,4 @@
-"""What stands inside the schemas of tools: references to elsewhere, and members that are sent as headers."""
+"""The contents of the schemas of tools: external references, and members that are sent as headers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple

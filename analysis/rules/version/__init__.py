@@ -1,3 +1,3 @@
-"""The group `version`: which revision is spoken, and how both sides come to it."""
+"""The group `version`: which revision is in use, and how both sides agree on it."""
 
 MODULES = ("choice", "names")
