@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo golden pictures rules-docs sql-docs clients-docs doctor-docs declarations clean
+.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs declarations clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -48,6 +48,10 @@ soak: $(VENV)/.check
 NODE ?= node
 conformance: $(VENV)/.check
 	$(BIN)/python -m tests.conformance --node $(NODE)
+
+# Real clients, each with its own configuration file routed, used and restored; those that take long to fetch, too.
+test-hosts: $(VENV)/.check
+	$(BIN)/pytest -m 'hosts or not hosts' tests/hosts
 
 # Real servers and clients from PyPI and npm, with and without the recorder; HOSTS=all includes the slow hosts.
 HOSTS ?= quick
