@@ -14,24 +14,24 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (
     Listing,
     add_choice,
-    asked,
-    can_ask,
     chosen_clients,
-    counted,
     elsewhere_lines,
     find_all,
     is_chosen,
     say_broken,
     say_shared,
+    stops_before_writing,
     write_all,
     write_service,
 )
+from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.servers import Found
 from mcpproxy.clients.state import State, locked, state_folder
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
+from mcpproxy.sanitise import sanitise
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,9 +76,10 @@ def run(arguments: list[str]) -> int:
         machine = Machine.here()
     except (ValueError, NoProgram, OSError) as error:
         return fail(str(error))
-    if machine.system == "windows":
-        return fail("mcpproxy cannot record on Windows yet, so no file is changed; inside WSL it can")
     found = find_all(clients, machine)
+    if machine.system == "windows":
+        return _only_found(found, machine)
+    _say_windows_side(clients, machine)
     code = say_broken(found, machine)
     probes = _probed(found, options)
     state = State(state_folder())
@@ -86,19 +87,9 @@ def run(arguments: list[str]) -> int:
     listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
-    if options.dry_run or not (options.client or options.all):
-        for plan in todo:
-            listing.plan(plan, plan.changes, done=False)
-        _say_the_rest(options, machine)
-        if options.dry_run:
-            return code
-        total = [change for plan in todo for change in plan.changes]
-        if not any(change.edits for change in total):
-            return code
-        if not can_ask():
-            return fail(f"{counted(total)} can be routed: name clients, or say --all to have it done")
-        if not asked(f"Route {counted(total)}?"):
-            return code
+    stop = stops_before_writing(todo, listing, options, "Route", "routed")
+    if stop is not None:
+        return max(code, stop)
     with locked() as state:
         written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
     if options.format != "json":
@@ -108,6 +99,14 @@ def run(arguments: list[str]) -> int:
         code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
     return max(code, written_code)
+
+
+def _only_found(found: list[Found], machine: Machine) -> int:
+    """On Windows: name the files, and leave them alone."""
+    for one in found:
+        for path in one.files:
+            sys.stdout.write(f"{one.client.title}  {sanitise(machine.shown(path), None)}\n")
+    return fail("mcpproxy cannot record on Windows yet, so nothing is written; inside WSL it can record")
 
 
 def _probed(found: list[Found], options: argparse.Namespace) -> dict[str, Probe]:
@@ -137,14 +136,12 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
     return "no client on this machine has a server in a configuration file of yours; docs/clients.md lists the files"
 
 
-def _say_the_rest(options: argparse.Namespace, machine: Machine) -> None:
-    """Name what is there, and what this command leaves alone unless it is asked."""
+def _say_windows_side(clients: list[Client], machine: Machine) -> None:
+    """Inside WSL: name the files of the Windows side, which are left alone."""
     for windows in machine.windows_side():
-        for found in find_all(chosen_clients(options), windows):
+        for found in find_all(clients, windows):
             for path in found.files:
-                say(
-                    f"{path} belongs to {found.client.title} on Windows and is left alone: mcpproxy cannot record there"
-                )
+                say(f"{path} of {found.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
 
 def _say_of_proxy(written: list[Plan]) -> None:

@@ -189,16 +189,30 @@ def elsewhere_lines(found: Iterable[Found]) -> Iterator[str]:
             yield f"{one.client.title}: {what} {sanitise(name, 60)} brings its own servers, which cannot be routed"
 
 
-def asked(question: str) -> bool:
-    """Ask on a terminal; anything but yes is no."""
-    sys.stdout.write(f"{question} [y/N] ")
+def stops_before_writing(
+    plans: list[Plan], listing: Listing, options: argparse.Namespace, verb: str, done: str
+) -> int | None:
+    """Show what would change, and ask, if no client was named; None if the files are to be written, else the exit code.
+
+    Args:
+        plans: of all files.
+        listing: prints them.
+        options: of the command.
+        verb: for the question: `Route`.
+        done: its participle.
+    """
+    if not options.dry_run and (options.client or options.all):
+        return None
+    for plan in plans:
+        listing.plan(plan, plan.changes, done=False)
+    servers = count_text(sum(bool(change.edits) for plan in plans for change in plan.changes), "server")
+    if options.dry_run or servers.startswith("0 "):
+        return int(Exit.FINE)
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        return fail(f"{servers} can be {done}: name clients, or say --all to have it done")
+    sys.stdout.write(f"{verb} {servers}? [y/N] ")
     sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def can_ask() -> bool:
-    """Whether there is a terminal to ask on."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    return None if sys.stdin.readline().strip().lower() in ("y", "yes") else int(Exit.FINE)
 
 
 def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
@@ -211,11 +225,6 @@ def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
                 f"{machine.shown(plan.path)} belongs to the project: do not commit this change, "
                 "because others who use the file would need mcpproxy at the same path"
             )
-
-
-def counted(changes: Iterable[Change]) -> str:
-    """`3 servers`."""
-    return count_text(sum(bool(change.edits) for change in changes), "server")
 
 
 def write_service(machine: Machine, program: Sequence[str]) -> int:

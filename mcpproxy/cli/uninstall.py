@@ -12,13 +12,11 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.routes import (
     Listing,
     add_choice,
-    asked,
-    can_ask,
     chosen_clients,
-    counted,
     find_all,
     is_chosen,
     say_broken,
+    stops_before_writing,
     write_all,
 )
 from mcpproxy.clients.installer import is_routed, plans, unrouting
@@ -53,16 +51,9 @@ def run(arguments: list[str]) -> int:
             if code == Exit.FINE:
                 sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")
             return code
-        if options.dry_run or not (options.client or options.all):
-            for plan in todo:
-                listing.plan(plan, plan.changes, done=False)
-            if options.dry_run:
-                return code
-            total = [change for plan in todo for change in plan.changes]
-            if not can_ask():
-                return fail(f"{counted(total)} can be restored: name clients, or say --all to have it done")
-            if not asked(f"Restore {counted(total)}?"):
-                return code
+        stop = stops_before_writing(todo, listing, options, "Restore", "restored")
+        if stop is not None:
+            return max(code, stop)
         written, written_code = write_all(todo, decide, state, listing)
     if options.format != "json":
         _say_of_unit(machine, state)

@@ -52,6 +52,10 @@ CLIENTS: Final = (
         ),
         source="modelcontextprotocol.io/docs/develop/connect-local-servers; neon-solutions/add-mcp#114 for MSIX",
         after="quit it and start it again",
+        store_package=(
+            "%LOCALAPPDATA%/Packages/Claude_*",
+            "LocalCache/Roaming/Claude/claude_desktop_config.json",
+        ),
         environment=SDK,
         elsewhere=(Elsewhere("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
         speaks_as=("claude-ai",),

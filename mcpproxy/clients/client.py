@@ -109,6 +109,8 @@ class Client:
     """Files that are taken for this client's configuration, and that it does not read; for `Machine.resolve`."""
     starts_in_file_folder: bool = False
     """Whether servers start in the folder of their configuration file, and not where the client was started."""
+    store_package: tuple[str, str] | None = None
+    """On Windows, as a package of the Microsoft Store: the folders of such packages, and where the file is in one."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
 

@@ -12,6 +12,7 @@ from mcpproxy.clients.documents.document import Document
 from mcpproxy.clients.documents.edits import ConfigError, value_at
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.store_package import chosen
 from mcpproxy.clients.wrapper import Routed, routed
 
 Kind = Literal["stdio", "http", "other"]
@@ -117,10 +118,21 @@ def find(client: Client, machine: Machine) -> Found:
     for config in client.files:
         for place in config.places.get(machine.system, ()):
             for path in machine.resolve(place, client.overrides):
-                _read(found, config, path)
+                try:
+                    _read(found, config, _own_file(client, machine, path))
+                except ConfigError as error:
+                    found.broken.append((path, str(error)))
     for kind in client.elsewhere:
         found.elsewhere.extend((kind.what, path.name) for path in machine.resolve(kind.place, client.overrides))
     return found
+
+
+def _own_file(client: Client, machine: Machine, path: Path) -> Path:
+    """The file itself, or on Windows that of the store's package."""
+    if machine.system != "windows" or client.store_package is None:
+        return path
+    folders, inside = client.store_package
+    return chosen(path, machine.resolve(folders), inside)
 
 
 def _read(found: Found, config: ConfigFile, path: Path) -> None:

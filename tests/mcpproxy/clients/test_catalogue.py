@@ -1,5 +1,6 @@
 """The catalogue of clients: complete rows, the places of each system, and the page that is made of it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,39 @@ def test_the_windows_side_of_wsl_is_found(tmp_path: Path) -> None:
     assert not find(desktop, machine).is_here
     (windows,) = machine.windows_side()
     assert find(desktop, windows).files == [file]
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        (["classic"], "classic"),
+        ([], "classic"),
+        (["Claude_abc"], "Claude_abc"),
+        (["Claude_abc/file"], "Claude_abc"),
+        (["classic", "Claude_abc/file"], "Claude_abc"),
+        (["classic", "Claude_abc"], "classic"),
+        (["Claude_abc/file", "Claude_def"], "Claude_abc"),
+        (["Claude_abc", "Claude_def"], None),
+        (["Claude_abc/file", "Claude_def/file"], None),
+    ],
+    ids=str,
+)
+def test_claude_desktop_of_the_store_has_its_own_file(tmp_path: Path, there: list[str], wanted: str | None) -> None:
+    inside = "LocalCache/Roaming/Claude/claude_desktop_config.json"
+    packages = tmp_path / "AppData/Local/Packages"
+    files = {"classic": tmp_path / "AppData/Roaming/Claude/claude_desktop_config.json"}
+    files |= {name: packages / name / inside for name in ("Claude_abc", "Claude_def")}
+    for name in there:
+        folder, _, has_file = name.partition("/")
+        if folder != "classic":
+            (packages / folder).mkdir(parents=True)
+        if has_file or folder == "classic":
+            files[folder].parent.mkdir(parents=True)
+            files[folder].write_text(json.dumps({"mcpServers": {folder: {"command": "npx"}}}))
+    desktop = next(client for client in CLIENTS if client.id == "claude-desktop")
+    found = find(desktop, homes.machine(tmp_path, "windows"))
+    if wanted is None:
+        assert "several packages" in found.broken[0][1]
+    else:
+        assert found.files == ([files[wanted]] if files[wanted].exists() else [])
+        assert [server.name for server in found.servers] == ([wanted] if files[wanted].exists() else [])
