@@ -63,10 +63,22 @@ class JsonText:
         Raises:
             ConfigError: it is not JSON; the text says at which line.
         """
-        reader = _Reader(text, strict)
         self.text = text
-        self._top = reader.document()
-        self.data: Any = self._value(self._top)
+        self._strict = strict
+        self._nodes: Node | None = None
+        self.data: Any = None
+        try:
+            # Most files hold neither comments nor edits to make, and some hold megabytes of a client's history.
+            self.data = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            self.data = self._value(self._top)
+
+    @property
+    def _top(self) -> Node:
+        """The positions of all values, read when they are first needed."""
+        if self._nodes is None:
+            self._nodes = _Reader(self.text, self._strict).document()
+        return self._nodes
 
     def apply(self, edits: list[Edit]) -> str:
         """The text with the edits made.
@@ -152,6 +164,10 @@ class JsonText:
         if node.items is not None:
             return [self._value(child) for child in node.items]
         return json.loads(self.text[node.start : node.end])
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 class _Reader:

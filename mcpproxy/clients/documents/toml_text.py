@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any, Final
 
 import tomlkit
@@ -41,6 +42,9 @@ from mcpproxy.clients.documents.splice import (
 )
 
 _MARK: Final = "\x7fmcpproxy\x7f"
+_ESCAPED: Final = re.escape(tomlkit.string(_MARK).as_string().strip('"'))
+"""The mark as tomlkit writes it."""
+
 _TOKEN: Final = re.compile(
     r'"""(?:\\.|[^\\])*?"""|'
     r"'''.*?'''|"
@@ -72,6 +76,7 @@ class TomlText:
         if not whole:
             raise ConfigError("this form of TOML cannot be edited without touching other parts of the file")
         self.text = text
+        self._spans: dict[Path, Span] = {}
 
     def apply(self, edits: list[Edit]) -> str:
         """The text with the edits made.
@@ -81,6 +86,7 @@ class TomlText:
             ConfigError: the place of a value cannot be found exactly.
         """
         splices = Splices(self.text)
+        self._locate([path for edit in edits for path in _places(edit)])
         for edit in edits:
             self._apply(edit, splices)
         return splices.result()
@@ -148,19 +154,32 @@ class TomlText:
         return container
 
     def _span(self, path: Path) -> Span:
-        container, key = self._container(path), path[-1]
-        value = container[key]
-        mark = tomlkit.string(_MARK)
+        return self._spans[path]
+
+    def _locate(self, paths: list[Path]) -> None:
+        """Find where values are: all at once, because tomlkit takes a while to write a file."""
+        originals: dict[Path, Any] = {path: self._container(path)[path[-1]] for path in paths}
+        marks = {path: tomlkit.string(f"{_MARK}{number}{_MARK}") for number, path in enumerate(originals)}
         try:
-            container[key] = mark
+            for path, mark in marks.items():
+                self._container(path)[path[-1]] = mark
             marked = self._document.as_string()
-            container[key] = value
+            for path, value in originals.items():
+                self._container(path)[path[-1]] = value
         except (TOMLKitError, ValueError) as error:
-            raise ConfigError(f"the place of {'.'.join(map(str, path))} cannot be found: {error}") from None
-        front, found, back = marked.partition(mark.as_string())
-        if not found or not self.text.startswith(front) or not self.text.endswith(back):
-            raise ConfigError(f"the place of {'.'.join(map(str, path))} cannot be found exactly")
-        return len(front), len(self.text) - len(back)
+            raise ConfigError(f"the place of a value cannot be found: {error}") from None
+        inverse = {mark.as_string(): path for path, mark in marks.items()}
+        at = 0
+        for part in re.split(f'("{_ESCAPED}[0-9]+{_ESCAPED}")', marked):
+            place = inverse.get(part)
+            source = part if place is None else originals[place].as_string()
+            if not self.text.startswith(source, at):
+                raise ConfigError("the place of a value cannot be found exactly")
+            if place is not None:
+                self._spans[place] = at, at + len(source)
+            at += len(source)
+        if at != len(self.text) or not self._spans.keys() >= originals.keys():
+            raise ConfigError("the place of a value cannot be found exactly")
 
     def _items(self, span: Span) -> list[Span]:
         """The spans of the items of an array."""
@@ -190,6 +209,19 @@ class TomlText:
         if isinstance(item.path[-1], int):
             return self.text[slice(*self._items(self._span(item.path[:-1]))[item.path[-1]])]
         return self.text[slice(*self._span(item.path))]
+
+
+def _places(edit: Edit) -> Iterator[Path]:
+    """The values whose places an edit needs; of an item of a list, the list."""
+    yield edit.after if isinstance(edit, AddMember) else edit.path
+    values: tuple[Item, ...] = ()
+    if isinstance(edit, Prepend):
+        values = edit.items
+    elif isinstance(edit, SetValue | ReplaceMember | AddMember):
+        values = edit.value if isinstance(edit.value, tuple) else (edit.value,)
+    for value in values:
+        if isinstance(value, Moved):
+            yield value.path[:-1] if isinstance(value.path[-1], int) else value.path
 
 
 def _reason(error: Exception) -> str:
