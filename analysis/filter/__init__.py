@@ -1,0 +1,26 @@
+"""The filter language, which selects messages to show, check or list; see docs/filter.md.
+
+`parse` takes any text and returns a `Filter` or raises a `FilterError` that points at the place; it takes time linear
+in the text, whose length and depth are bounded. A filter reads only the `Facts` about one message, so callers decide
+what is known by when. It never raises, whatever the facts. An unknown fact matches no term, so `not` before it selects
+the message.
+"""
+
+from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_record, name_in
+from analysis.filter.keys import KEYS, OF_FINDINGS
+from analysis.filter.parser import DEEPEST, LONGEST, Filter, FilterError, parse
+
+__all__ = [
+    "DEEPEST",
+    "KEYS",
+    "LONGEST",
+    "OF_FINDINGS",
+    "Facts",
+    "Filter",
+    "FilterError",
+    "facts_of",
+    "facts_of_batch",
+    "facts_of_record",
+    "name_in",
+    "parse",
+]

@@ -1,0 +1,156 @@
+"""The facts about one message that a filter can use, and where they come from.
+
+Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.conversation.exchange import Exchange, Outcome, outcome_of
+from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response
+from analysis.conversation.session import Seen
+from captures.frame import Direction, Frame, Kind
+from captures.record import Record, raw_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that a filter can test about one message; None if it does not apply, or is unknown."""
+
+    method: str | None = None
+    """For a response, the method of its request."""
+    name: str | None = None
+    """The tool, the prompt or the URI of the resource that the params name; for a response, from its request."""
+    id: Id | None = None
+    dir: Direction | None = None
+    kind: Kind | None = None
+    """For a message in a batch, its own kind; `batch` is the frame that holds them."""
+    is_batched: bool = False
+    """Whether it is one of several messages in a frame."""
+    latency_ns: int | None = None
+    """How long the response took, for both halves of an exchange."""
+    size: int | None = None
+    """Bytes of its frames."""
+    code: int | None = None
+    """The code of a JSON-RPC error."""
+    is_error: bool = False
+    """Whether it is a JSON-RPC error, or the result of a tool that failed."""
+    is_answered: bool = False
+    """Whether it is one half of an exchange that has both."""
+    problem: str | None = None
+    """The rule that the frame breaks by itself."""
+    rules: tuple[str, ...] = ()
+    """The rules that have findings about it."""
+    level: str | None = None
+    """The most severe level of these: `note`, `warning` or `error`."""
+    session: int | None = None
+    """Number of its session in the capture, from 1."""
+    exchange: int | None = None
+    """Number of the HTTP exchange that carried it."""
+    frames: tuple[int, int] | None = None
+    """Numbers of its first and last frame; for a record that is not a frame, its own number."""
+    is_marked: bool = False
+    """Whether the user has marked it."""
+    raw: bytes = b""
+    """The bytes that crossed; for a message in a batch, the whole batch."""
+
+
+def facts_of(
+    seen: Seen,
+    exchange: Exchange | None = None,
+    *,
+    rules: tuple[str, ...] = (),
+    level: str | None = None,
+) -> Facts:
+    """The facts of a message.
+
+    Args:
+        seen: the message, as the fold saw it.
+        exchange: for a request, its outcome once known. For a response it is known from `seen`.
+        rules: the rules that have findings about it.
+        level: the most severe level of these.
+    """
+    message = seen.message
+    exchange = exchange or seen.exchange
+    named = exchange.request if exchange is not None and isinstance(message, Response) else message
+    frames = message.frames
+    raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
+    return Facts(
+        method=named.method if isinstance(named, Request | Notification) else None,
+        name=name_in(named.params) if isinstance(named, Request | Notification) else None,
+        id=message.id if isinstance(message, Request | Response) else None,
+        dir=frames[0].dir,
+        kind=_kind(message),
+        is_batched=message.index is not None,
+        latency_ns=exchange.duration_ns if exchange is not None else None,
+        size=sum(len(frame.raw) for frame in frames),
+        code=_code(message),
+        is_error=isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR),
+        is_answered=exchange is not None and exchange.response is not None,
+        problem=_problem(message),
+        rules=rules,
+        level=level,
+        session=seen.session.number or None,
+        exchange=frames[0].exchange,
+        frames=(frames[0].seq, frames[-1].seq),
+        raw=raw,
+    )
+
+
+def facts_of_batch(frame: Frame) -> Facts:
+    """The facts of a frame with several messages, as one."""
+    return Facts(
+        dir=frame.dir,
+        kind=frame.verdict.kind,
+        size=len(frame.raw),
+        problem=frame.verdict.problem,
+        exchange=frame.exchange,
+        frames=(frame.seq, frame.seq),
+        raw=frame.raw,
+    )
+
+
+def facts_of_record(record: Record) -> Facts:
+    """The facts of a record that is not a message: its bytes, its number, and its HTTP exchange."""
+    exchange = record.members.get("exchange")
+    return Facts(
+        raw=raw_bytes(record.members) or b"",
+        exchange=exchange if type(exchange) is int else None,
+        frames=(record.seq, record.seq),
+    )
+
+
+def _kind(message: Message) -> Kind:
+    if isinstance(message, Request):
+        return "request"
+    if isinstance(message, Notification):
+        return "notification"
+    if isinstance(message, Response):
+        return "error" if message.is_error else "response"
+    return "unjudged" if message.reason == "unjudged" else "invalid"
+
+
+def name_in(params: Any) -> str | None:
+    """The name in params, given directly or by a reference to a prompt or resource."""
+    if not isinstance(params, dict):
+        return None
+    reference = params.get("ref")
+    for place in (params, reference if isinstance(reference, dict) else {}):
+        for member in ("name", "uri"):
+            value = place.get(member)
+            if isinstance(value, str):
+                return value
+    return None
+
+
+def _code(message: Message) -> int | None:
+    error = message.error if isinstance(message, Response) and message.is_error else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int else None
+
+
+def _problem(message: Message) -> str | None:
+    """The problem of a message by itself; a problem of its batch is reported for the batch."""
+    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
+    verdict = message.frames[0].verdict
+    return reason if verdict.kind == "batch" else verdict.problem or reason

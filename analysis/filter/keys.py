@@ -1,0 +1,203 @@
+"""The keys of filter terms: which values each accepts, and the test that key, operator and value make.
+
+Users cannot give regular expressions: patterns have `*` and `?`, and take time linear in the name that they match.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from operator import attrgetter, eq, ge, gt, le, lt
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from analysis.conversation.message import id_of, id_of_token
+from analysis.filter.facts import Facts
+from analysis.rules.old_ids import current_id
+
+Test: TypeAlias = Callable[[Facts], bool]
+
+
+class Value(NamedTuple):
+    """The right side of a term."""
+
+    operator: str
+    text: str
+    is_quoted: bool
+
+
+class InvalidValue(Exception):
+    """A value that its key does not accept; says what was expected."""
+
+
+class Key(NamedTuple):
+    """What can come before an operator."""
+
+    test: Callable[[Value], Test]
+    """Returns the test for a value, or raises InvalidValue."""
+    is_ordered: bool = False
+    """Whether `>`, `>=`, `<` and `<=` can follow it."""
+
+
+_WILD: Final = re.compile(r"[*?]")
+
+
+def _matcher(value: Value) -> Callable[[str], bool]:
+    """A test for whether a name matches a value; in quotes, `*` and `?` are literal."""
+    text = value.text
+    if value.is_quoted or not _WILD.search(text):
+        return lambda name: name == text
+    if not _WILD.search(text[:-1]) and text[-1] == "*":
+        start = text[:-1]
+        return lambda name: name.startswith(start)
+    # Each piece between two stars is matched at its first occurrence only: this finds any match there is, without
+    # trying anything twice.
+    first, *rest = (re.escape(piece).replace(r"\?", ".") for piece in re.sub(r"\*+", "*", text).split("*"))
+    middles = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
+    matches = re.compile(first + middles + (f".*{rest[-1]}" if rest else ""), re.DOTALL).fullmatch
+    return lambda name: matches(name) is not None
+
+
+def _names(attribute: str) -> Key:
+    get: Callable[[Facts], str | None] = attrgetter(attribute)
+
+    def read(value: Value) -> Test:
+        match = _matcher(value)
+        return lambda facts: (name := get(facts)) is not None and match(name)
+
+    return Key(read)
+
+
+def _rule(value: Value) -> Test:
+    match = _matcher(value._replace(text=current_id(value.text)))
+    return lambda facts: any(match(rule) for rule in facts.rules)
+
+
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+def _id(value: Value) -> Test:
+    """The id as JSON; a value that is not JSON is a string, and one with `*` or `?` is a pattern for any id."""
+    text = value.text
+    if not value.is_quoted and _WILD.search(text):
+        match = _matcher(value)
+        return lambda facts: (id_ := facts.id) is not None and id_.type in ("string", "number") and match(id_.value)
+    if value.is_quoted:
+        wanted = id_of(text)
+    elif _NUMBER.fullmatch(text) or text in ("null", "true", "false"):
+        wanted = id_of_token(text.encode())
+    else:
+        wanted = id_of(text)
+    return lambda facts: facts.id == wanted
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {":": eq, "=": eq, ">": gt, ">=": ge, "<": lt, "<=": le}
+_QUANTITY: Final = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
+
+
+def _numbers(attribute: str, wanted: str, units: Mapping[str, int]) -> Key:
+    """A key whose values are numbers that compare.
+
+    Args:
+        attribute: the fact.
+        wanted: what was expected, for errors.
+        units: the factor of each; with only the empty unit, numbers are integers.
+    """
+    get: Callable[[Facts], int | None] = attrgetter(attribute)
+
+    def read(value: Value) -> Test:
+        quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
+        if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
+            raise InvalidValue(f"expected {wanted}")
+        whole, _, fraction = quantity[1].partition(".")
+        amount, parts = int(whole + fraction) * units[quantity[2]], 10 ** len(fraction)
+        # Python compares an int with a float exactly.
+        bound = amount / parts if amount % parts else amount // parts
+        compare = _OPERATORS[value.operator]
+        return lambda facts: (number := get(facts)) is not None and compare(number, bound)
+
+    return Key(read, is_ordered=True)
+
+
+_LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
+
+
+def _level(value: Value) -> Test:
+    if value.text not in _LEVELS:
+        raise InvalidValue(f"expected {_listed(_LEVELS)}")
+    bound, compare = _LEVELS[value.text], _OPERATORS[value.operator]
+    return lambda facts: (level := _LEVELS.get(facts.level or "")) is not None and compare(level, bound)
+
+
+_FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
+
+
+def _frame(value: Value) -> Test:
+    """A number, which compares, or a range from first to last."""
+    numbers = None if value.is_quoted else _FRAMES.fullmatch(value.text)
+    if numbers is None or (numbers[2] is not None and value.operator not in (":", "=")):
+        raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
+    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+    if value.operator in (":", "="):
+        return lambda facts: (own := facts.frames) is not None and own[0] <= last and first <= own[1]
+    compare = _OPERATORS[value.operator]
+    return lambda facts: (own := facts.frames) is not None and compare(own[0], first)
+
+
+def _words(tests: Mapping[str, Test]) -> Key:
+    def read(value: Value) -> Test:
+        if value.text not in tests:
+            raise InvalidValue(f"expected {_listed(tests)}")
+        return tests[value.text]
+
+    return Key(read)
+
+
+def _is(attribute: str, word: str) -> Test:
+    get = attrgetter(attribute)
+    return lambda facts: bool(get(facts) == word)
+
+
+def _listed(words: Mapping[str, object]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
+
+
+_KINDS: Final = ("request", "response", "error", "notification", "invalid", "unjudged")
+
+KEYS: Final[dict[str, Key]] = {
+    "method": _names("method"),
+    "name": _names("name"),
+    "id": Key(_id),
+    "dir": _words({word: _is("dir", word) for word in ("c2s", "s2c")}),
+    "kind": _words(
+        {
+            **{word: _is("kind", word) for word in _KINDS},
+            "batch": lambda facts: facts.is_batched or facts.kind == "batch",
+        }
+    ),
+    "has": _words(
+        {
+            "id": lambda facts: facts.id is not None,
+            "answer": lambda facts: facts.is_answered,
+            "error": lambda facts: facts.is_error,
+            "problem": lambda facts: facts.problem is not None,
+            "finding": lambda facts: bool(facts.rules),
+            "mark": lambda facts: facts.is_marked,
+        }
+    ),
+    "latency": _numbers(
+        "latency_ns",
+        "a time such as 100ms, in ns, us, ms or s",
+        {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
+    ),
+    "size": _numbers("size", "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}),
+    "code": _numbers("code", "an error code such as -32602", {"": 1}),
+    "problem": _names("problem"),
+    "rule": Key(_rule),
+    "level": Key(_level, is_ordered=True),
+    "frame": Key(_frame, is_ordered=True),
+    "session": _numbers("session", "the number of a session", {"": 1}),
+    "exchange": _numbers("exchange", "the number of an exchange", {"": 1}),
+}
+"""What can come before an operator."""
+
+OF_FINDINGS: Final = frozenset({"rule", "level", "has:finding"})
+"""The keys of `Filter.keys` that need findings."""

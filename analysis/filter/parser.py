@@ -1,0 +1,293 @@
+"""The grammar of filter expressions: text → `Filter`, or a `FilterError` that points at the place."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, NoReturn
+
+from analysis.filter.facts import Facts
+from analysis.filter.keys import KEYS, OF_FINDINGS, InvalidValue, Test, Value
+
+LONGEST: Final = 4096
+"""The most characters of an expression."""
+DEEPEST: Final = 100
+"""The deepest nesting of parentheses and `not`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A parsed expression. Its text parses to an equal one."""
+
+    text: str
+    """The expression without redundant parentheses, spaces and `and`."""
+    keys: Mapping[str, int] = field(compare=False)
+    """The facts it uses, with their first position: names of `KEYS`, terms such as `has:finding`, and `text`."""
+    matches: Test = field(compare=False, repr=False)
+    """Whether it selects a message."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def needs_findings(self) -> bool:
+        """Whether rules must have run before it can be applied."""
+        return any(key in OF_FINDINGS for key in self.keys)
+
+
+class FilterError(ValueError):
+    """An invalid expression. As text: what is wrong, the expression, and a caret below the place."""
+
+    def __init__(self, wrong: str, text: str, at: int) -> None:
+        """Create an error.
+
+        Args:
+            wrong: what is wrong, or what was expected.
+            text: the expression.
+            at: index of the wrong character; the length of `text` if its end is wrong.
+        """
+        super().__init__(wrong, text, at)
+        self.wrong, self.text, self.at = wrong, text, at
+
+    def __str__(self) -> str:
+        start = max(0, self.at - 48)
+        before = ("…" if start else "") + _drawn(self.text[start : self.at])
+        after = _drawn(self.text[self.at : self.at + 24]) + ("…" if len(self.text) > self.at + 24 else "")
+        return f"{self.wrong}\n  {before}{after}\n  {' ' * _columns(before)}^"
+
+
+def _drawn(text: str) -> str:
+    """`text` in characters of one column each, so that the caret points at the right one."""
+    from unicodedata import category
+
+    return "".join(char if char.isprintable() and category(char)[0] != "M" else "·" for char in text)
+
+
+def _columns(text: str) -> int:
+    from unicodedata import east_asian_width
+
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def parse(text: str) -> Filter:
+    """The filter that `text` describes.
+
+    Raises:
+        FilterError: the text is not a valid filter.
+    """
+    if len(text) > LONGEST:
+        raise FilterError(f"expected at most {LONGEST:,} characters, not {len(text):,}", text, LONGEST)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise FilterError("expected UTF-8", text, error.start) from None
+    return _Parser(text).filter()
+
+
+class _Part(NamedTuple):
+    """A piece of the expression that represents a test."""
+
+    test: Test
+    text: str
+    rank: int = 2
+    """Its operator precedence: 0 with `or`, 1 with `and`, 2 alone."""
+
+    def inside(self, rank: int) -> str:
+        """Its text as an operand, in parentheses if needed."""
+        return f"({self.text})" if self.rank < rank else self.text
+
+
+class _Token(NamedTuple):
+    kind: Literal["(", ")", "and", "or", "not", "term", "end"]
+    at: int
+    term: _Part | None = None
+
+
+_SPACE: Final = re.compile(r"\s*")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\])*+')
+_WORD: Final = re.compile(r'[^\s()"]*')
+_BORDER: Final = re.compile(r"[\s()]|\Z")
+_KEY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*+)(>=|<=|!=|[:=<>])")
+_JOINS: Final[tuple[Literal["and", "or", "not"], ...]] = ("and", "or", "not")
+
+
+class _Parser:
+    """Reads one expression from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._keys: dict[str, int] = {}
+        self._token = self._read()
+
+    def filter(self) -> Filter:
+        part = self._either()
+        if self._token.kind == ")":
+            self._fail("expected no `)` here, as no `(` is open", self._token.at)
+        return Filter(part.text, self._keys, part.test)
+
+    def _fail(self, wrong: str, at: int) -> NoReturn:
+        raise FilterError(wrong, self._text, at)
+
+    # Tokens → tests.
+
+    def _either(self) -> _Part:
+        parts = [self._all()]
+        while self._token.kind == "or":
+            self._token = self._read()
+            parts.append(self._all())
+        if len(parts) == 1:
+            return parts[0]
+        return _Part(_any_of([part.test for part in parts]), " or ".join(part.inside(0) for part in parts), 0)
+
+    def _all(self) -> _Part:
+        parts = [self._operand()]
+        while self._token.kind not in ("or", ")", "end"):
+            if self._token.kind == "and":
+                self._token = self._read()
+            parts.append(self._operand())
+        if len(parts) == 1:
+            return parts[0]
+        return _Part(_all_of([part.test for part in parts]), " ".join(part.inside(1) for part in parts), 1)
+
+    def _operand(self) -> _Part:
+        kind, at, term = self._token
+        if term is not None:
+            self._token = self._read()
+            return term
+        if kind not in ("(", "not"):
+            self._fail('expected a term, such as method:tools/* or "text"', at)
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._fail(f"expected at most {DEEPEST} `(` and `not` inside each other", at)
+        self._token = self._read()
+        part = self._negated() if kind == "not" else self._enclosed()
+        self._depth -= 1
+        return part
+
+    def _negated(self) -> _Part:
+        part = self._operand()
+        test = part.test
+        return _Part(lambda facts: not test(facts), f"not {part.inside(2)}")
+
+    def _enclosed(self) -> _Part:
+        part = self._either()
+        if self._token.kind != ")":
+            self._fail("expected `)`", self._token.at)
+        self._token = self._read()
+        return part
+
+    # Characters → tokens.
+
+    def _read(self) -> _Token:
+        text = self._text
+        self._take(_SPACE)
+        at = self._at
+        if at == len(text):
+            return _Token("end", at)
+        if text[at] in "()":
+            self._at += 1
+            return _Token("(" if text[at] == "(" else ")", at)
+        if text[at] == '"':
+            token = _Token("term", at, self._searched(self._quoted(), at))
+        elif key := _KEY.match(text, at):
+            token = _Token("term", at, self._keyed(key))
+        else:
+            token = self._bare()
+        if not _BORDER.match(text, self._at):
+            self._fail("expected a space", self._at)
+        return token
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        """Consume the next match of a pattern that may be empty."""
+        match = pattern.match(self._text, self._at)
+        taken = match[0] if match else ""
+        self._at += len(taken)
+        return taken
+
+    def _quoted(self) -> str:
+        taken = self._take(_QUOTED)
+        if self._text[self._at : self._at + 1] != '"':
+            is_end = self._at == len(self._text)
+            self._fail('expected `"`' if is_end else r"expected \" or \\, the only escapes", self._at)
+        self._at += 1
+        return re.sub(r"\\(.)", r"\1", taken[1:])
+
+    def _bare(self) -> _Token:
+        """A word without an operator: `and`, `or`, `not`, or text to search for."""
+        at, word = self._at, self._take(_WORD)
+        for join in _JOINS:
+            if word.lower() == join:
+                return _Token(join, at)
+        if word in KEYS:
+            self._fail(f"expected an operator right behind `{word}`, or quotes around it to search for it", self._at)
+        if word[0] in "!&|:=<>":
+            self._fail("expected a term; `and`, `or` and `not` join terms, and quotes turn anything into text", at)
+        if "*" in word:
+            self._fail("expected a key before a pattern, such as name:get_*, or quotes around a text with a `*`", at)
+        return _Token("term", at, self._searched(word, at))
+
+    def _searched(self, text: str, at: int) -> _Part:
+        if not text:
+            self._fail("expected text between the quotes", at + 1)
+        wanted = text.encode()
+        self._keys.setdefault("text", at)
+        return _Part(lambda facts: wanted in facts.raw, self._text[at : self._at])
+
+    def _keyed(self, match: re.Match[str]) -> _Part:
+        name, operator = match.groups()
+        key = KEYS.get(name)
+        if key is None:
+            self._fail(_unknown(name), match.start())
+        if operator == "!=":
+            self._fail(f"expected `not` before the term, as in: not {name}:…", match.start(2))
+        if operator not in (":", "=") and not key.is_ordered:
+            self._fail(f"expected `:`, as values of `{name}` have no order", match.start(2))
+        self._at = at = match.end()
+        is_quoted = self._text.startswith('"', at)
+        text = self._quoted() if is_quoted else self._take(_WORD)
+        if not is_quoted and (not text or text[0] in "!:=<>"):
+            self._fail(f"expected a value right behind `{name}{operator}`", at)
+        try:
+            test = key.test(Value(operator, text, is_quoted))
+        except InvalidValue as error:
+            self._fail(str(error), at)
+        self._keys.setdefault(f"has:{text}" if name == "has" else name, match.start())
+        return _Part(test, f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}")
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    # Its time is the product of the lengths.
+    close = get_close_matches(name[:20].lower(), KEYS, 1)
+    hint = f"did you mean `{close[0]}`? Quotes" if close else f"keys are {', '.join(KEYS)}; quotes"
+    return f"`{name:.20}` is not a key; {hint} make it text to search for"
+
+
+def _all_of(tests: list[Test]) -> Test:
+    if len(tests) == 2:
+        first, second = tests
+        return lambda facts: first(facts) and second(facts)
+
+    def test(facts: Facts) -> bool:
+        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if not test(facts):
+                return False
+        return True
+
+    return test
+
+
+def _any_of(tests: list[Test]) -> Test:
+    if len(tests) == 2:
+        first, second = tests
+        return lambda facts: first(facts) or second(facts)
+
+    def test(facts: Facts) -> bool:
+        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
+            if test(facts):
+                return True
+        return False
+
+    return test
