@@ -14,9 +14,9 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.relay.admission import Admission
 from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
-from mcpproxy.relay.upstream import Upstream
+from mcpproxy.relay.http.admission import Admission
+from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.report.text import count_text
 
 SAID_LINES: Final = 1000

@@ -35,8 +35,8 @@ from mcpproxy.cli.listening import (
 )
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
-from mcpproxy.relay.http import HttpRelay
-from mcpproxy.relay.rewrite import Origin
+from mcpproxy.relay.http.listener import HttpRelay
+from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 

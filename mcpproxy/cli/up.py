@@ -31,7 +31,7 @@ from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.state import State, state_folder
 from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.recorder.http import HttpRecorder
-from mcpproxy.relay.http import HttpRelay
+from mcpproxy.relay.http.listener import HttpRelay
 
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""

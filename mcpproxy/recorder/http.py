@@ -34,7 +34,7 @@ from mcpproxy.recorder.capture_header import Header
 from mcpproxy.recorder.exchange import Exchange
 from mcpproxy.recorder.faults import Faults
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
-from mcpproxy.relay.observer import EndedBy
+from mcpproxy.relay.http.observer import EndedBy
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 from mcpproxy.wire.response import Event as ResponseEvent

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcpproxy.relay.turns import TURN_S, Turns
+from mcpproxy.relay.http.turns import TURN_S, Turns
 from tests.bench.http_peers import FLOODS, ZIPPED
 from tests.harness import Place, frames, wait_until
 from tests.http_harness import (

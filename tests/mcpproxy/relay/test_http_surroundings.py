@@ -57,12 +57,12 @@ def test_in_other_surroundings(
 # asyncio has closed a TLS connection that its peer has left, we close it too, and in the same turn we are ended.
 ENDS_AT_ONCE = """
 import runpy, sys
-from mcpproxy.relay.http import HttpRelay
+from mcpproxy.relay.http.listener import HttpRelay
 close = HttpRelay.close
 async def close_at_once(relay):
     for client in relay.clients:
-        client.server.close()
-        client.server.close()
+        client.upstream.close()
+        client.upstream.close()
     await close(relay)
 HttpRelay.close = close_at_once
 sys.modules["uvloop"] = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.relay.rewrite import Origin, Rewriter
+from mcpproxy.relay.http.rewrite import Origin, Rewriter
 from mcpproxy.wire.response import Event, ResponseBody, ResponseHead, ResponseTap
 
 ORIGIN = Origin("http", "up.example", 8000)

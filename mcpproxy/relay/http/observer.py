@@ -45,5 +45,5 @@ class Observer(Protocol):
         """The observer itself raised, which is a bug; returns the tap for the rest of that connection, if any."""
 
 
-Telling = Callable[[ConnectionTap, int], None]
+TapCall = Callable[[ConnectionTap, int], None]
 """Reports to a connection's tap what happened at that time."""

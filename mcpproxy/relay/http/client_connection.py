@@ -1,0 +1,382 @@
+"""A client's connection, and its path to the upstream: what it sends is admitted, refused or forwarded."""
+
+import asyncio
+import errno
+import ssl
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
+
+from mcpproxy.relay.http.observer import EndedBy
+from mcpproxy.relay.http.observer_calls import ObservedConnection
+from mcpproxy.relay.http.rewrite import Rewriter
+from mcpproxy.relay.http.side import HELD_BYTES, Side
+from mcpproxy.relay.http.upstream import connect, error_text, reset_on_close
+from mcpproxy.relay.http.upstream_connection import UpstreamConnection
+from mcpproxy.wire import http1, response
+from mcpproxy.wire.framing import Body
+from mcpproxy.wire.http1 import RequestSplitter, forwarded
+from mcpproxy.wire.response import ResponseTap
+
+if TYPE_CHECKING:
+    from mcpproxy.relay.http.listener import HttpRelay
+
+HEAD_S: Final = 30.0
+"""How long a request's head may take from its first byte to its last."""
+CONNECT_S: Final = 10.0
+"""How long the upstream may take to answer a connection."""
+LINGER_S: Final = 5.0
+"""How long a refused client may keep sending, which is discarded, until it has read why."""
+
+_REPORTED_STATUSES: Final = (502, 503, 504)  # reported where the upstream was unreachable, or we were too busy
+
+
+class ClientConnection(Side):
+    """A client connection, and the path from it to the upstream."""
+
+    __slots__ = (
+        "_client_eof",
+        "_connecting",
+        "_deadline",
+        "_ignores_client",
+        "_is_framing_lost",
+        "_is_over",
+        "_is_within_message",
+        "_loop",
+        "_refusal",
+        "_rewriter",
+        "_splitter",
+        "_upstream_eof",
+        "_waiting",
+        "outstanding",
+        "relay",
+        "responses",
+        "upstream",
+    )
+
+    def __init__(self, relay: "HttpRelay", loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(ObservedConnection(relay.observer_calls), relay.turns)
+        self.relay = relay
+        self._loop = loop
+        self._splitter = RequestSplitter()
+        self._waiting = bytearray()
+        self._connecting: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._ignores_client = False
+        """Whether nothing more from the client is forwarded."""
+        self._client_eof = self._upstream_eof = False
+        self._is_over = False
+        """Whether the end has been reported to the observer."""
+        self._is_within_message = False
+        """Whether the upstream has a part of a request."""
+        self._is_framing_lost = False
+        """Whether the ends of responses can no longer be found."""
+        self._refusal: http1.Refusal | None = None
+        self.responses = ResponseTap()
+        self._rewriter = Rewriter(relay.origin, self.responses) if relay.origin is not None else None
+        self.outstanding = 0
+        """Forwarded requests that have no complete response yet."""
+        self.upstream: UpstreamConnection | None = None
+
+    # --- what the client does ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Show the new client to the observer, and refuse it if there are too many."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(HELD_BYTES)
+        peer = self.transport.get_extra_info("peername")
+        self.observed.connected(_address(peer) if peer else "unknown")
+        if not self.relay.add(self):
+            self.relay.report_crowd()
+            noun = "connection" if self.relay.cap == 1 else "connections"
+            self._refuse(
+                http1.Refusal(503, f"there are {self.relay.cap} {noun} already; --max-connections allows more")
+            )
+
+    def data_received(self, data: bytes) -> None:
+        """Forward the data, unless the client has been refused."""
+        if not self._ignores_client:
+            self.take(data, self._forward_requests)
+
+    def _forward_requests(self, data: bytes) -> None:
+        if self._ignores_client:
+            return
+        read_ns = time.monotonic_ns()
+        passed: list[http1.Event] = []
+        out: list[bytes] = []
+        refusal = None
+        for event in self._splitter.feed(data):
+            if isinstance(event, http1.Refusal):
+                refusal = event
+                break
+            passed.append(event)
+            if isinstance(event, http1.Head):
+                objection = self.relay.admission.judge(event.headers)
+                if objection is not None:
+                    refusal = http1.Refusal(*objection, event.method)
+                    break
+                self.outstanding += 1
+                self._is_within_message = True
+                self.responses.expect(event.method)
+                out.append(forwarded(event, self.relay.upstream.authority))
+            else:
+                self._is_within_message = isinstance(event, Body)
+                out.append(event.wire)
+        if wire := b"".join(out):
+            self._send_upstream(wire)
+        if passed:
+            self.observed.show(lambda tap, at_ns: tap.request(at_ns, passed), read_ns)
+        if refusal is not None:
+            self._refuse(refusal)
+        else:
+            self._watch_deadline()
+
+    def _send_upstream(self, data: bytes) -> None:
+        if self.upstream is not None:
+            # A write that failed one portion ago has closed it, and asyncio logs a warning for later writes.
+            if not self.upstream.transport.is_closing():
+                self.upstream.transport.write(data)
+            return
+        self._waiting += data
+        if len(self._waiting) > HELD_BYTES:
+            self.set_full(is_full=True)
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    def _watch_deadline(self) -> None:
+        if not self._splitter.in_head:
+            self._cancel_deadline()
+        elif self._deadline is None:
+            late = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
+            self._deadline = self._loop.call_later(HEAD_S, self._refuse, late)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def eof_received(self) -> bool:
+        """Forward the half-close. True keeps the other half open."""
+        self.when_forwarded(self._end_requests)
+        return True
+
+    def _end_requests(self) -> None:
+        self._client_eof = True
+        if self._is_over:
+            self.transport.close()
+            return
+        if self._splitter.in_head and not self._ignores_client:
+            self._refuse(http1.Refusal(400, "the connection ended within a head"))
+            return
+        if self.upstream is not None:
+            self.upstream.half_close()
+        if self._connecting is None or self._upstream_eof:
+            self.end("client", None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone: end the upstream connection in the same way."""
+        self.discard()
+        self.relay.drop(self)
+        self._cancel_deadline()
+        self._end_upstream(reset=exc is not None)
+        self._finish("client", None if exc is None else error_text(exc))
+
+    def pause_writing(self) -> None:
+        """The client reads slowly: stop reading from the upstream."""
+        if self.upstream is not None:
+            self.upstream.set_full(is_full=True)
+
+    def resume_writing(self) -> None:
+        """The client has caught up: read from the upstream again."""
+        if self.upstream is not None:
+            self.upstream.set_full(is_full=False)
+
+    # --- the connection to the upstream ---
+
+    @property
+    def relays_half_closes(self) -> bool:
+        """Whether the upstream's connection supports half-closing."""
+        return self.relay.upstream.tls is None
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await connect(self._loop, self.relay.upstream, lambda: UpstreamConnection(self))
+        except TimeoutError:
+            self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
+        except ssl.SSLCertVerificationError as error:
+            self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
+        except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
+            status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
+            self._fail(status, f"the upstream cannot be reached: {error_text(error)}")
+
+    def upstream_connected(self, upstream: UpstreamConnection) -> None:
+        """The upstream has answered: forward what waited."""
+        self.upstream = upstream
+        if self._is_over:
+            upstream.abort()
+            return
+        self.set_full(is_full=False)  # before the write, which may fill it again
+        if self._waiting:
+            upstream.transport.write(bytes(self._waiting))
+            self._waiting = bytearray()
+        if self._client_eof:
+            upstream.half_close()
+
+    def _fail(self, status: int, reason: str) -> None:
+        self.relay.tell(f"{reason} ({self.relay.upstream.authority.decode('latin-1')}); the client got {status}")
+        self._answer(status, reason, to_head=self.responses.awaits_head)
+
+    # --- answers of our own ---
+
+    def _refuse(self, refusal: http1.Refusal) -> None:
+        """Forward no more from this client, and answer once all forwarded requests have their responses."""
+        self._ignores_client = True
+        if self._is_over:
+            return
+        self._cancel_deadline()
+        self.observed.show(lambda tap, at_ns: tap.request(at_ns, [refusal]))
+        if self._is_within_message:
+            # The upstream has part of this message and must not take it for a whole one.
+            self._end_upstream(reset=True)
+            is_next = self.outstanding == 1 and not self.responses.under_way
+        else:
+            is_next = not self.outstanding
+        if self._upstream_eof:
+            self.end("proxy", refusal.reason)
+        elif is_next and not self._is_framing_lost:
+            self._answer(refusal.status, refusal.reason, to_head=refusal.method == b"HEAD")
+        elif self._is_within_message or self._is_framing_lost:
+            self.abort("proxy", refusal.reason)
+        else:
+            self._refusal = refusal
+
+    def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
+        """Answer ourselves, and end the connection: nothing later on it could be trusted or served."""
+        if status not in _REPORTED_STATUSES:
+            self.relay.tell(f"refused a request with {status}: {reason}")
+        self._ignores_client = True
+        body = f"mcpproxy: {reason}\n".encode()
+        phrase = HTTPStatus(status).phrase
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+            f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
+        )
+        # A response to HEAD describes a body and has none.
+        self.transport.write(head.encode() + (b"" if to_head else body))
+        self.observed.show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
+        self._finish("proxy", reason)
+        self._end_upstream(reset=False)
+        if self._client_eof or self.relay.is_crowded:
+            self.transport.close()
+            return
+        # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
+        self.transport.write_eof()
+        self.discard()
+        self.set_full(is_full=False)
+        self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
+
+    # --- what the upstream does ---
+
+    def upstream_data(self, data: bytes) -> None:
+        """Forward the data, then examine it."""
+        if self._is_over or self.transport.is_closing():
+            return
+        read_ns = time.monotonic_ns()
+        if self._rewriter is not None:
+            self.transport.write(self._rewriter.feed(data, self._follow))
+        else:
+            self.transport.write(data)
+            self._follow(self.responses.feed(data), read_ns)
+        if self._refusal is None:
+            return
+        if self._is_framing_lost:
+            self.abort("proxy", self._refusal.reason)
+        elif not self.outstanding:
+            self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
+
+    def _follow(self, events: Sequence[response.Event], at_ns: int = 0) -> None:
+        for event in events:
+            if isinstance(event, response.ResponseEnd):
+                self.outstanding = max(0, self.outstanding - 1)
+            elif isinstance(event, response.ResponseAborted):
+                self.outstanding = max(0, self.outstanding - 1)
+                self._report_loss(event.reason)
+                if self._client_eof:
+                    # The client left first: it was not the upstream that ended this. Nothing ever follows it.
+                    events = events[:-1]
+            elif isinstance(event, response.Lost):
+                self._is_framing_lost = True
+        if events:
+            self.observed.show(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
+
+    def upstream_eof(self) -> None:
+        """The upstream has finished sending, so we finish too."""
+        if self._is_over:
+            return
+        if self._rewriter is not None:
+            self.transport.write(self._rewriter.end())
+        self._follow(self.responses.close())
+        while self.outstanding:
+            self._follow([response.ResponseAborted("the upstream ended before the response")])
+        self._upstream_eof = True
+        if self._client_eof:
+            self.end("client", None)
+        elif self._refusal is not None:
+            self.end("proxy", self._refusal.reason)
+        elif not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def upstream_lost(self, exc: Exception | None) -> None:
+        """The upstream is gone: close in the same way."""
+        if self._is_over:
+            return
+        if exc is not None:
+            # The observer gets no end event: after a reset, even a body delimited by the close is incomplete.
+            if self.outstanding:
+                self._report_loss(error_text(exc))
+            self.abort("client" if self._client_eof else "server", error_text(exc))
+            return
+        self._follow(self.responses.close())
+        self.end("client" if self._client_eof else "server", None)
+
+    def _report_loss(self, why: str) -> None:
+        if not self._client_eof:
+            self.relay.tell(f"the upstream left a request without its answer: {why}")
+
+    # --- the end ---
+
+    def end(self, by: EndedBy, error: str | None) -> None:
+        """Close both connections; what is on its way to the client is still delivered."""
+        self._finish(by, error)
+        self._end_upstream(reset=False)
+        self.transport.close()
+
+    def abort(self, by: EndedBy, error: str | None) -> None:
+        """Close both connections with a reset, so that half a message is never taken for a whole one."""
+        self._finish(by, error)
+        self._end_upstream(reset=True)
+        reset_on_close(self.transport)
+        self.transport.close()
+
+    def _finish(self, by: EndedBy, error: str | None) -> None:
+        if self._is_over:
+            return
+        self._is_over = self._ignores_client = True
+        self._cancel_deadline()
+        self.observed.show(lambda tap, at_ns: tap.ended(at_ns, by, error))
+
+    def _end_upstream(self, *, reset: bool) -> None:
+        if self._connecting is not None and self.upstream is None:
+            self._connecting.cancel()
+        if self.upstream is not None:
+            if reset:
+                self.upstream.abort()
+            else:
+                self.upstream.close()
+
+
+def _address(peer: tuple[str, int]) -> str:
+    host, port = peer[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
