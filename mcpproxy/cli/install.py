@@ -18,6 +18,7 @@ from mcpproxy.cli.routes import (
     elsewhere_lines,
     find_all,
     is_chosen,
+    next_lines,
     say_broken,
     say_shared,
     stops_before_writing,
@@ -164,6 +165,5 @@ def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if any(change.listener is not None for plan in written for change in plan.changes):
         sys.stdout.write("Keep this running for the servers with a URL: mcpproxy up\n")
         _say_of_proxy(written)
-    for client in dict.fromkeys(plan.client for plan in written):
-        sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
+    sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     sys.stdout.write("Then: mcpproxy status --wait\n")

@@ -21,6 +21,7 @@ from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import State
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text, fit
+from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
 _WORDS = {
@@ -180,6 +181,12 @@ def say_broken(found: Iterable[Found], machine: Machine) -> int:
                     f"{machine.shown(path)} of {one.client.title} cannot be read: {reason}; mend it and try again"
                 )
     return code
+
+
+def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
+    """What to do in each client whose files were written."""
+    for client in dict.fromkeys(plan.client for plan in plans):
+        yield from wrapped(f"Next, in {client.title}: {client.after}", width_of_stdout())
 
 
 def elsewhere_lines(found: Iterable[Found]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from mcpproxy.cli.routes import (
     chosen_clients,
     find_all,
     is_chosen,
+    next_lines,
     say_broken,
     stops_before_writing,
     write_all,
@@ -57,8 +58,7 @@ def run(arguments: list[str]) -> int:
         written, written_code = write_all(todo, decide, state, listing)
     if options.format != "json":
         _say_of_unit(machine, state)
-        for client in dict.fromkeys(plan.client for plan in written):
-            sys.stdout.write(f"Next, in {client.title}: {client.after}\n")
+        sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     return max(code, written_code)
 
 

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcpproxy.clients.client import SDK, STDIO, URLS, Client, ConfigFile, Elsewhere, Environment, StdioForm, everywhere
+from mcpproxy.clients.client import (
+    SDK,
+    STDIO,
+    SYSTEMS,
+    URLS,
+    Client,
+    ConfigFile,
+    Elsewhere,
+    Environment,
+    StdioForm,
+    everywhere,
+)
 
 SERVERS: Final = (("mcpServers",),)
 
@@ -27,7 +38,7 @@ CLIENTS: Final = (
             ),
             _SHARED_PROJECT_FILE,
         ),
-        source="code.claude.com/docs/en/mcp; seen with 2.1.330",
+        source="code.claude.com/docs/en/mcp; seen with 2.1.328",
         after="start a new session (approve project servers again)",
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
         variables=(_SHELL,),
@@ -67,9 +78,9 @@ CLIENTS: Final = (
             ConfigFile("user", "jsonc", SERVERS, everywhere("~/.cursor/mcp.json")),
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
         ),
-        source="cursor.com/docs/mcp",
+        source="cursor.com/docs/mcp; cursor.com/docs/cli/mcp",
         variables=(_ENV,),
-        after="switch the server off and on in Settings > MCP, or restart it",
+        after="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
         speaks_as=("cursor",),
     ),
     *(
@@ -144,6 +155,7 @@ CLIENTS: Final = (
         (
             ConfigFile("user", "jsonc", SERVERS, everywhere("~/.copilot/mcp-config.json"), shared=True),
             _SHARED_PROJECT_FILE,
+            ConfigFile("project", "jsonc", SERVERS, everywhere("./.github/mcp.json")),
         ),
         source="docs.github.com/copilot/how-tos/copilot-cli/add-mcp-servers; file read with 1.0.102",
         after="start a new session",
@@ -176,8 +188,10 @@ CLIENTS: Final = (
         (
             ConfigFile("user", "jsonc", SERVERS, everywhere("~/.qwen/settings.json")),
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.qwen/settings.json")),
+            _SHARED_PROJECT_FILE,
         ),
-        source="QwenLM/qwen-code, docs; seen with 0.24.4",
+        source="QwenLM/qwen-code, docs/users/features/mcp.md; seen with 0.24.4",
+        overrides=(("QWEN_HOME", "~/.qwen"),),
         after="start a new session",
         urls=(("httpUrl",), ("url",)),
         elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
@@ -192,12 +206,26 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "jsonc",
-                (("mcp",),),
-                everywhere("~/.config/opencode/opencode.json", "~/.config/opencode/opencode.jsonc"),
+                (("mcp",), ("mcp", "servers")),
+                everywhere(
+                    "~/.config/opencode/opencode.json",
+                    "~/.config/opencode/opencode.jsonc",
+                    "~/.config/opencode/config.json",
+                ),
             ),
-            ConfigFile("project", "jsonc", (("mcp",),), everywhere("./opencode.json", "./opencode.jsonc")),
+            ConfigFile(
+                "project",
+                "jsonc",
+                (("mcp",), ("mcp", "servers")),
+                everywhere(
+                    "./opencode.json",
+                    "./opencode.jsonc",
+                    "./.opencode/opencode.json",
+                    "./.opencode/opencode.jsonc",
+                ),
+            ),
         ),
-        source="opencode.ai/docs/mcp-servers; seen with 1.18.33",
+        source="opencode.ai/docs/config, /v2/docs/mcp-servers; seen with 1.18.33",
         after="start it again",
         stdio=(StdioForm(("command",), None),),
         stdio_type="local",
@@ -225,7 +253,7 @@ CLIENTS: Final = (
             ),
             ConfigFile("project", "jsonc", (("context_servers",),), everywhere("./.zed/settings.json")),
         ),
-        source="zed.dev/docs/ai/mcp",
+        source="zed-industries/zed, crates/project/src/context_server_store.rs; zed.dev/docs/worktree-trust",
         after="nothing: it restarts the server by itself",
         stdio=(*STDIO, StdioForm(("command", "path"), ("command", "args"))),
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
@@ -246,7 +274,7 @@ CLIENTS: Final = (
                 },
             ),
         ),
-        source="block.github.io/goose/docs/guides/config-files",
+        source="aaif-goose/goose, documentation/docs/guides/config-files.md",
         after="start a new session",
         stdio=(StdioForm(("cmd",), ("args",)),),
         urls=(("uri",),),
@@ -267,7 +295,12 @@ CLIENTS: Final = (
     Client(
         "auggie",
         "Auggie",
-        (ConfigFile("user", "jsonc", SERVERS, everywhere("~/.augment/settings.json")),),
+        (
+            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.augment/settings.json")),
+            ConfigFile(
+                "project", "jsonc", SERVERS, everywhere("./.augment/settings.json", "./.augment/settings.local.json")
+            ),
+        ),
         source="docs.augmentcode.com/cli/integrations; seen with 0.36.0",
         after="start a new session",
         speaks_as=("augment-mcp-client",),
@@ -299,8 +332,9 @@ CLIENTS: Final = (
                 SERVERS,
                 everywhere("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json"),
             ),
+            ConfigFile("project", "json", SERVERS, everywhere("./.agents/mcp_config.json")),
         ),
-        source="antigravity.google/docs/mcp; snyk/agent-scan, agents/vscode/antigravity.py",
+        source="ChromeDevTools/chrome-devtools-mcp, docs; snyk/agent-scan, agents/vscode/antigravity.py",
         after="refresh the servers in its MCP panel",
         urls=(("serverUrl",), ("url",)),
     ),
@@ -312,10 +346,21 @@ CLIENTS: Final = (
                 "user",
                 "json",
                 SERVERS,
-                everywhere("~/.codeium/windsurf/mcp_config.json", "~/.config/devin/mcp_config.json"),
+                {
+                    system: (
+                        "~/.codeium/windsurf/mcp_config.json",
+                        "~/.codeium/mcp_config.json",
+                        "%APPDATA%/devin/mcp_config.json" if system == "windows" else "~/.config/devin/mcp_config.json",
+                    )
+                    for system in SYSTEMS
+                },
+            ),
+            ConfigFile(
+                "project", "json", SERVERS, everywhere("./.devin/mcp_config.json", "./.devin/mcp_config.local.json")
             ),
         ),
-        source="docs.windsurf.com/windsurf/cascade/mcp",
+        source="docs.windsurf.com/windsurf/cascade/mcp; docs.devin.ai/cli/extensibility/mcp/configuration",
+        overrides=(("XDG_CONFIG_HOME", "~/.config"),),
         variables=(_ENV,),
         after="refresh the servers in its MCP panel",
         urls=(("serverUrl",), ("url",)),
@@ -338,6 +383,7 @@ CLIENTS: Final = (
             ("CLINE_DATA_DIR", "~/.cline/data"),
         ),
         speaks_as=("@cline/", "Cline"),
+        locks_with_folder=True,
     ),
     Client(
         "continue",
@@ -355,10 +401,15 @@ CLIENTS: Final = (
         "kiro",
         "Kiro",
         (
-            ConfigFile("user", "json", (*SERVERS, ("powers", "mcpServers")), everywhere("~/.kiro/settings/mcp.json")),
+            ConfigFile(
+                "user",
+                "json",
+                (*SERVERS, ("powers", "mcpServers")),
+                everywhere("~/.kiro/settings/mcp.json", "~/.kiro/agents/*.json"),
+            ),
             ConfigFile("project", "json", SERVERS, everywhere("./.kiro/settings/mcp.json", "./.kiro/agents/*.json")),
         ),
-        source="kiro.dev/docs/mcp/configuration",
+        source="kiro.dev/docs/mcp/configuration, /docs/cli/mcp/configuration",
         after="nothing: it restarts the server by itself",
         speaks_as=("kiro",),
     ),
@@ -385,7 +436,7 @@ CLIENTS: Final = (
             ConfigFile("user", "json", SERVERS, everywhere("~/.junie/mcp/mcp.json")),
             ConfigFile("project", "json", SERVERS, everywhere("./.junie/mcp/mcp.json")),
         ),
-        source="jetbrains.com/help/junie/model-context-protocol-mcp.html",
+        source="junie.jetbrains.com/docs/junie-cli-mcp-configuration.html",
         after="switch the server off and on in Settings > Tools > Junie > MCP Settings",
     ),
     Client(
@@ -423,7 +474,7 @@ CLIENTS: Final = (
             ConfigFile("user", "json", SERVERS, everywhere("~/.warp/.mcp.json")),
             ConfigFile("project", "json", SERVERS, everywhere("./.warp/.mcp.json")),
         ),
-        source="docs.warp.dev/agents/mcp",
+        source="docs.warp.dev/agents/capabilities/mcp",
         after="switch the server off and on in Settings > AI > MCP servers",
     ),
     Client(
@@ -433,8 +484,9 @@ CLIENTS: Final = (
             ConfigFile("user", "jsonc", (("amp.mcpServers",),), everywhere("~/.config/amp/settings.json")),
             ConfigFile("project", "jsonc", (("amp.mcpServers",),), everywhere("./.amp/settings.json")),
         ),
-        source="ampcode.com/manual; file read with 0.0.1790142911",
-        after="start a new session",
+        source="ampcode.com/docs/customize/mcp; file read with 0.0.1790142911",
+        after="start a new session (of a project: `amp mcp approve NAME`)",
+        overrides=(("XDG_CONFIG_HOME", "~/.config"),),
         speaks_as=("amp",),
     ),
 )

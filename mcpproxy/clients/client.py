@@ -23,6 +23,7 @@ class StdioForm:
     """None: the command is a list that holds the arguments as well."""
 
 
+SYSTEMS: Final[tuple[System, ...]] = ("linux", "macos", "windows")
 STDIO: Final = (StdioForm(("command",), ("args",)),)
 URLS: Final = (("url",),)
 
@@ -111,10 +112,12 @@ class Client:
     """Whether servers start in the folder of their configuration file, and not where the client was started."""
     store_package: tuple[str, str] | None = None
     """On Windows, as a package of the Microsoft Store: the folders of such packages, and where the file is in one."""
+    locks_with_folder: bool = False
+    """Whether its processes lock a file by a folder beside it, `FILE.lock`, while they write."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
 
 
 def everywhere(*templates: str) -> Mapping[System, tuple[str, ...]]:
     """The same places on all systems."""
-    return {"linux": templates, "macos": templates, "windows": templates}
+    return dict.fromkeys(SYSTEMS, templates)

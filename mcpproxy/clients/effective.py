@@ -19,7 +19,11 @@ def effective(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
     for server in everyone:
         if is_here(server, machine):
             named.setdefault((server.client.id, server.name), []).append(server)
-    winners = {key: min(entries, key=lambda one: _ORDER[one.scope]) for key, entries in named.items()}
+    winners = {
+        # Of a project's files, the one nearest to the directory.
+        key: min(entries, key=lambda one: (_ORDER[one.scope], -len(one.file.parts)))
+        for key, entries in named.items()
+    }
     return {
         id(server): winners[server.client.id, server.name] if is_here(server, machine) else server
         for server in everyone

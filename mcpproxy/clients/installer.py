@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from captures.places import safe_name
+from mcpproxy.clients import folder_lock
 from mcpproxy.clients.changes import (
     Change,
     bridge,
@@ -164,6 +165,18 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     Raises:
         Refused: the file is as it was.
     """
+    if not plan.client.locks_with_folder:
+        return _carried_out(plan, decide, state)
+    try:
+        with folder_lock.locked(plan.path):
+            return _carried_out(plan, decide, state)
+    except folder_lock.Held:
+        raise Refused(f"{plan.client.title} holds its lock; close it and try again") from None
+    except OSError as error:
+        raise Refused(error.strerror or str(error)) from None
+
+
+def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     chosen = {change.server.place for change in plan.changes}
     for _ in range(_TRIES):
         try:

@@ -58,7 +58,7 @@ class Machine:
         return self.directory
 
     def resolve(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
-        """The paths that a place stands for: one, or those that exist where it has `*`.
+        """The paths that a place stands for: one; of a project, one for each folder; those that exist, if it has `*`.
 
         Args:
             place: begins with `~/`, `./` (the project), `/`, or a variable of Windows such as `%APPDATA%`.
@@ -75,10 +75,17 @@ class Machine:
             if place.startswith(variable):
                 base = self.environment.get(variable.strip("%")) if self.system == "windows" else None
                 place = f"{base or self.home / folder}{place[len(variable) :]}"
-        path = Path(self.home, place[2:]) if place.startswith("~/") else Path(self.project, place)
-        if not _GLOB & {*place}:
-            return [path]
-        return sorted(_matching(path))
+        if place.startswith("./"):
+            # Clients that look in several folders of a repository look from its root down to where they were started.
+            paths = [folder / place[2:] for folder in self._project_folders()]
+        else:
+            paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
+        return [found for path in paths for found in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
+
+    def _project_folders(self) -> list[Path]:
+        """The root of the repository, and every folder from there down to the directory."""
+        above = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
+        return [*reversed(above), self.directory]
 
     def windows_side(self) -> Iterator[Machine]:
         """Inside WSL: a machine for each user of the Windows side."""

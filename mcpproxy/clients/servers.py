@@ -163,7 +163,9 @@ def servers_in(document: Document, client: Client, config: ConfigFile, path: Pat
             entries = value_at(document.data, place)
             named = enumerate(entries) if isinstance(entries, list) else entries.items()
             for key, entry in named:
-                if isinstance(entry, dict):
+                # OpenCode 2 has `mcp.servers`, where its predecessor has the servers themselves in `mcp`.
+                is_map = (*pattern, key) in config.maps and not {"command", "url", "type"} & {*entry}
+                if isinstance(entry, dict) and not is_map:
                     name = str(entry.get("name", key)) if isinstance(entries, list) else str(key)
                     yield Server(client, path, config, name, (*place, key), entry, project)
 

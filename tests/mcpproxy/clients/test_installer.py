@@ -1,7 +1,10 @@
 """Every client's files are routed and restored exactly, whatever was done to them meanwhile."""
 
 import json
+import os
+import shutil
 import sysconfig
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,14 @@ from hypothesis import strategies as st
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client, ConfigFile
+from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import Refused, Way, carry_out, is_routed, plans, routing, unrouting
 from mcpproxy.clients.machine import Machine, System
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
 from mcpproxy.clients.state import State
 from mcpproxy.clients.wrapper import Wrapper, routed
+from tests.harness import wait_until
 from tests.mcpproxy.clients import homes
 
 PROGRAM = str(Path(sysconfig.get_path("scripts"), "mcpproxy"))
@@ -308,3 +313,54 @@ def test_no_word_of_ours_is_changed_by_a_shell(tmp_path: Path) -> None:
     assert change.action == "keep"
     house.uninstall(client)
     assert routing(spaced, house.state, {})(house.servers(client)[0]).action == "skip"
+
+
+def test_both_shapes_of_opencode(tmp_path: Path) -> None:
+    client, house = client_of("opencode"), House(tmp_path)
+    path = tmp_path / ".config/opencode/opencode.jsonc"
+    path.parent.mkdir(parents=True)
+    server = {"type": "local", "command": ["npx", "x"]}
+    for config in ({"mcp": {"servers": {"a": server}}}, {"mcp": {"servers": server, "a": server}}):
+        path.write_text(json.dumps(config))
+        before = path.read_bytes()
+        names = {"a"} if "command" not in config["mcp"]["servers"] else {"a", "servers"}
+        assert {server.name for server in house.servers(client)} == names
+        house.install(client)
+        assert all(server.routed is not None for server in house.servers(client))
+        house.uninstall(client)
+        assert path.read_bytes() == before
+
+
+def test_project_files_from_the_root_of_the_repository_down(tmp_path: Path) -> None:
+    client, house = client_of("codex"), House(tmp_path)
+    inner = house.machine.directory / "a/b"
+    inner.mkdir(parents=True)
+    for folder in (house.machine.directory, inner):
+        (folder / ".codex").mkdir()
+        (folder / ".codex/config.toml").write_text(f'[mcp_servers.x]\ncommand = "{folder.name}"\n')
+    machine = Machine("linux", tmp_path, {}, inner)
+    servers = find(client, machine).servers
+    assert [server.words for server in servers] == [("project",), ("b",)]
+    used = effective(servers, machine)
+    assert {used[id(server)].words for server in servers} == {("b",)}
+
+
+def test_the_lock_of_cline_is_waited_for(tmp_path: Path) -> None:
+    client, house = client_of("cline"), House(tmp_path)
+    path = homes.write(client, client.files[0], house.machine, {"files": homes.stdio_entry(client)})
+    lock = path.with_name(f"{path.name}.lock")
+    lock.mkdir()
+    (lock / "owner.other").touch()
+    threads = threading.Thread(target=house.install, args=(client,))
+    threads.start()
+    wait_until(lambda: list(path.parent.glob("*.lock.tmp.*")))
+    assert all(server.routed is None for server in house.servers(client))
+    shutil.rmtree(lock)
+    threads.join(60)
+    assert all(server.routed is not None for server in house.servers(client))
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    lock.mkdir()
+    (lock / "owner.killed").touch()
+    os.utime(lock, (0, 0))
+    house.uninstall(client)
+    assert all(server.routed is None for server in house.servers(client))

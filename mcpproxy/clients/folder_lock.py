@@ -1,0 +1,61 @@
+"""The lock of Cline: a folder beside the file, which its processes hold while they read, change and write it.
+
+The folder is made under another name with the owner's file in it, and renamed: a rename onto a folder that is not empty
+fails, so only one process can have it (cline/cline, sdk/packages/core/src/extensions/mcp/config-loader.ts).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+POLL_S: Final = 0.025
+STALE_S: Final = 10.0
+"""A lock that is older was left by a process that was killed."""
+WAIT_S: Final = 15.0
+
+
+class Held(Exception):
+    """Another process has had the lock for too long."""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file.
+
+    Raises:
+        Held: another process keeps it.
+        OSError: the folder cannot be made.
+    """
+    token = os.urandom(8).hex()
+    lock, own = path.with_name(f"{path.name}.lock"), path.with_name(f"{path.name}.lock.tmp.{token}")
+    own.mkdir()
+    try:
+        (own / f"owner.{token}").touch()
+        until = time.monotonic() + WAIT_S
+        while not _taken(own, lock):
+            if time.monotonic() > until:
+                raise Held
+            time.sleep(POLL_S)
+        try:
+            yield
+        finally:
+            shutil.rmtree(lock, ignore_errors=True)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _taken(own: Path, lock: Path) -> bool:
+    with suppress(OSError):
+        if time.time() - lock.stat().st_mtime > STALE_S:
+            shutil.rmtree(lock, ignore_errors=True)
+    try:
+        own.rename(lock)
+    except OSError:
+        return False
+    return True
