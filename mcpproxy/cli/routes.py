@@ -186,7 +186,8 @@ def say_broken(found: Iterable[Found], machine: Machine) -> int:
 def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
     """What to do in each client whose files were written."""
     for client in dict.fromkeys(plan.client for plan in plans):
-        yield from wrapped(f"Next, in {client.title}: {client.after}", width_of_stdout())
+        what = f"Next, in {client.title}: {client.after}" if client.after else f"{client.title} needs no restart"
+        yield from wrapped(what, width_of_stdout())
 
 
 def elsewhere_lines(found: Iterable[Found]) -> Iterator[str]:

@@ -195,7 +195,7 @@ def _wait(servers: list[Server], machine: Machine, state: State) -> None:
             if client.id not in said:
                 said.add(client.id)
                 names = ", ".join(sorted({one.server.name for one in missing if one.server.client is client}))
-                say(f"waiting for {names} of {client.title}; there, {client.after}")
+                say(f"waiting for {names} of {client.title}; there, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 
 

@@ -86,7 +86,7 @@ class Client:
     source: str
     """Where its facts come from."""
     after: str
-    """What the user does in the client after an edit, as an imperative: `restart it`."""
+    """What the user does in the client after an edit, as an imperative: `restart it`; empty if it takes the edit up."""
     stdio: tuple[StdioForm, ...] = STDIO
     urls: tuple[Path, ...] = URLS
     """The members that may hold the URL of a server."""

@@ -14,9 +14,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 HOST: Final = "127.0.0.1"
-FIRST_PORT: Final = 20000
-PORTS: Final = 10000
-"""Below the ports that systems give to outgoing connections, so a port that is written into a file stays free."""
+FIRST_PORT: Final = 16000
+PORTS: Final = 4000
+"""Below the ports that systems give to outgoing connections, and beside those that mcp-remote takes for its logins, so a
+port that is written into a file stays free.
+"""
 
 _PORT_OF: Final = {"http": 80, "https": 443}
 

@@ -31,7 +31,7 @@ def page() -> str:
         for client in CLIENTS
     ]
     lines += ["", "After `install`, a client has to read its file again:", "", "| client | what to do |", "|---|---|"]
-    lines += [f"| {client.title} | {client.after} |" for client in CLIENTS]
+    lines += [f"| {client.title} | {client.after or 'nothing: it notices the change'} |" for client in CLIENTS]
     return "\n".join(lines) + "\n"
 
 

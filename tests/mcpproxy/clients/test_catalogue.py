@@ -28,7 +28,7 @@ def test_names_are_words_and_unique() -> None:
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.id)
 def test_a_row_has_a_source_and_places_on_every_system(client: Client, tmp_path: Path) -> None:
     assert client.source
-    assert client.after
+    assert not client.after.endswith(".")
     for system in ("linux", "macos", "windows"):
         machine = homes.machine(tmp_path, system)
         for config in client.files:
