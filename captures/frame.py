@@ -82,3 +82,13 @@ class Frame(NamedTuple):
     member. Kept so that readers need not parse it again; it must not be modified."""
     id_again: bool = False
     """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether it is an event that MCP clients ignore: of another type, or without data (a priming event)."""
+        return self.event is not None or (self.unit == "sse_event" and not self.raw)
+
+    @property
+    def problem(self) -> str | None:
+        """The first rule that it breaks by itself; None for an event that clients ignore."""
+        return None if self.is_ignored else self.verdict.problem

@@ -20,9 +20,12 @@ else:
                 return super().__new__(cls, name, bases, body)
             fields = list(body["__annotations__"])
             defaults = [body[field] for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
-            made.__doc__ = body.get("__doc__")
-            return made
+            tuple_class = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
+            tuple_class.__doc__ = body.get("__doc__")
+            for member in body:
+                if member not in fields and not member.startswith("__"):
+                    setattr(tuple_class, member, body[member])
+            return tuple_class
 
     class NamedTuple(metaclass=_FromAnnotations):
         """The base class for named tuples."""

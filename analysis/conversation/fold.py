@@ -402,11 +402,10 @@ class Fold:
     def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
         frame = message.frames[0]
         # MCP clients ignore events of another type, or without data, so these contain no response.
-        is_beside = frame.event is not None or (frame.unit == "sse_event" and not frame.raw)
-        if "unjudged" in (frame.verdict.kind, message.reason) and not is_beside:
+        if "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored:
             self.unjudged += 1
             session.unjudged[message.sender] = message.seq
-        if not is_beside:
+        if not frame.is_ignored:
             session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
         revision, era = self._around(message, session)
         return Seen(message, session, None, None, revision, state=session.state, era=era, http=http)

@@ -103,7 +103,7 @@ def facts_of_batch(frame: Frame) -> Facts:
         dir=frame.dir,
         kind=frame.verdict.kind,
         size=len(frame.raw),
-        problem=frame.verdict.problem,
+        problem=frame.problem,
         exchange=frame.exchange,
         frames=(frame.seq, frame.seq),
         raw=frame.raw,
@@ -151,6 +151,8 @@ def _code(message: Message) -> int | None:
 
 def _problem(message: Message) -> str | None:
     """The problem of a message by itself; a problem of its batch is reported for the batch."""
+    frame = message.frames[0]
+    if frame.is_ignored:
+        return None
     reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
-    verdict = message.frames[0].verdict
-    return reason if verdict.kind == "batch" else verdict.problem or reason
+    return reason if frame.verdict.kind == "batch" else frame.problem or reason

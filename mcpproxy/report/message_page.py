@@ -20,7 +20,7 @@ from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Span, Style, ms_text
-from mcpproxy.report.wording import id_text, name_of, status_of
+from mcpproxy.report.wording import aside_of, id_text, name_of, status_of
 from mcpproxy.sanitise import sanitise
 
 _NAME: Final = 11
@@ -236,7 +236,10 @@ def _subject(seen: Seen) -> str:
     if isinstance(message, Response):
         asked = f" to {_titled(seen.exchange.request)}" if seen.exchange is not None else id_text(message.id)
         return f"answer{asked}"
-    return sanitise(message.method) if isinstance(message, Notification) else "not a message"
+    if isinstance(message, Notification):
+        return sanitise(message.method)
+    aside = aside_of(message)
+    return "not a message" if aside is None else aside.word
 
 
 def _titled(request: Request) -> str:

@@ -14,7 +14,7 @@ from captures.frame import Frame
 from mcpproxy.report import units
 from mcpproxy.report.records import Remark
 from mcpproxy.report.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
-from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.report.wording import EXCERPT, aside_of, aside_spans, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 NARROWEST: Final = 40
@@ -146,7 +146,7 @@ def _message(seen: Seen, width: int) -> Row:
         row = _by_kind(seen, width - 8)
         return row._replace(body=[Span("  "), *row.body])
     row = _by_kind(seen, width)._replace(size=units.size(sum(len(one.raw) for one in message.frames)))
-    problem = frame.verdict.problem
+    problem = frame.problem
     if row.problem is not None or problem is None:
         return row
     return row._replace(problem=problem, glyph=_arrow(frame, "!"))
@@ -188,14 +188,10 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
 
 def _invalid(message: Invalid) -> Row:
     frame = message.frames[0]
+    aside = aside_of(message)
+    if aside is not None:
+        return Row(_arrow(frame), aside_spans(aside))
     text = sanitise_bytes(frame.raw, EXCERPT)
-    if frame.event is not None:
-        return Row(_arrow(frame), [Span(f"event {sanitise(frame.event, 40)}  "), Span(text, "dim")])
-    if frame.unit == "sse_event" and not frame.raw:
-        return Row(_arrow(frame), [Span("event without data", "dim")])
-    if message.reason == "unjudged":
-        word = "unjudged" if frame.whole else "unjudged, unfinished"
-        return Row(_arrow(frame), [Span(f"{word}  "), Span(text, "dim")])
     quoted = f': "{text}"' if message.index is None else f": element {message.index + 1:,}"
     return Row(_arrow(frame, "✗"), [Span("not a message", "bad"), Span(quoted)], message.reason)
 

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.exchange import Exchange, IdState, Outcome, outcome_of
 from analysis.conversation.guesses import Meant
-from analysis.conversation.message import Id, Notification, Number, Request, Response
+from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
 from analysis.conversation.session import Peer, Seen
-from mcpproxy.report.text import count_text, fit
+from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.report.units import duration
-from mcpproxy.sanitise import sanitise
+from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 EXCERPT: Final = 300
 """Characters of a payload that a line can show; wider terminals than this are rare."""
@@ -50,6 +50,34 @@ _LISTS: Final = {
     "roots": "root",
     "tasks": "task",
 }
+
+
+class Aside(NamedTuple):
+    """A frame that is not a message, and breaks no rule by that."""
+
+    word: str
+    text: str = ""
+    """An excerpt of what it holds."""
+
+
+def aside_of(message: Message) -> Aside | None:
+    """What to say of an event that clients ignore, or of a frame that was not parsed; None of everything else."""
+    if not isinstance(message, Invalid):
+        return None
+    frame = message.frames[0]
+    text = sanitise_bytes(frame.raw, EXCERPT)
+    if frame.event is not None:
+        return Aside(f"event {sanitise(frame.event, 40)}", text)
+    if frame.is_ignored:
+        return Aside("event without data")
+    if message.reason == "unjudged":
+        return Aside("unjudged" if frame.whole else "unjudged, unfinished", text)
+    return None
+
+
+def aside_spans(aside: Aside) -> list[Span]:
+    """An event that clients ignore is dim; of a frame that was not parsed, its bytes are."""
+    return [Span(f"{aside.word}  "), Span(aside.text, "dim")] if aside.text else [Span(aside.word, "dim")]
 
 
 class Status(NamedTuple):

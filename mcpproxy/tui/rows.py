@@ -29,7 +29,7 @@ from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Role, Span, ms_text
-from mcpproxy.report.wording import EXCERPT, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.report.wording import EXCERPT, aside_of, aside_spans, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui import clock
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
@@ -327,7 +327,7 @@ class TrafficRows:
         return RowText(arrow, (Span(word), Span(f"  {entry.sort}", "dim")), is_final=row < self.reading.understood)
 
     def _message(self, row: int, frame: Frame, message: Message) -> RowText:
-        way, problem = way_of(frame, message), frame.verdict.problem
+        way, problem = way_of(frame, message), frame.problem
         wrong = Span(f"  {problem}" if problem and row not in self.reading.joined else "", "bad")
         if isinstance(message, Request):
             what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
@@ -361,11 +361,10 @@ class TrafficRows:
 
     @staticmethod
     def _invalid(frame: Frame, message: Invalid, way: Span) -> RowText:
+        aside = aside_of(message)
+        if aside is not None:
+            return RowText(way, aside_spans(aside), is_wide=True)
         text = sanitise_bytes(frame.raw, EXCERPT)
-        if message.reason == "unjudged" or frame.event is not None:
-            return RowText(
-                way, (Span("unjudged  " if frame.event is None else "event  "), Span(text, "dim")), is_wide=True
-            )
         spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
         return RowText(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
 
@@ -378,7 +377,7 @@ def latency_text(ns: int) -> str:
 def way_of(frame: Frame, message: Message) -> Span:
     """The arrow of a frame, with a mark if it breaks a rule by itself."""
     arrow = "→" if frame.dir == "c2s" else "←"
-    wrong = frame.verdict.problem is not None and len(message.frames) == 1
+    wrong = frame.problem is not None and len(message.frames) == 1
     return Span(f"{arrow}!" if wrong else arrow, "bad" if wrong else "accent")
 
 

@@ -332,7 +332,7 @@ class Reading:
             number, is_wrong = self._take_message(event, row, number)
             is_bad = is_bad or is_wrong
         if isinstance(entry, Frame):
-            is_bad = is_bad or entry.verdict.problem is not None
+            is_bad = is_bad or entry.problem is not None
         elif isinstance(entry, Record):
             is_bad = is_bad or entry.rec == "gap"
             if entry.rec == "exchange":

@@ -1,7 +1,12 @@
 """Rows: what stands in their cells, by itself."""
 
+from pathlib import Path
+
 from mcpproxy.report.text import cells
 from mcpproxy.tui.rows import FRAMES, latency_text
+from tests.captures.samples import frame, header
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, Stage, play, record
 
 
 def test_a_latency_keeps_its_unit_however_long_it_is() -> None:
@@ -9,3 +14,34 @@ def test_a_latency_keeps_its_unit_however_long_it_is() -> None:
     told = {ns: latency_text(ns) for ns in (410_000, 1_920_000_000, 9_999_000_000, 14_023_000_000, 134 * 10**9, 10**15)}
     assert list(told.values()) == ["0.41 ms", "1,920 ms", "9,999 ms", "14.0s", "2m14s", "11d13h"]
     assert all(cells(text) <= room for text in told.values())
+
+
+def test_an_event_without_data_is_no_fault_on_any_screen(tmp_path: Path) -> None:
+    """Servers of 2025-11-25 open a stream with an event that has an id and no data, so that a client can resume it."""
+    event = {"unit": "sse_event", "exchange": 1, "conn": 1}
+    path = record(
+        tmp_path / "library/x.mcpcap",
+        [
+            ("header", header(transport="http", name="library")),
+            ("frame", frame("c2s", INITIALIZE, unit="http_body", exchange=1, conn=1)),
+            ("frame", frame("s2c", b"", event_id="0", **event)),
+            ("frame", frame("s2c", INITIALIZED, event_id="1", **event)),
+            END,
+        ],
+    )
+
+    async def act(stage: Stage) -> None:
+        await stage.see("1 recorded")
+        await stage.press("enter")
+        await stage.see("event without data", "initialize")
+        assert "not a message" not in stage.text()
+        assert "framing/" not in stage.text()
+
+    play(act, path)
+    shown = mcpproxy("show", path, "--color", "never").stdout.decode()
+    assert "event without data" in shown
+    assert "framing/" not in shown
+    page = mcpproxy("show", "--frame", "2", path).stdout.decode()
+    assert "event without data" in page
+    assert "not a message" not in page
+    assert b"event without" not in mcpproxy("show", "--filter", "has:problem", path).stdout
