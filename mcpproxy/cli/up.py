@@ -13,6 +13,7 @@ import sys
 from typing import Final
 
 from captures.errors import CaptureError
+from captures.places import safe_name
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.listening import (
@@ -118,7 +119,7 @@ class _Running:
                 listener.upstream,
                 seldom(stderr_lines.put),
                 name=listener.name,
-                capture=os.path.join(listener.capture, listener.name, "") if listener.capture else None,
+                capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
                 listen=place,
                 via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
             )

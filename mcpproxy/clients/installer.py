@@ -26,7 +26,7 @@ from mcpproxy.clients.changes import (
     unroute_url,
 )
 from mcpproxy.clients.client import Client, ConfigFile
-from mcpproxy.clients.documents.document import Document
+from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import AddMember, ConfigError
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.listeners import NotRoutable, listener_of, split_origin
@@ -180,7 +180,7 @@ def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     chosen = {change.server.place for change in plan.changes}
     for _ in range(_TRIES):
         try:
-            old = plan.path.read_bytes()
+            old = read_file(plan.path)
             document = Document(old, plan.config.format)
             servers = [one for one in servers_in(document, plan.client, plan.config, plan.path) if one.place in chosen]
             changes = [decide(server) for server in servers]

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 HOST: Final = "127.0.0.1"
@@ -40,6 +40,21 @@ class Listener:
     """The directory for its captures; empty for the default."""
     users: list[str] = field(default_factory=list)
     """The entries that use it: file and place, as JSON."""
+
+
+def read_listener(fields: Any) -> Listener | None:
+    """A listener as it was stored; None if anything about it is odd."""
+    try:
+        listener = Listener(**fields)
+        is_sound = (
+            all(isinstance(text, str) for text in (listener.name, listener.upstream, listener.capture, *listener.users))
+            and type(listener.port) is int
+            and 0 < listener.port < 1 << 16
+            and split_origin(listener.upstream) == (listener.upstream, "")
+        )
+    except (TypeError, NotRoutable):
+        return None
+    return listener if is_sound else None
 
 
 def split_origin(url: str) -> tuple[str, str]:

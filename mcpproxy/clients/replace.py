@@ -14,6 +14,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from mcpproxy.clients.documents.document import read_file
+
 
 class Changed(Exception):
     """The file is not what it was when it was read."""
@@ -50,7 +52,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         for left in real.parent.glob(f".{glob.escape(real.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
             left.unlink(missing_ok=True)
         _write(beside, new, real, status)
-        if real.read_bytes() != old:
+        if read_file(real) != old:
             raise Changed
         os.replace(beside, real)
         _sync_directory(real.parent)

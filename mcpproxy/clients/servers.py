@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcpproxy.clients.client import Client, ConfigFile, StdioForm
-from mcpproxy.clients.documents.document import Document
+from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError, value_at
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.machine import Machine
@@ -137,7 +137,7 @@ def _own_file(client: Client, machine: Machine, path: Path) -> Path:
 
 def _read(found: Found, config: ConfigFile, path: Path) -> None:
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -164,8 +164,10 @@ def servers_in(document: Document, client: Client, config: ConfigFile, path: Pat
             named = enumerate(entries) if isinstance(entries, list) else entries.items()
             for key, entry in named:
                 # OpenCode 2 has `mcp.servers`, where its predecessor has the servers themselves in `mcp`.
+                if not isinstance(entry, dict):
+                    continue
                 is_map = (*pattern, key) in config.maps and not {"command", "url", "type"} & {*entry}
-                if isinstance(entry, dict) and not is_map:
+                if not is_map:
                     name = str(entry.get("name", key)) if isinstance(entries, list) else str(key)
                     yield Server(client, path, config, name, (*place, key), entry, project)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.places import state_directory
-from mcpproxy.clients.listeners import Listener, free_port
+from mcpproxy.clients.listeners import Listener, free_port, read_listener
 from mcpproxy.clients.replace import create
 
 
@@ -56,7 +56,7 @@ class State:
         try:
             stored = json.loads(self._path.read_bytes())
             self.files = {name: Written(**fields) for name, fields in stored["files"].items()}
-            self.listeners = [Listener(**fields) for fields in stored["listeners"]]
+            self.listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             self.files, self.listeners = {}, []
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.documents.document import Document
+from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError, value_at
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Found, Server
@@ -73,7 +73,7 @@ def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[P
 
 def _data(path: Path, form: Any) -> Any:
     try:
-        return Document(path.read_bytes(), form).data
+        return Document(read_file(path), form).data
     except (OSError, ConfigError):
         return None
 

@@ -8,6 +8,10 @@ Promises:
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from mcpproxy.clients.documents.edits import ConfigError, Edit, expected
@@ -22,6 +26,21 @@ MAX_BYTES: Final = 64 << 20
 _BOM: Final = "\ufeff"
 
 
+def read_file(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        OSError: it is not there, is not a file, or is larger than any configuration; a FIFO is not waited for.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
+        if status.st_size > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {MAX_BYTES >> 20} MiB")
+        return file.read()
+
+
 class Document:
     """One configuration file."""
 
@@ -31,8 +50,6 @@ class Document:
         Raises:
             ConfigError: it does not parse; the text begins with the line and column where that is known.
         """
-        if len(data) > MAX_BYTES:
-            raise ConfigError(f"it is larger than {MAX_BYTES >> 20} MiB")
         try:
             text = data.decode()
         except UnicodeDecodeError as error:

@@ -120,6 +120,21 @@ def test_listeners_come_and_go_with_the_entries_that_use_them(tmp_path: Path) ->
         assert mcpproxy("verify", captures(tmp_path, "far")[-1], HOME=str(tmp_path)).returncode == 0
 
 
+def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
+    with upstream() as server:
+        (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"}).values()
+        state = tmp_path / ".local/state/mcpproxy/install.json"
+        sound = state.read_text()
+        with started("up", HOME=str(tmp_path)) as up:
+            assert wait_until(lambda: post(url))
+            for garbage in ("", "[]", '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}'):
+                state.write_text(garbage)
+                wait_until(lambda: post(url) is None)
+                state.write_text(sound)
+                assert wait_until(lambda: post(url))
+            assert up.poll() is None
+
+
 def test_a_port_that_is_taken_stops_no_other_listener(tmp_path: Path) -> None:
     with upstream() as server:
         urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in ("a", "b")})

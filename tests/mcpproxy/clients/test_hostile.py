@@ -1,0 +1,118 @@
+"""Files that no client wrote: nothing in them makes a command fail with anything but a line about them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.installer import Refused, carry_out, plans, routing, unrouting
+from mcpproxy.clients.probe import Probe
+from mcpproxy.clients.servers import find
+from mcpproxy.clients.state import State
+from mcpproxy.clients.wrapper import Wrapper
+from mcpproxy.doctor import config_checks
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.clients import homes
+
+names = st.sampled_from(
+    ["command", "args", "env", "url", "httpUrl", "uri", "serverUrl", "cmd", "transport", "type", "x"]
+)
+names |= st.sampled_from(["name", "headers", "disabled", "enabled", "cwd", "path", "baseUrl", "oauth_resource"])
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(
+        ["npx", "mcpproxy", "run", "--", "http://127.0.0.1:16001/x", "https://[", "http://x:99999/", "${X}", "\x1b[2J"]
+    )
+)
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=12
+)
+entries = st.dictionaries(names, values, max_size=6)
+maps = values | st.dictionaries(st.text(max_size=6), entries | values, max_size=3) | st.lists(entries, max_size=3)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=maps, client=st.sampled_from(CLIENTS))
+def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any) -> None:
+    config = client.files[0]
+    if config.format == "toml":
+        return  # its values are a subset, and `tomllib` reads nothing else
+    machine, state = homes.machine(tmp_path), State(tmp_path / "state")
+    path = homes.write(client, config, machine, content)
+    before = path.read_bytes()
+    found = find(client, machine)
+    for server in found.servers:
+        list(config_checks.of_entry(server, machine))
+    list(config_checks.of_files(found, machine))
+    urls = {server.url[1]: Probe("open") for server in found.servers if server.url is not None}
+    for decide in (routing(Wrapper((sys.executable,)), state, urls), unrouting(state)):
+        for plan in plans([find(client, machine)], decide, lambda _: True):
+            try:
+                carry_out(plan, decide, state)
+            except Refused:
+                assert path.read_bytes() == before
+    path.unlink()
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "loop", "socket", "unreadable", "huge", "deep", "binary", "empty"])
+def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ".cursor/mcp.json"
+    path.parent.mkdir()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "socket":
+        subprocess.run(
+            [sys.executable, "-c", f"import socket; socket.socket(socket.AF_UNIX).bind({str(path.name)!r})"],
+            cwd=path.parent,
+            check=True,
+        )
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(65 << 20)
+    else:
+        texts = {"deep": b"[" * 100_000, "binary": bytes(range(256)), "empty": b"", "unreadable": b"{"}
+        path.write_bytes(texts[kind])
+    for command in (["install", "cursor"], ["uninstall", "cursor"], ["status"], ["doctor", "cursor"]):
+        done = mcpproxy(*command, cwd=tmp_path, HOME=str(tmp_path))
+        assert done.returncode in (0, 1, 2), command
+        assert b"Traceback" not in done.stderr
+        assert kind == "empty" or b".cursor/mcp.json" in done.stdout + done.stderr, command
+
+
+LISTENERS: list[dict[str, Any]] = [
+    {"name": "\x1b[2J/../x", "port": "80", "upstream": "file:///etc/passwd"},
+    {"name": "x", "port": -1, "upstream": "http://127.0.0.1", "users": ["y"]},
+    {"name": "x", "port": 10**9, "upstream": 3, "users": 4},
+    {"name": "../../x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["y"], "capture": "/"},
+]
+STATES = ["", "[]", "null", "{", '{"files": [], "listeners": {}}', '{"files": {"/x": {"base": 1}}, "listeners": []}']
+STATES += [json.dumps({"files": {}, "listeners": [one]}) for one in LISTENERS]
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_a_state_that_we_did_not_write(tmp_path: Path, state: str) -> None:
+    folder = tmp_path / ".local/state/mcpproxy"
+    folder.mkdir(parents=True)
+    (folder / "install.json").write_text(state)
+    (tmp_path / ".cursor").mkdir()
+    path = tmp_path / ".cursor/mcp.json"
+    path.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
+    before = path.read_bytes()
+    for command in ("status", "install", "uninstall"):
+        done = mcpproxy(command, "cursor", cwd=tmp_path, HOME=str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, b""), command
+    assert path.read_bytes() == before
