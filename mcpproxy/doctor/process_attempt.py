@@ -32,8 +32,10 @@ HELLO: Final[dict[str, Any]] = {
 """The params of `initialize`."""
 
 STDERR_LINES: Final = 5
+NOISE_LINES: Final = 5
+"""How many lines on stdout that are not messages are kept."""
 _LINE: Final = 16 << 20
-_LINES: Final = 10_000
+_LINES: Final = 100
 _END_S: Final = 5.0
 """How long a server may take to end once its stdin is closed; then it gets TERM, and KILL after as long again."""
 
@@ -116,6 +118,7 @@ class _Reader:
 
     def __init__(self, process: subprocess.Popen[bytes], seen: Attempt, began: float) -> None:
         self.lines: queue.Queue[bytes | None] = queue.Queue(_LINES)
+        self.is_done = False
         self._seen = seen
         self._began = began
         assert process.stdout is not None
@@ -131,9 +134,17 @@ class _Reader:
         for line in iter(lambda: stream.readline(_LINE), b""):
             if self._seen.first_byte_s is None:
                 self._seen.first_byte_s = time.monotonic() - self._began
+            if not self._put(line):
+                return
+        self._put(None)
+
+    def _put(self, line: bytes | None) -> bool:
+        """Hand a line on; False once no more are wanted. A server that prints without end has to wait meanwhile."""
+        while not self.is_done:
             with contextlib.suppress(queue.Full):
-                self.lines.put_nowait(line)
-        self.lines.put(None)
+                self.lines.put(line, timeout=0.1)
+                return True
+        return False
 
     def _stderr(self, stream: IO[bytes]) -> None:
         for line in iter(lambda: stream.readline(_LINE), b""):
@@ -162,7 +173,9 @@ def _talk(process: subprocess.Popen[bytes], seen: Attempt, began: float, limit_s
     if process.poll() is not None or answer is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             seen.status = process.wait(0.2 if answer is None and time.monotonic() >= until else 2.0)
-    reader.wait() if seen.status is not None else None
+    reader.is_done = True
+    if seen.status is not None:
+        reader.wait()
 
 
 def _list(process: subprocess.Popen[bytes], reader: _Reader, seen: Attempt, until: float, began: float) -> None:
@@ -205,10 +218,10 @@ def _ask(
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            seen.noise.append(line.decode("utf-8", "replace").strip())
-            continue
+            message = None
         if not isinstance(message, dict):
-            seen.noise.append(line.decode("utf-8", "replace").strip())
+            if len(seen.noise) < NOISE_LINES:
+                seen.noise.append(line.decode("utf-8", "replace").strip())
         elif message.get("id") == number and "method" not in message:
             return message
         elif "method" in message and "id" in message:

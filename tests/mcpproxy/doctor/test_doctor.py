@@ -151,6 +151,31 @@ def test_a_server_that_hangs_is_given_up_and_ended(home: Path) -> None:
     wait_until(lambda: int(mark.read_text()) not in all_pids())
 
 
+def test_a_server_that_prints_without_end_is_heard_all_the_same(home: Path) -> None:
+    noise = "for n in range(50_000): print('INFO line', n)"
+    configure(home, {"loud": entry(good(noise.replace("\n", "; ")))})
+    found = verdicts(doctor(home, "claude-code", "loud", code=0))
+    assert list(found) == ["stdio/log-on-stdout"]
+
+
+def test_a_server_that_leaves_a_daemon_and_ignores_the_end(home: Path) -> None:
+    mark = home / "pids"
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"mark = open({str(mark)!r}, 'a')\n"
+        "if os.fork() == 0: os.setsid()\n"
+        "mark.write(f'{os.getpid()}\\n'); mark.flush()\n"
+        "while True: time.sleep(100)"
+    )
+    with started("doctor", "--json", "--", sys.executable, "-c", code, HOME=str(home)) as process:
+        wait_until(lambda: mark.exists() and mark.read_text().count("\n") == 2)
+        process.terminate()
+        wait_until(lambda: process.poll() is not None)
+    pids = [int(pid) for pid in mark.read_text().split()]
+    wait_until(lambda: not {*pids} & {*all_pids()})
+
+
 def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
     from mcpproxy.doctor.process_attempt import attempt
 
