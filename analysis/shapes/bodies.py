@@ -19,17 +19,17 @@ from analysis.shapes.validation import problems, usual_proof
 
 def problems_of(seen: Seen) -> list[Problem]:
     """The problems in the body of a message, in its order; none for methods that the revision does not have."""
-    message, asked = seen.message, seen.request
+    message, request = seen.message, seen.request
     method = method_of(seen)
     if method not in METHODS:
         return []
-    ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era)
+    ranks = _ranks(method, (request or message).sender, seen.rank, seen.era)
     if not ranks:
         return []  # already refused for its direction
     is_result = isinstance(message, Response)
     part = _part(method, is_result=is_result)
     value = seen.body.get("result" if is_result else "params", MISSING)
-    params = asked.params if is_result and asked is not None else None
+    params = request.params if is_result and request is not None else None
     problems_ = problems(part, method, ranks[0], value, params)
     for other in ranks[1:]:
         if not problems_:
@@ -49,9 +49,9 @@ def proof_for(seen: Seen, known: frozenset[str] = frozenset()) -> Callable[[Any]
         seen: such a message.
         known: members of `_meta` known to be valid.
     """
-    message, asked = seen.message, seen.request
+    message, request = seen.message, seen.request
     method = method_of(seen)
-    ranks = _ranks(method, (asked or message).sender, seen.rank, seen.era) if method in METHODS else ()
+    ranks = _ranks(method, (request or message).sender, seen.rank, seen.era) if method in METHODS else ()
     if len(ranks) != 1:
         return None
     return usual_proof(_part(method, is_result=isinstance(message, Response)), method, ranks[0], known)

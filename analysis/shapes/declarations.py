@@ -85,8 +85,8 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
         kind = kind if isinstance(kind, str) else "complete"
         return cast("Answer", kind) if kind in ("complete", "input_required") else None
     if rank == TASKS:
-        asked = request_params.get("task") if isinstance(request_params, dict) else None
-        if isinstance(asked, dict) and method in _TASK_METHODS and "task" in body:
+        task = request_params.get("task") if isinstance(request_params, dict) else None
+        if isinstance(task, dict) and method in _TASK_METHODS and "task" in body:
             return "task"
     return "complete"
 

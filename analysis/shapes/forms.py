@@ -46,12 +46,12 @@ class Look:
         self.left = ELEMENTS
         self.has_json = False
         """Whether a place that the types descend into has JSON of any depth."""
-        self.found: list[Problem] = []
+        self.problems: list[Problem] = []
 
     def tell(self, path: Path, text: str, kind: Kind) -> None:
         """Report a problem at a place."""
-        if len(self.found) < MOST:
-            self.found.append(Problem(pointer_of(self.at, path), text, kind))
+        if len(self.problems) < MOST:
+            self.problems.append(Problem(pointer_of(self.at, path), text, kind))
 
 
 class Budget:

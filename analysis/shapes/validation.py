@@ -111,11 +111,11 @@ def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
     try:
         _validator(body)(value, by_name=False)
     except ValueError as error:  # pydantic's error is one
-        if len(look.found) < MOST:
-            return [*look.found, *_refused(error, form, value, look)][:MOST]
+        if len(look.problems) < MOST:
+            return [*look.problems, *_refused(error, form, value, look)][:MOST]
     except RecursionError:
         pass
-    return look.found
+    return look.problems
 
 
 # ---- the official types
@@ -125,7 +125,7 @@ def _refused(error: Any, form: "Form", value: object, look: "Look") -> Iterator[
     """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
     if not hasattr(error, "errors"):
         return
-    reported = {problem.pointer for problem in look.found}
+    reported = {problem.pointer for problem in look.problems}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
         place = _place(form, value, refusal["loc"], refusal["type"])
         if place is None:

@@ -86,8 +86,8 @@ def is_utf8(path: str | Path) -> bool:
 
 def cap() -> int:
     """The most bytes that all files may take together; 0 for no cache."""
-    found = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
-    return CAP if found is None else int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[found[2].upper()]
+    match = _SIZE.fullmatch(os.environ.get("MCPPROXY_CACHE_SIZE", "").strip())
+    return CAP if match is None else int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 
 def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
@@ -102,9 +102,9 @@ def find(path: Path, id_: str, *, findings: bool = False) -> Path | None:
     if folder is None or key is None or not cap():
         return None
     for is_full in (True, False)[: 1 if findings else 2]:
-        found = _used(folder / _name(path, id_, key, findings=is_full))
-        if found is not None:
-            return found
+        used = _used(folder / _name(path, id_, key, findings=is_full))
+        if used is not None:
+            return used
     return None
 
 
@@ -236,11 +236,11 @@ def clear() -> Freed:
     if folder is None:
         return Freed(0, 0, 0)
     sweep(folder, _MAKING, 0)
-    found = _files(folder)
-    for _, file in found:
+    files = _files(folder)
+    for _, file in files:
         discard(file)
-    gone = [size for size, file in found if not os.path.lexists(file)]
-    return Freed(len(gone), sum(gone), len(found) - len(gone))
+    gone = [size for size, file in files if not os.path.lexists(file)]
+    return Freed(len(gone), sum(gone), len(files) - len(gone))
 
 
 # ---- the identity of a file
@@ -261,17 +261,17 @@ def key_of(path: Path, id_: str) -> str | None:
     """Everything that the rows of a capture depend on; None if its files cannot be examined, or are being written."""
     files = []
     try:
-        found = segments(path)
-        for segment in found:
+        segment_paths = segments(path)
+        for segment in segment_paths:
             status = segment.stat()
             files.append([segment.name, status.st_size, status.st_mtime_ns, status.st_ino])
         where = str(path.resolve())
     except OSError:
         return None
-    if is_live(found[-1]):
+    if is_live(segment_paths[-1]):
         return None
-    told = {"capture": id_, "path": where, "segments": files, "version": version(), "storage": STORAGE}
-    return json.dumps(told)
+    parts = {"capture": id_, "path": where, "segments": files, "version": version(), "storage": STORAGE}
+    return json.dumps(parts)
 
 
 def _name(path: Path, id_: str, key: str, *, findings: bool) -> str:
@@ -312,13 +312,13 @@ def _make(
     """
     making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=whole.parent))
     try:
-        made = making / f"made{_SUFFIX}"
+        target = making / f"made{_SUFFIX}"
         if plain is not None:
-            shutil.copyfile(plain, made)
+            shutil.copyfile(plain, target)
         spilled = str(making / "spilled")
         with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
             connection.execute(
-                f"attach {quoted(made)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
+                f"attach {quoted(target)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
             )
             connection.execute("use made")
             if plain is None:
@@ -334,8 +334,8 @@ def _make(
             connection.execute("detach made")
         if key_of(path, id_) != key:
             raise BlockingIOError(f"{path} was written to meanwhile")
-        made.chmod(0o600)
-        made.replace(whole)
+        target.chmod(0o600)
+        target.replace(whole)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
@@ -389,14 +389,14 @@ def _looks_whole(file: Path) -> bool:
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
     """The files with their sizes, the most recently used first."""
-    found = []
+    files = []
     for file in folder.glob(f"*{_SUFFIX}"):
         if not _OURS.fullmatch(file.name):
             continue
         with suppress(OSError):
             status = file.lstat()
-            found.append((status.st_mtime_ns, status.st_size, file))
-    return [(size, file) for _, size, file in sorted(found, reverse=True)]
+            files.append((status.st_mtime_ns, status.st_size, file))
+    return [(size, file) for _, size, file in sorted(files, reverse=True)]
 
 
 def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:

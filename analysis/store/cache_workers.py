@@ -81,7 +81,7 @@ def fill(
     *,
     findings: bool,
     keep: Iterable[Path],
-    told: Callable[[int], None],
+    report: Callable[[int], None],
     memory: int,
 ) -> Iterator[Made]:
     """Make files with several processes.
@@ -91,7 +91,7 @@ def fill(
         count: how many processes.
         findings: whether to run the checker, too.
         keep: files that are about to be used, and are kept when room is made.
-        told: called with the number of bytes read, over all tasks.
+        report: called with the number of bytes read, over all tasks.
         memory: bytes that DuckDB may hold in each process.
 
     Yields:
@@ -112,7 +112,7 @@ def fill(
                 file = None if message["made"] is None else Path(message["made"])
                 yield Made(worker.task, file, message["refused"])
                 worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
-            told(done + sum(worker.read for worker in crew.workers))
+            report(done + sum(worker.read for worker in crew.workers))
 
 
 class _Worker:
@@ -180,21 +180,21 @@ def main() -> None:
     stdin, answers = take_pipes()
     try:
         for line in os.fdopen(stdin, "rb"):
-            asked = json.loads(line)
+            request = json.loads(line)
             progress = _Progress(answers)
-            made, refused = None, None
+            result, refused = None, None
             try:
-                made = cache.store(
-                    Path(asked["path"]),
-                    asked["id"],
-                    findings=asked["findings"],
-                    keep=[Path(one) for one in asked["keep"]],
+                result = cache.store(
+                    Path(request["path"]),
+                    request["id"],
+                    findings=request["findings"],
+                    keep=[Path(path) for path in request["keep"]],
                     progress=progress.tell,
-                    memory=asked["memory"],
+                    memory=request["memory"],
                 )
             except CaptureError as error:
                 refused = str(error)
-            _say(answers, made=made and os.fspath(made), refused=refused)
+            _say(answers, made=result and os.fspath(result), refused=refused)
     except BrokenPipeError:
         os._exit(0)  # it is no longer needed
 

@@ -53,7 +53,7 @@ class Exported(NamedTuple):
 class Done(NamedTuple):
     """The result of an export."""
 
-    made: list[Exported]
+    files: list[Exported]
     refused: list[tuple[Path, Exception]]
     """Captures that could no longer be read, and why."""
     losses: list[Loss]
@@ -73,7 +73,7 @@ class Taken(CannotExport):
 
 
 def export(
-    found: Iterable[Source],
+    readable: Iterable[Source],
     form: Form,
     place: Path,
     *,
@@ -84,7 +84,7 @@ def export(
     """Write all rows of some captures.
 
     Args:
-        found: the sources of the rows.
+        readable: the sources of the rows.
         form: the format of the files.
         place: the directory, which is made if it does not exist.
         findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
@@ -100,7 +100,7 @@ def export(
     if form == "duckdb" and "?" in whole:
         raise CannotExport(f"cannot write to {place}: DuckDB takes a ? in the name of a database for the end of it")
     try:
-        return _exported(found, form, place, findings=findings, force=force, progress=progress)
+        return _exported(readable, form, place, findings=findings, force=force, progress=progress)
     except (duckdb.Error, OSError) as error:
         # The first line of DuckDB's message says what happened, the rest where in its own code.
         of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
@@ -109,7 +109,7 @@ def export(
 
 
 def _exported(
-    found: Iterable[Source], form: Form, place: Path, *, findings: bool, force: bool, progress: Progress | None
+    readable: Iterable[Source], form: Form, place: Path, *, findings: bool, force: bool, progress: Progress | None
 ) -> Done:
     with ExitStack() as undo:
         _make_folder(place, undo)
@@ -119,43 +119,43 @@ def _exported(
             folder = os.path.abspath(private)
             limits = {"memory_limit": MEMORY, "temp_directory": folder}
             with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
-                refused = prepare(connection, found, findings=findings, progress=progress)
+                refused = prepare(connection, readable, findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
                 write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
                 tables = [name for name in NAMES if findings or name != "findings"]
-                made = list(write(connection, tables, Path(folder, "out")))
+                written = list(write(connection, tables, Path(folder, "out")))
             out = Path(folder, "out")
-            targets = [one._replace(path=place / one.path.relative_to(out)) for one in made]
-            there = dict.fromkeys(one.path for one in targets if os.path.lexists(one.path))
+            targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
+            there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
             for path in there:
                 if not force:
                     raise Taken(path)
                 if path.is_dir():
                     raise CannotExport(f"{path} is a folder, so nothing was written")
             # New files first: a replacement cannot be undone, and needs no more room.
-            for one, target in sorted(zip(made, targets, strict=True), key=lambda pair: pair[1].path in there):
+            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[1].path in there):
                 _make_folder(target.path.parent, undo)
-                _put(one.path, target.path, undo, force=force)
+                _put(file.path, target.path, undo, force=force)
         undo.pop_all()
     return Done(targets, refused, losses)
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
     """Make a directory and its missing parents, all private: `parents=True` would let others in."""
-    for one in [*reversed(folder.parents), folder]:
-        if not one.is_dir():
-            undo.callback(_remove, one.rmdir)
-            one.mkdir(mode=0o700, exist_ok=True)
+    for ancestor in [*reversed(folder.parents), folder]:
+        if not ancestor.is_dir():
+            undo.callback(_remove, ancestor.rmdir)
+            ancestor.mkdir(mode=0o700, exist_ok=True)
 
 
-def _put(made: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
-    made.chmod(0o600)
+def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
+    file.chmod(0o600)
     if force and os.path.lexists(target):
-        made.replace(target)
+        file.replace(target)
         return
     try:
         # Unlike a rename, a link replaces nothing.
-        os.link(made, target)
+        os.link(file, target)
     except FileExistsError:
         raise Taken(target) from None
     undo.callback(_remove, target.unlink)

@@ -87,11 +87,11 @@ class Loader:
         Raises:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
         """
-        found = Capture(path)
-        id_ = capture or capture_id(found)
+        opened = Capture(path)
+        id_ = capture or capture_id(opened)
         with _few_collections():
             try:
-                _Load(self._tables, found, id_, progress).run()
+                _Load(self._tables, opened, id_, progress).run()
             except CaptureError:
                 self._tables.forget(id_)
                 raise
@@ -107,11 +107,11 @@ class Loader:
         Raises:
             CaptureError: as `load`.
         """
-        found = Capture(path)
-        start = capture or capture_id(found), wall(found.header.members.get("wall_ns"))
+        opened = Capture(path)
+        start = capture or capture_id(opened), wall(opened.header.members.get("wall_ns"))
         with _few_collections():
             rows = self._tables.rows["findings"]
-            for finding in _findings(found):
+            for finding in _findings(opened):
                 rows.append(start + _finding_row(finding))
                 if len(rows) >= BATCH:
                     self._tables.flush()
@@ -218,11 +218,11 @@ class _Load:
                 if not offset:  # the next segment
                     self._read_before += self._read
                 self._last = item
-            found = feed(item)
-            if type(found) is Frame:
-                take_frame(found)
-            elif found is not None:
-                self._take(found)
+            seen = feed(item)
+            if type(seen) is Frame:
+                take_frame(seen)
+            elif seen is not None:
+                self._take(seen)
         account.catch_up(expected, last_ns)
         for rest in assembler.end():
             self._take(rest)
@@ -245,17 +245,17 @@ class _Load:
             self._fold.feed(item)
 
     def _take_frame(self, frame: Frame) -> None:
-        found = self._feed(frame)
-        if len(found) == 1 and (seen := found[0]).message.frames[0] is frame:
+        messages = self._feed(frame)
+        if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
             self._add_frame(frame, seen, self._note(seen))
         else:
             self._held[frame.seq] = frame
-            self._release(found)
+            self._release(messages)
 
-    def _release(self, found: tuple[Seen, ...]) -> None:
+    def _release(self, messages: tuple[Seen, ...]) -> None:
         """Write the frames of messages that span lines, or share one."""
         meant: dict[int, list[tuple[Seen, Sent | None]]] = {}
-        for seen in found:
+        for seen in messages:
             request = self._note(seen)
             for frame in seen.message.frames:
                 meant.setdefault(frame.seq, []).append((seen, request))
@@ -412,8 +412,8 @@ class _Load:
         """The client request during which the server sends its own; None if unknown."""
         if sent.exchange is None:
             return next(iter(talk.open.values())) if len(talk.open) == 1 else None
-        asked = self._in_exchange.get(sent.exchange, {})
-        return next(iter(asked)) if len(asked) == 1 else None
+        requests = self._in_exchange.get(sent.exchange, {})
+        return next(iter(requests)) if len(requests) == 1 else None
 
     def _answered(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
         sent = self._sent.get(exchange.request)
@@ -445,7 +445,7 @@ class _Load:
     def _flush(self) -> None:
         if len(self._sent) > sum(map(len, self._fold.tables.values())) + MOST_FORGOTTEN:
             waiting = {exchange.request for exchange in self._fold.finish()}
-            for sent in [one for one in self._sent.values() if one.request not in waiting]:
+            for sent in [held for held in self._sent.values() if held.request not in waiting]:
                 self._close(sent, None, None, None)
                 self._make_room()
         self._count()

@@ -58,7 +58,7 @@ class Source(NamedTuple):
 class Sources(NamedTuple):
     """Where the rows of several captures are."""
 
-    found: list[Source]
+    readable: list[Source]
     refused: list[tuple[Path, Exception]]
     """Captures that cannot be used, and why: not a capture, or a newer format."""
     doubles: list[str]
@@ -87,25 +87,27 @@ def open(  # noqa: A001 - callers write `analysis.open(…)`
     names = list(given)
     if not all(map(os.fspath, names)):
         raise NotACapture("cannot open captures: a name is empty")
-    places = [Path(one) for one in names]
+    places = [Path(name) for name in names]
     paths = [capture for place in places for capture in _captures(place)]
     if not paths:
         empty = ", ".join(map(str, places))
         raise NotACapture(f"no captures in {empty}" if empty else "cannot open captures: none was given")
-    connection, told = with_sources(paths, lambda found: _opened(found, findings=findings), findings=findings)
-    for line in told:
+    connection, notices = with_sources(
+        paths, lambda all_sources: _opened(all_sources, findings=findings), findings=findings
+    )
+    for line in notices:
         warnings.warn(line, stacklevel=2)
     return connection
 
 
-def _opened(found: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+def _opened(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A connection with all sources, and the remarks about them."""
-    if not found.found:
-        raise found.refused[0][1]
+    if not all_sources.readable:
+        raise all_sources.refused[0][1]
     connection = duckdb.connect()
-    gone = prepare(connection, found.found, findings=findings)
+    gone = prepare(connection, all_sources.readable, findings=findings)
     _describe(connection)
-    return connection, [*found.doubles, *(str(error) for _, error in (*found.refused, *gone))]
+    return connection, [*all_sources.doubles, *(str(error) for _, error in (*all_sources.refused, *gone))]
 
 
 def with_sources(
@@ -126,23 +128,23 @@ def with_sources(
         memory: bytes for making cache files, in addition to what the processes that make them take.
     """
     given = list(paths)
-    found = sources(given, findings=findings, progress=progress, memory=memory)
+    all_sources = sources(given, findings=findings, progress=progress, memory=memory)
     try:
-        return use(found)
+        return use(all_sources)
     except (duckdb.Error, CaptureError) as error:
-        if not weed(found.found, error):
+        if not weed(all_sources.readable, error):
             raise
     return use(sources(given, findings=findings, progress=progress, memory=memory))
 
 
-def weed(found: Iterable[Source], error: Exception) -> bool:
+def weed(readable: Iterable[Source], error: Exception) -> bool:
     """Delete damaged cache files, if an error reports damage; return whether there were any.
 
     Args:
-        found: the sources that were in use.
+        readable: the sources that were in use.
         error: what went wrong with them.
     """
-    return cache.weed((one.database for one in found if one.database is not None), error)
+    return cache.weed((source.database for source in readable if source.database is not None), error)
 
 
 def size(paths: Iterable[Path]) -> int:
@@ -182,26 +184,26 @@ def sources(
         else:
             states.append(capture)
     taken = set(known)
-    sized = [one for id_, states in known.items() for one in _identified(id_, states, taken)]
+    sized = [identified for id_, states in known.items() for identified in _identified(id_, states, taken)]
     doubles = [*_of_copies(known, copies), *_of_states(known)]
     return Sources(_cached(sized, refused, findings=findings, progress=progress, memory=memory), refused, doubles)
 
 
 def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[tuple[Source, int]]:
     """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
-    sizes = [_sum(one.segments) for one in states]
+    sizes = [_sum(state.segments) for state in states]
     largest = sizes.index(max(sizes))
-    for number, (one, size) in enumerate(zip(states, sizes, strict=True)):
-        own = id_ if number == largest else path_id(one.path, taken)
+    for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
+        own = id_ if number == largest else path_id(state.path, taken)
         taken.add(own)
-        yield Source(one.path, own, None), size
+        yield Source(state.path, own, None), size
 
 
-def _is_copy(one: Capture, other: Capture) -> bool:
+def _is_copy(capture: Capture, other: Capture) -> bool:
     """Whether all files of two captures are the same, byte for byte."""
-    files = list(zip(one.segments, other.segments, strict=False))
+    files = list(zip(capture.segments, other.segments, strict=False))
     try:
-        return len(one.segments) == len(other.segments) and all(cmp(*pair, shallow=False) for pair in files)
+        return len(capture.segments) == len(other.segments) and all(cmp(*pair, shallow=False) for pair in files)
     except OSError:
         return False
 
@@ -239,40 +241,42 @@ def _cached(
 ) -> list[Source]:
     """The same sources with their cache files; missing ones are made."""
     known = [
-        one._replace(database=cache.find(one.path, one.id, findings=findings)) if size >= cache.SMALLEST else one
-        for one, size in sized
+        state._replace(database=cache.find(state.path, state.id, findings=findings))
+        if size >= cache.SMALLEST
+        else state
+        for state, size in sized
     ]
-    wanting = {
-        one.id: size
-        for one, size in sized
-        if size >= cache.SMALLEST and one.id not in {has.id for has in known if has.database is not None}
+    missing = {
+        state.id: size
+        for state, size in sized
+        if size >= cache.SMALLEST and state.id not in {has.id for has in known if has.database is not None}
     }
-    keep = {one.database for one in known if one.database is not None}
-    tasks = [cache_workers.Task(one.path, one.id, wanting[one.id]) for one in known if one.id in wanting]
+    keep = {state.database for state in known if state.database is not None}
+    tasks = [cache_workers.Task(state.path, state.id, missing[state.id]) for state in known if state.id in missing]
     settled = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, held = _Steps(progress, sum(wanting.values())), cache_workers.held(memory)
-    steps.done(sum(one.task.size for one in settled.values()))
-    made: list[Source] = []
-    for one in known:
-        if one.id not in wanting:
-            made.append(one)
+    steps, held = _Steps(progress, sum(missing.values())), cache_workers.held(memory)
+    steps.done(sum(state.task.size for state in settled.values()))
+    readable: list[Source] = []
+    for state in known:
+        if state.id not in missing:
+            readable.append(state)
             continue
         file = None
         try:
-            if one.id in settled:
-                file, refusal = settled[one.id].file, settled[one.id].refused
+            if state.id in settled:
+                file, refusal = settled[state.id].file, settled[state.id].refused
                 if refusal is not None:
                     raise CaptureError(refusal)
             else:
-                file = cache.store(one.path, one.id, findings=findings, keep=keep, progress=steps.told, memory=held)
-                steps.done(wanting[one.id])
+                file = cache.store(state.path, state.id, findings=findings, keep=keep, progress=steps.told, memory=held)
+                steps.done(missing[state.id])
         except CaptureError as error:
-            refused.append((one.path, error))
+            refused.append((state.path, error))
             continue
         if file is not None:
             keep.add(file)
-        made.append(one._replace(database=file))
-    return made
+        readable.append(state._replace(database=file))
+    return readable
 
 
 def _filled(
@@ -283,18 +287,18 @@ def _filled(
     if not count or not cache.cap():
         return {}
 
-    def told(read: int) -> None:
+    def report(read: int) -> None:
         if progress is not None:
             progress(min(read, total), total)
 
     held = cache_workers.held(memory, count)
-    made = cache_workers.fill(tasks, count, findings=findings, keep=keep, told=told, memory=held)
-    return {one.task.id: one for one in made}
+    results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=held)
+    return {result.task.id: result for result in results}
 
 
 def prepare(
     connection: duckdb.DuckDBPyConnection,
-    found: Iterable[Source],
+    readable: Iterable[Source],
     *,
     findings: bool = False,
     progress: Progress | None = None,
@@ -306,7 +310,7 @@ def prepare(
 
     Args:
         connection: to a database in memory.
-        found: the sources of the rows.
+        readable: the sources of the rows.
         findings: whether to fill the table `findings`.
         progress: called with the progress.
 
@@ -315,7 +319,7 @@ def prepare(
     """
     connection.execute(creation())
     _create_views(connection)
-    attached, copied, read = _roads(connection, list(found))
+    attached, copied, read = _roads(connection, list(readable))
     if attached and (copied or read):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
@@ -356,20 +360,22 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
         left = after
 
 
-def _roads(connection: duckdb.DuckDBPyConnection, found: list[Source]) -> tuple[list[str], list[str], list[Source]]:
+def _roads(connection: duckdb.DuckDBPyConnection, readable: list[Source]) -> tuple[list[str], list[str], list[Source]]:
     """Attach the cache files: the names that stay attached, those to be copied, and the sources to be read."""
     attached, copied, read = list[str](), list[str](), list[Source]()
-    files = sorted(((_sum([one.database]), one) for one in found if one.database is not None), reverse=True)
-    for number, (size, one) in enumerate(files, 1):
-        assert one.database is not None
+    files = sorted(
+        ((_sum([source.database]), source) for source in readable if source.database is not None), reverse=True
+    )
+    for number, (size, source) in enumerate(files, 1):
+        assert source.database is not None
         name = f"cache_{number}"
-        if not _attach(connection, name, one.database):
-            read.append(one)
+        if not _attach(connection, name, source.database):
+            read.append(source)
         elif number <= MOST_ATTACHED or size > SMALL:
             attached.append(name)
         else:
             copied.append(name)
-    return attached, copied, read + [one for one in found if one.database is None]
+    return attached, copied, read + [source for source in readable if source.database is None]
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
@@ -391,20 +397,20 @@ def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> boo
 
 
 def _read(
-    connection: duckdb.DuckDBPyConnection, found: list[Source], *, findings: bool, progress: Progress | None
+    connection: duckdb.DuckDBPyConnection, readable: list[Source], *, findings: bool, progress: Progress | None
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
     # Looking for segments means reading the directory, which may hold a thousand captures.
-    sizes = [_sum(segments(one.path)) if progress is not None else 0 for one in found]
+    sizes = [_sum(segments(source.path)) if progress is not None else 0 for source in readable]
     steps = _Steps(progress, sum(sizes))
     with Loader(connection) as loader:
-        for one, size in zip(found, sizes, strict=True):
+        for source, size in zip(readable, sizes, strict=True):
             try:
-                loader.load(one.path, one.id, steps.told)
+                loader.load(source.path, source.id, steps.told)
                 if findings:
-                    loader.load_findings(one.path, one.id)
+                    loader.load_findings(source.path, source.id)
             except CaptureError as error:
-                refused.append((one.path, error))
+                refused.append((source.path, error))
             steps.done(size)
     return refused
 
@@ -423,10 +429,10 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
         name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
     }
     for text in (definition(), *view_texts().values()):
-        said = "\n".join(_COMMENTS.findall(text))
+        comments = "\n".join(_COMMENTS.findall(text))
         for table in views.intersection(NAMES):
-            said = said.replace(f"comment on table {table} ", f"comment on view {table} ")
-        connection.execute(said)
+            comments = comments.replace(f"comment on table {table} ", f"comment on view {table} ")
+        connection.execute(comments)
 
 
 class _Steps:

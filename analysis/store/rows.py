@@ -269,12 +269,12 @@ class HttpRows:
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
         """The counts of an exchange."""
-        found = self._held.get(http.number)
-        if found is None:
-            found = self._held[http.number] = HttpRow(http, t_ns)
+        held = self._held.get(http.number)
+        if held is None:
+            held = self._held[http.number] = HttpRow(http, t_ns)
             if len(self._held) > MOST_HTTP:
                 self._rows.append(self._start + self._held.popitem(last=False)[1].row())
-        return found
+        return held
 
     def end(self) -> None:
         """Write all that are held back."""

@@ -428,16 +428,16 @@ def _latency(row: tuple[Any, ...]) -> Latency:
 
 @contextmanager
 def figures(
-    found: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = MEMORY
+    readable: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = MEMORY
 ) -> Iterator[Figures]:
     """The figures of some captures.
 
     Args:
-        found: where their rows are.
+        readable: where their rows are.
         findings: whether to run the rules, too.
         progress: called with the progress.
         memory: bytes that DuckDB may hold.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     with duckdb.connect(config={"memory_limit": bytes_of(memory), **extensions}) as connection:
-        yield Figures(connection, prepare(connection, found, findings=findings, progress=progress))
+        yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))

@@ -13,23 +13,23 @@ COMMANDS = {
     "up": "record the servers with a URL that install has routed",
     "doctor": "find out why a server does not come up in a client",
     "status": "show which servers are routed, and when each was last heard",
-    "run": "wrap a stdio server: record everything, change nothing",
-    "serve": "record an HTTP server: stand in front of it, change nothing",
+    "run": "run a stdio server, record everything, change nothing",
+    "serve": "stand in front of an HTTP server, record everything, change nothing",
     "ls": "list captures",
-    "info": "sum one capture up: header, counts, duration, state",
+    "info": "summarise a capture: header, counts, duration, state",
     "show": "print the conversation of a capture",
-    "tui": "look at sessions in the terminal, live and recorded",
-    "check": "find what breaks the rules of the protocol",
-    "rule": "list the rules, or show what one means",
-    "stats": "figures at a glance: latency, errors, ids, the life cycle, costs",
+    "tui": "show sessions in the terminal, live and recorded",
+    "check": "report what breaks the rules of the protocol",
+    "rule": "list the rules, or explain one",
+    "stats": "print figures: latency, errors, ids, life cycle, costs",
     "export": "write captures as Parquet, CSV or a database",
-    "query": "ask captures in SQL",
-    "cache": "empty the cache of rows behind the SQL commands",
-    "verify": "prove that a capture is whole, or say what is missing",
-    "repair": "write a clean copy of everything whole in a damaged capture",
+    "query": "query captures in SQL",
+    "cache": "empty the cache that the SQL commands use",
+    "verify": "prove that a capture is complete, or say what is missing",
+    "repair": "copy everything that is intact in a damaged capture",
     "prune": "delete old captures",
-    "import": "make captures of conversations that were noted down elsewhere",
-    "demo": "record a bundled server and show what happened",
+    "import": "convert logs and traces from other tools into captures",
+    "demo": "record a bundled server and show its conversation",
     "completion": "print a completion script for bash, zsh or fish",
 }
 
@@ -43,8 +43,8 @@ Flight recorder for the Model Context Protocol: sits unseen between client and s
 
 {rows}
 
-Put `mcpproxy run --` in front of a server's command in your client's configuration, then look at it with
-`mcpproxy show`. `mcpproxy COMMAND --help` tells more; `mcpproxy --version` names this one.
+`mcpproxy install` routes the servers of your MCP clients through mcpproxy; `mcpproxy tui` shows what they say.
+`mcpproxy COMMAND --help` explains a command; `mcpproxy --version` prints the version.
 """
 
 
@@ -88,7 +88,7 @@ def _let_ctrl_c_end_us() -> None:
 
 
 def _about(arguments: list[str]) -> int:
-    """Answer what is no command: a question about the program, or a mistake."""
+    """Handle what is not a command: a question about the program, or a mistake."""
     name = arguments[0] if arguments else ""
     if not arguments or name in ("--help", "-h", "help"):
         sys.stdout.write(usage())
@@ -101,4 +101,8 @@ def _about(arguments: list[str]) -> int:
     from mcpproxy.cli.diagnostics import fail
     from mcpproxy.sanitise import sanitise
 
-    return fail(f"there is no command {sanitise(name, 64)}; mcpproxy --help lists them")
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return fail(f"there is no command {sanitise(name, 64)}{hint}; mcpproxy --help lists them")

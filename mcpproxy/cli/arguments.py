@@ -39,10 +39,10 @@ def memory(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is not a valid size.
     """
-    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not found or not _LEAST_MEMORY <= int(found[1]) * _BYTES[found[2]] <= _MOST_MEMORY:
+    match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
+    if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MOST_MEMORY:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
-    return int(found[1]) * _BYTES[found[2]]
+    return int(match[1]) * _BYTES[match[2]]
 
 
 def age(text: str) -> int:
@@ -51,10 +51,10 @@ def age(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age; write one such as 30d, 12h or 90m")
-    return int(found[1]) * _SECONDS[found[2]]
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 def moment(text: str) -> int:
@@ -160,9 +160,9 @@ def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> Non
 
 def say_of_filter(error: ValueError) -> None:
     """Report an invalid expression on stderr; without its caret if that would not be below its place."""
-    told, *lines = f"--filter: {error}".split("\n")
+    reason, *lines = f"--filter: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
         room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
         del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]
-    for line in (told, *lines):
+    for line in (reason, *lines):
         say(line)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from analysis.checking.baseline import MOST, Baseline, BaselineError, entries
 from captures.errors import CaptureError
-from mcpproxy.examination.result import STDIN, Found
+from mcpproxy.examination.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
 from mcpproxy.report.text import count_text
 
@@ -48,20 +48,20 @@ class NewBaseline:
         """What the file accepts so far."""
         return Baseline(self._old)
 
-    def add(self, found: Found) -> None:
+    def add(self, located: LocatedFinding) -> None:
         """Accept a finding from now on.
 
         Raises:
             CaptureError: there are too many different ones.
         """
-        if found.fingerprint in self._new:
+        if located.fingerprint in self._new:
             return
         if len(self._new) == MOST:
             raise CaptureError(
                 f"cannot write the baseline {self._name}: there are more than {MOST:,} findings; "
                 "--rule, --ignore and --filter leave some out"
             )
-        self._new[found.fingerprint] = self._entry(found, self._old.get(found.fingerprint, {}))
+        self._new[located.fingerprint] = self._entry(located, self._old.get(located.fingerprint, {}))
 
     def write(self) -> str:
         """Replace the file, which is whole at any time; returns what has changed, in words.
@@ -76,9 +76,9 @@ class NewBaseline:
         new, gone = len(self._new.keys() - self._old.keys()), len(self._old.keys() - self._new.keys())
         return f"{count_text(len(rows), 'entry', 'entries')} in the baseline {self._name}: {new:,} new, {gone:,} gone"
 
-    def _entry(self, found: Found, old: dict[str, Any]) -> dict[str, Any]:
-        finding = found.finding
-        capture = str(STDIN) if found.capture == STDIN else os.path.relpath(found.capture, self._folder)
+    def _entry(self, located: LocatedFinding, old: dict[str, Any]) -> dict[str, Any]:
+        finding = located.finding
+        capture = str(STDIN) if located.capture == STDIN else os.path.relpath(located.capture, self._folder)
         # What `check --format json` printed names captures as they were named for that run.
         is_ours = "t_ns" not in old and isinstance(old.get("capture"), str)
         return {

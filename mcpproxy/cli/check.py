@@ -34,7 +34,7 @@ from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import STDIN, Found, Report, Totals
+from mcpproxy.examination.result import STDIN, LocatedFinding, Report, Totals
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
@@ -199,7 +199,7 @@ class _Check:
 
     def _made(self) -> Report:
         options = self._options
-        asked = {rule: made for rule, made in rules().items() if self._wanted.picks(rule)}
+        chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
         # What makes the run fail, and what was asked for by its name, is worth telling.
         notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
@@ -207,7 +207,7 @@ class _Check:
         if options.format == "junit":
             return Junit(notes=notes, named=named)
         if options.format == "sarif":
-            return Sarif(asked)
+            return Sarif(chosen)
         if options.format == "github":
             return Github(notes=notes, named=named)
         return Text(
@@ -279,9 +279,9 @@ class _Check:
             say_damage(item, self._name)
         self._add(examination.feed(item))
 
-    def _add(self, findings: Iterable[Found]) -> None:
-        for found in findings:
-            named = found._replace(capture=self._name)
+    def _add(self, findings: Iterable[LocatedFinding]) -> None:
+        for located in findings:
+            named = located._replace(capture=self._name)
             self._totals.add(named)
             if self._updated is not None:
                 self._updated.add(named)

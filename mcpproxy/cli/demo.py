@@ -74,15 +74,15 @@ def _record(path: Path) -> tuple[int, str | None]:
         except (SilentError, OSError) as error:
             status, problem = int(Exit.USAGE), str(error)
         stderr.seek(0)
-        said = stderr.read(65536).decode("utf-8", "replace").strip()
-    return status, f"{problem}: {sanitise(said, 400)}" if problem and said else problem
+        stderr_text = stderr.read(65536).decode("utf-8", "replace").strip()
+    return status, f"{problem}: {sanitise(stderr_text, 400)}" if problem and stderr_text else problem
 
 
 def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
     us = sanitise(_own_command(), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
-    faults = "\n".join(f"  {asked}: {fault.what}" for asked, fault in FAULTS.items())
+    faults = "\n".join(f"  {number}: {fault.what}" for number, fault in FAULTS.items())
     return f"""
 What the server did on purpose, in answer to
 {faults}

@@ -91,8 +91,8 @@ def _ended_by_signals() -> Iterator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Another one must not end the clearing up.
-        for one in taken:
-            signal.signal(one, signal.SIG_IGN)
+        for ignored in taken:
+            signal.signal(ignored, signal.SIG_IGN)
         _told.append(number)
         _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)

@@ -22,7 +22,7 @@ from mcpproxy.cli.routes import find_all
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.listeners import listener_of, split_origin
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import Found, Server
+from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import State, state_folder
 from mcpproxy.doctor import config_checks, process_attempt
 from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url
@@ -66,20 +66,20 @@ def run(arguments: list[str]) -> int:
         return fail(str(error))
     results = _examined(todo)
     if options.format == "json":
-        sys.stdout.writelines(json_line(_file_as_json(client, one)) for client, one in of_files)
+        sys.stdout.writelines(json_line(_file_as_json(client, diagnosis)) for client, diagnosis in of_files)
         sys.stdout.writelines(json_line(_as_json(result)) for result in results)
     else:
         sys.stdout.writelines(f"{line}\n" for line in _text(of_files, results))
-    fails = any(one.verdict.fails for _, one in of_files) or any(result.fails for result in results)
+    fails = any(diagnosis.verdict.fails for _, diagnosis in of_files) or any(result.fails for result in results)
     return int(Exit.FINDINGS if fails else Exit.FINE)
 
 
 def _explain(verdict: str) -> int:
-    for one in VERDICTS:
-        if one.id == verdict:
-            sys.stdout.write(text_page(one))
+    for verdict_class in VERDICTS:
+        if verdict_class.id == verdict:
+            sys.stdout.write(text_page(verdict_class))
             return int(Exit.FINE)
-    near = get_close_matches(verdict, [one.id for one in VERDICTS], 1)
+    near = get_close_matches(verdict, [verdict_class.id for verdict_class in VERDICTS], 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return fail(f"there is no verdict {sanitise(verdict, 64)}{hint} docs/doctor lists them")
 
@@ -100,19 +100,19 @@ def _todo(
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL is not an http or https address")
         return [], [lambda: of_url(_host(options.client), options.client, {}, is_sse=False)]
-    found = find_all(_clients(options.client), machine)
-    if not found:
+    inventories = find_all(_clients(options.client), machine)
+    if not inventories:
         where = f" {options.client}" if options.client else ""
         raise ValueError(
             f"no configuration file of a client{where} is on this machine; docs/clients.md lists the files"
         )
-    servers = [server for one in found for server in one.servers if not server.is_off]
+    servers = [server for inventory in inventories for server in inventory.servers if not server.is_off]
     if options.server:
         servers = [server for server in servers if server.name == options.server]
         if not servers:
             raise ValueError(f"{options.client} has no server {sanitise(options.server, 64)} that is switched on")
         return [], [_examination(server, machine) for server in servers]
-    return list(_of_files(found, machine)), [_examination(server, machine) for server in servers]
+    return list(_of_files(inventories, machine)), [_examination(server, machine) for server in servers]
 
 
 def _clients(name: str | None) -> list[Any]:
@@ -125,10 +125,10 @@ def _clients(name: str | None) -> list[Any]:
     return [client]
 
 
-def _of_files(found: list[Found], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
-    for one in found:
-        for _, diagnosis in config_checks.of_files(one, machine):
-            yield one.client.id, diagnosis
+def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
+    for inventory in inventories:
+        for _, diagnosis in config_checks.of_files(inventory, machine):
+            yield inventory.client.id, diagnosis
 
 
 def _examination(server: Server, machine: Machine) -> Examination:
@@ -144,7 +144,7 @@ def _examined(todo: list[Examination]) -> list[Result]:
     shows = sys.stderr is not None and sys.stderr.isatty() and len(todo) > 1
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            futures: list[Future[Result]] = [pool.submit(one) for one in todo]
+            futures: list[Future[Result]] = [pool.submit(examination) for examination in todo]
             waiting = {*futures}
             while waiting:
                 _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -166,7 +166,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "client": result.client,
         "server": result.name,
         "works": not result.fails,
-        "verdicts": [_diagnosis_as_json(one) for one in result.diagnoses],
+        "verdicts": [_diagnosis_as_json(diagnosis) for diagnosis in result.diagnoses],
         **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
         "tools": result.tools,
     }
@@ -181,12 +181,12 @@ def _file_as_json(client: str, diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _diagnosis_as_json(one: Diagnosis) -> dict[str, Any]:
+def _diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
-        "verdict": one.verdict.id,
-        "fails": one.verdict.fails,
-        "evidence": one.evidence,
-        "advice": one.advice or None,
+        "verdict": diagnosis.verdict.id,
+        "fails": diagnosis.verdict.fails,
+        "evidence": diagnosis.evidence,
+        "advice": diagnosis.advice or None,
     }
 
 

@@ -15,7 +15,7 @@ from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.selection import selected
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import STDIN, Found
+from mcpproxy.examination.result import STDIN, LocatedFinding
 from mcpproxy.report.findings import Text
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
@@ -30,7 +30,7 @@ class Evidence:
     """Of one rule."""
 
     def __init__(self, report: Text) -> None:
-        self.first: list[Found] = []
+        self.first: list[LocatedFinding] = []
         """The first few of each capture."""
         self.count = 0
         self._report = report
@@ -44,13 +44,13 @@ class Evidence:
         self._here = 0
         self._text += self._report.begin(capture)
 
-    def add(self, found: Found) -> None:
+    def add(self, located: LocatedFinding) -> None:
         """Something was found in it."""
-        self.count += found.finding.stands_for
+        self.count += located.finding.stands_for
         self._here += 1
-        self._text += self._report.add(found)
+        self._text += self._report.add(located)
         if self._here <= SHOWN:
-            self.first.append(found)
+            self.first.append(located)
 
     def end(self, examination: Examination, capture: Path) -> None:
         """It has been examined."""
@@ -68,14 +68,14 @@ class Evidence:
 
 
 def gathered(
-    words: Sequence[str], rules: Collection[str], made: Callable[[], Text]
+    words: Sequence[str], rules: Collection[str], report: Callable[[], Text]
 ) -> tuple[dict[str, Evidence], bool]:
     """Examine captures.
 
     Args:
         words: the arguments that name the captures, as for every reading command.
         rules: what to look for, by id.
-        made: makes a report that shows notes as well.
+        report: makes a report that shows notes as well.
 
     Returns:
         The findings of each rule, and whether everything could be examined; what could not is reported on stderr.
@@ -83,7 +83,7 @@ def gathered(
     Raises:
         CaptureError: a word means no capture.
     """
-    evidence = {rule: Evidence(made()) for rule in rules}
+    evidence = {rule: Evidence(report()) for rule in rules}
     is_whole = True
     with selected(words) as chosen:
         for path in chosen.paths:
@@ -99,18 +99,18 @@ def gathered(
 def _examined(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
     capture = Capture(path)
     examination = Examination(path, Wanted(evidence.__contains__))
-    for one in evidence.values():
-        one.begin(name)
+    for rule_evidence in evidence.values():
+        rule_evidence.begin(name)
 
-    def add(founds: Iterable[Found]) -> None:
-        for found in founds:
-            evidence[found.finding.rule].add(examination.proven(found, PROOFS)._replace(capture=name))
+    def add(founds: Iterable[LocatedFinding]) -> None:
+        for located in founds:
+            evidence[located.finding.rule].add(examination.proven(located, PROOFS)._replace(capture=name))
 
     for item in capture:
         if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
             say_damage(item, name)
         add(examination.feed(item))
     add(examination.finish(still_open=is_live(capture.segments[-1])))
-    for one in evidence.values():
-        one.end(examination, name)
+    for rule_evidence in evidence.values():
+        rule_evidence.end(examination, name)
     return say_ended(examination, examination.ended._replace(capture=name))

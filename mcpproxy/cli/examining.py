@@ -11,8 +11,8 @@ from mcpproxy.sanitise import sanitise
 
 def say_damage(damage: Damage, name: Path) -> None:
     """Report that bytes of a capture are not a record, only for the first such bytes."""
-    told = damage._replace(path=STDIN) if name == STDIN else damage
-    say(f"{sanitise(str(told))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies what is whole")
+    named = damage._replace(path=STDIN) if name == STDIN else damage
+    say(f"{sanitise(str(named))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies what is whole")
 
 
 def say_ended(examination: Examination, ended: Ended) -> bool:

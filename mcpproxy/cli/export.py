@@ -47,10 +47,10 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     with Progress() as progress:
 
         def written(given: Sources) -> tuple[Done | None, Sources]:
-            if not given.found:
+            if not given.readable:
                 return None, given
             done = export(
-                given.found,
+                given.readable,
                 options.format,
                 Path(options.place),
                 findings=options.findings,
@@ -60,15 +60,15 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
             return done, given
 
         done, given = with_sources(paths, written, findings=options.findings, progress=progress.tell)
-    for told in (*of_cache_size(), *given.doubles, *(str(error) for _, error in given.refused)):
-        say(told)
+    for notice in (*of_cache_size(), *given.doubles, *(str(error) for _, error in given.refused)):
+        say(notice)
     if done is None:
         return fail("no capture could be read, so nothing was written")
     for _, error in done.refused:
         say(str(error))
-    for table in dict.fromkeys(one.table for one in done.made):
-        files = [one for one in done.made if one.table == table]
-        rows = count_text(sum(one.rows for one in files), "row")
+    for table in dict.fromkeys(file.table for file in done.files):
+        files = [file for file in done.files if file.table == table]
+        rows = count_text(sum(file.rows for file in files), "row")
         where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.place}"
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()

@@ -32,8 +32,10 @@ class Followed:
         """
         wait_for(arguments)
         self._arguments, self._scope = arguments, scope
-        meant = [_meant(one) for one in arguments]
-        self._files = [one.paths[0] for one in meant if one is not None and one.kind in ("file", "listed")]
+        meant = [_meant(argument) for argument in arguments]
+        self._files = [
+            argument.paths[0] for argument in meant if argument is not None and argument.kind in ("file", "listed")
+        ]
         self.is_endless = len(self._files) < max(1, len(arguments))
         """Whether more captures may still begin, however many have ended."""
         self.is_one = len(arguments) < 2 and not scope.is_wide and not (meant and _is_folder(meant[0]))

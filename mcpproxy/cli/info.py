@@ -31,12 +31,12 @@ def run(arguments: list[str]) -> int:
     with selected(options.capture, scope_of(options)) as chosen:
         for number, path in enumerate(chosen.paths):
             capture = Capture(path)
-            found = inspect(capture)
+            inspection = inspect(capture)
             if options.format == "json":
-                sys.stdout.write(json_line(_as_json(capture, found)))
+                sys.stdout.write(json_line(_as_json(capture, inspection)))
             else:
-                sys.stdout.write(("\n" if number else "") + _text(capture, found))
-            code = Exit.USAGE if found.state == "damaged" else code
+                sys.stdout.write(("\n" if number else "") + _text(capture, inspection))
+            code = Exit.USAGE if inspection.state == "damaged" else code
     return int(code)
 
 
@@ -45,27 +45,27 @@ def _wall_ns(header: Record) -> int | None:
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
 
 
-def _as_json(capture: Capture, found: Inspection) -> dict[str, Any]:
+def _as_json(capture: Capture, inspection: Inspection) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
     fixed = ("seq", "rec", "t_ns", "crc")
     return {
         "capture": str(capture.path),
-        "state": found.state,
-        "reasons": reasons(found),
+        "state": inspection.state,
+        "reasons": reasons(inspection),
         "started": None if wall_ns is None else utc(wall_ns),
-        "duration_ms": found.last_t_ns / 1e6,
+        "duration_ms": inspection.last_t_ns / 1e6,
         "size": capture.size,
         "segments": len(capture.segments),
-        "records": dict(found.counts),
-        "exchanges": found.exchanges,
-        "frames": found.frames,
-        "bytes": found.bytes,
-        "close": found.close and {name: value for name, value in found.close.items() if name not in fixed},
+        "records": dict(inspection.counts),
+        "exchanges": inspection.exchanges,
+        "frames": inspection.frames,
+        "bytes": inspection.bytes,
+        "close": inspection.close and {name: value for name, value in inspection.close.items() if name not in fixed},
         "header": {name: value for name, value in capture.header.members.items() if name not in fixed},
     }
 
 
-def _text(capture: Capture, found: Inspection) -> str:
+def _text(capture: Capture, inspection: Inspection) -> str:
     header = capture.header.members
     wall_ns = _wall_ns(capture.header)
     rows = [
@@ -76,23 +76,23 @@ def _text(capture: Capture, found: Inspection) -> str:
         ("listened on", header.get("listen")),
         ("transport", header.get("transport")),
         ("started", None if wall_ns is None else local_time(wall_ns)),
-        ("duration", duration(found.last_t_ns)),
+        ("duration", duration(inspection.last_t_ns)),
         ("started by", _parents(header.get("parents"))),
         ("recorded by", header.get("tool")),
-        ("frames", _traffic(found)),
-        ("exchanges", f"{found.exchanges:,}" if found.exchanges else None),
-        ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(found.counts.items()))),
+        ("frames", _traffic(inspection)),
+        ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),
+        ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(inspection.counts.items()))),
         ("on disk", f"{size(capture.size)}{_segments(capture)}"),
-        ("ended", _ending(found)),
-        ("state", found.state),
+        ("ended", _ending(inspection)),
+        ("state", inspection.state),
     ]
     lines = [f"{name:<12}{sanitise(str(value))}" for name, value in rows if value]
-    return "\n".join([*lines, *(f"{'':<12}{reason}" for reason in reasons(found))]) + "\n"
+    return "\n".join([*lines, *(f"{'':<12}{reason}" for reason in reasons(inspection))]) + "\n"
 
 
-def _traffic(found: Inspection) -> str:
+def _traffic(inspection: Inspection) -> str:
     sides = (("c2s", "to the server"), ("s2c", "to the client"))
-    return ", ".join(f"{found.frames[way]:,} {text} ({size(found.bytes[way])})" for way, text in sides)
+    return ", ".join(f"{inspection.frames[way]:,} {text} ({size(inspection.bytes[way])})" for way, text in sides)
 
 
 def _parents(parents: object) -> str | None:
@@ -106,10 +106,10 @@ def _segments(capture: Capture) -> str:
     return f" in {len(capture.segments)} segments" if len(capture.segments) > 1 else ""
 
 
-def _ending(found: Inspection) -> str | None:
-    if found.close is None:
+def _ending(inspection: Inspection) -> str | None:
+    if inspection.close is None:
         return None
-    status, signal = found.close.get("status"), found.close.get("signal")
+    status, signal = inspection.close.get("status"), inspection.close.get("signal")
     how = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
     who = {
         "server": "the server ended",
@@ -117,4 +117,4 @@ def _ending(found: Inspection) -> str | None:
         "signal": "asked to end",
         "failed": "the command could not be run",
     }
-    return who.get(str(found.close.get("ending")), str(found.close.get("ending"))) + how
+    return who.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + how

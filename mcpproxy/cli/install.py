@@ -29,7 +29,7 @@ from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
-from mcpproxy.clients.servers import Found
+from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.state import State, locked, state_folder
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.sanitise import sanitise
@@ -77,14 +77,14 @@ def run(arguments: list[str]) -> int:
         machine = Machine.here()
     except (ValueError, NoProgram, OSError) as error:
         return fail(str(error))
-    found = find_all(clients, machine)
+    inventories = find_all(clients, machine)
     if machine.system == "windows":
-        return _only_found(found, machine)
+        return _only_found(inventories, machine)
     _say_windows_side(clients, machine)
-    code = say_broken(found, machine)
-    probes = _probed(found, options)
+    code = say_broken(inventories, machine)
+    probes = _probed(inventories, options)
     state = State(state_folder())
-    todo = plans(found, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
+    todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
     listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
@@ -94,7 +94,7 @@ def run(arguments: list[str]) -> int:
     with locked() as state:
         written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
     if options.format != "json":
-        sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(found))
+        sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
         _say_what_next(written, machine, state)
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
@@ -102,17 +102,22 @@ def run(arguments: list[str]) -> int:
     return max(code, written_code)
 
 
-def _only_found(found: list[Found], machine: Machine) -> int:
+def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
     """On Windows: name the files, and leave them alone."""
-    for one in found:
-        for path in one.files:
-            sys.stdout.write(f"{one.client.title}  {sanitise(machine.shown(path), None)}\n")
+    for inventory in inventories:
+        for path in inventory.files:
+            sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.shown(path), None)}\n")
     return fail("mcpproxy cannot record on Windows yet, so nothing is written; inside WSL it can record")
 
 
-def _probed(found: list[Found], options: argparse.Namespace) -> dict[str, Probe]:
+def _probed(inventories: list[ClientInventory], options: argparse.Namespace) -> dict[str, Probe]:
     """What the chosen servers with a URL say to a request without credentials."""
-    urls = [server.url[1] for one in found for server in one.servers if server.url and is_chosen(server, options)]
+    urls = [
+        server.url[1]
+        for inventory in inventories
+        for server in inventory.servers
+        if server.url and is_chosen(server, options)
+    ]
     return probe_all([url for url in urls if url.startswith(("http://", "https://")) and "$" not in url])
 
 
@@ -140,9 +145,9 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
 def _say_windows_side(clients: list[Client], machine: Machine) -> None:
     """Inside WSL: name the files of the Windows side, which are left alone."""
     for windows in machine.windows_side():
-        for found in find_all(clients, windows):
-            for path in found.files:
-                say(f"{path} of {found.client.title} on Windows is left alone: mcpproxy cannot record there yet")
+        for inventory in find_all(clients, windows):
+            for path in inventory.files:
+                say(f"{path} of {inventory.client.title} on Windows is left alone: mcpproxy cannot record there yet")
 
 
 def _say_of_proxy(written: list[Plan]) -> None:

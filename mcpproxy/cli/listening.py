@@ -100,12 +100,12 @@ def _proxy(host: str) -> tuple[str, int] | None:
         return None
     try:
         proxy = urlsplit(named if "://" in named else f"http://{named}")
-        found = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
+        address = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
     except ValueError as error:
         raise UsageError(f"HTTPS_PROXY is no address: {error}") from error
     if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
         raise UsageError("HTTPS_PROXY must be http://HOST:PORT, without credentials; or unset it")
-    return found
+    return address
 
 
 def bound_socket(text: str, *, beyond: bool) -> socket.socket:
@@ -224,14 +224,14 @@ stderr_lines = StderrLines()
 
 def seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
     """The same line at most once in ten seconds."""
-    said: dict[str, float] = {}
+    said_at: dict[str, float] = {}
 
     def tell_seldom(message: str) -> None:
         now = time.monotonic()
-        if now - said.get(message, -TELL_S) >= TELL_S:
-            if len(said) > 100:
-                said.clear()
-            said[message] = now
+        if now - said_at.get(message, -TELL_S) >= TELL_S:
+            if len(said_at) > 100:
+                said_at.clear()
+            said_at[message] = now
             tell(message)
 
     return tell_seldom

@@ -159,14 +159,14 @@ def _text(rows: list[Row]) -> str:
         lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
-        told = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
+        remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
         if row.lost:
-            told.append(f"{count_text(row.lost, 'record')} lost")
+            remarks.append(f"{count_text(row.lost, 'record')} lost")
         if row.abandoned:
-            told.append(f"{count_text(row.abandoned, 'request')} abandoned")
+            remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
-            told.append(f"a request has waited for {duration(row.waited_ns)}")
-        note = f"  ▲ {', '.join(told)}" if told else ""
+            remarks.append(f"a request has waited for {duration(row.waited_ns)}")
+        note = f"  ▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{width - cells(name)}}"

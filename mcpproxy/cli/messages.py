@@ -15,7 +15,7 @@ from captures.reader import Capture, Damage, FrameAssembler
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.examining import say_damage
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import Found
+from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.json_lines import row_of, wall_of
 from mcpproxy.report.message_page import Messages, id_lines
 from mcpproxy.report.output import for_stdout
@@ -33,8 +33,8 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
         CaptureError: `--frame` is neither a number nor a range.
     """
     if options.frame is not None:
-        found = re.fullmatch(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?", options.frame)
-        if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
+        match = re.fullmatch(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?", options.frame)
+        if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
             raise CaptureError(
                 f"--frame takes the number of a frame such as 38, or a range such as 30..40, not {options.frame!r:.40}"
             )
@@ -97,13 +97,13 @@ class _Looked:
     def __init__(self, path: Path, only: Filter, *, asks: bool) -> None:
         capture = Capture(path)
         self.messages = Messages(only)
-        self.findings: list[Found] | None = None
+        self.findings: list[LocatedFinding] | None = None
         """Those of the capture that are about what was looked for; None where no rules were asked."""
         self.is_damaged = False
         self.last = -1
         """Number of the last record."""
         examination = Examination(path, Wanted()) if asks and capture.size <= QUICK else None
-        found: list[Found] = []
+        findings: list[LocatedFinding] = []
         assembler = FrameAssembler()
         for item in capture:
             if isinstance(item, Damage):
@@ -112,7 +112,7 @@ class _Looked:
                     self.is_damaged = True
             else:
                 self.last = item.seq
-            found += examination.feed(item) if examination is not None else ()
+            findings += examination.feed(item) if examination is not None else ()
             assembled = assembler.feed(item)
             if assembled is not None:
                 self.messages.feed(assembled)
@@ -120,9 +120,11 @@ class _Looked:
             self.messages.feed(rest)
         self.messages.finish()
         if examination is not None:
-            found += examination.finish(still_open=is_live(capture.segments[-1]))
+            findings += examination.finish(still_open=is_live(capture.segments[-1]))
             numbers = self.messages.numbers
-            self.findings = [one for one in found if numbers & {one.finding.frame, *one.finding.related}]
+            self.findings = [
+                finding for finding in findings if numbers & {finding.finding.frame, *finding.finding.related}
+            ]
 
 
 def _rows(path: Path, numbers: set[int]) -> Iterator[str]:

@@ -35,10 +35,10 @@ class Candidate:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text.upper())
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text.upper())
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no size such as 500M or 10G")
-    return int(found[1]) * _BYTES[found[2]]
+    return int(match[1]) * _BYTES[match[2]]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
         candidates = [candidate for path in meant.paths if (candidate := _candidate(path)) is not None]
     chosen = _chosen(candidates, options)
     if chosen and not (options.yes or options.dry_run):
-        what = f"{count_text(len(chosen), 'capture')}, {size(sum(one.size for one in chosen))}"
+        what = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
             return fail(f"prune would delete {what}: say --yes to have it done, or --dry-run to see which")
         if not _is_wanted(chosen, what):

@@ -53,8 +53,8 @@ _SQL_LIMIT: Final = 16 << 20
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
-    time_s = float(found[1]) * (60 if found[2] == "m" else 1) if found else 0
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
+    time_s = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0
     if not 0 < time_s <= _LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no time such as 90 (seconds) or 5m, of at most ten days")
     return time_s

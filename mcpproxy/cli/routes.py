@@ -16,7 +16,7 @@ from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import Found, Server, find
+from mcpproxy.clients.servers import ClientInventory, Server, find
 from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import State
 from mcpproxy.report.output import json_line, width_of_stdout
@@ -64,9 +64,9 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
     return clients or list(CLIENTS)
 
 
-def find_all(clients: Iterable[Client], machine: Machine) -> list[Found]:
+def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
     """What is there of some clients; those without a trace are left out."""
-    return [found for client in clients if (found := find(client, machine)).is_here]
+    return [inventory for client in clients if (inventory := find(client, machine)).is_here]
 
 
 def is_chosen(server: Server, options: argparse.Namespace) -> bool:
@@ -169,16 +169,16 @@ def write_all(plans: list[Plan], decide: Decide, state: State, listing: Listing)
     return written, code
 
 
-def say_broken(found: Iterable[Found], machine: Machine) -> int:
+def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
     """Name the files that cannot be read; returns the exit code."""
     code = int(Exit.FINE)
     named: set[Path] = set()
-    for one in found:
-        for path, reason in one.broken:
+    for inventory in inventories:
+        for path, reason in inventory.broken:
             if path not in named:
                 named.add(path)
                 code = fail(
-                    f"{machine.shown(path)} of {one.client.title} cannot be read: {reason}; mend it and try again"
+                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; mend it and try again"
                 )
     return code
 
@@ -190,11 +190,12 @@ def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
         yield from wrapped(what, width_of_stdout())
 
 
-def elsewhere_lines(found: Iterable[Found]) -> Iterator[str]:
+def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
     """The servers that cannot be routed because no file holds them."""
-    for one in found:
-        for what, name in one.elsewhere:
-            yield f"{one.client.title}: {what} {sanitise(name, 60)} brings its own servers, which cannot be routed"
+    for inventory in inventories:
+        for what, name in inventory.elsewhere:
+            shown = sanitise(name, 60)
+            yield f"{inventory.client.title}: {what} {shown} has servers of its own, which cannot be routed"
 
 
 def stops_before_writing(

@@ -185,14 +185,14 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         meant = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
         if not arguments:
             meant = [_everything()]
-        chosen = [(one, scope.of(one)) for one in meant]
+        chosen = [(meaning, scope.of(meaning)) for meaning in meant]
         paths = [path for _, some in chosen for path in some]
         if not paths and not lists:
             _say_nothing_left(chosen, scope)
-        for one, some in chosen:
-            if one.kind not in ("file", "stdin") and some and not lists:
-                say(_reading(one, some))
-        yield Selected(paths, next((one.paths[0] for one in meant if one.kind == "stdin"), None))
+        for meaning, some in chosen:
+            if meaning.kind not in ("file", "stdin") and some and not lists:
+                say(_reading(meaning, some))
+        yield Selected(paths, next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None))
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
@@ -201,9 +201,9 @@ def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
     For callers that wait: see `wait_for`.
     """
     paths = []
-    for one in arguments:
+    for argument in arguments:
         with suppress(NotACapture):
-            paths += scope.of(meaning_of(one))
+            paths += scope.of(meaning_of(argument))
     return each_once(paths if arguments else scope.of(_everything()))
 
 
@@ -213,9 +213,9 @@ def wait_for(arguments: Sequence[str]) -> None:
     Raises:
         NotACapture: an argument is not a file, a folder, or a possible server name.
     """
-    for one in arguments:
-        if not slug(one):
-            meaning_of(one)
+    for argument in arguments:
+        if not slug(argument):
+            meaning_of(argument)
 
 
 def _everything() -> Meaning:
@@ -247,7 +247,7 @@ def meaning_of(argument: str) -> Meaning:
     known = all_captures()
     if named := captures_of(argument, known):
         return Meaning("server", argument, named)
-    if listed := [found for found in known if _is_called(found, argument)]:
+    if listed := [capture for capture in known if _is_called(capture, argument)]:
         return Meaning("listed", argument, listed)
     if _ID.fullmatch(argument) and (identified := _identified(known, argument)):
         return Meaning("listed", argument, identified)
@@ -269,11 +269,11 @@ def captures_of(server: str, known: list[Path]) -> list[Path]:
     """The captures of a server: by the folder they are in, else by the name in their headers."""
     # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
     wanted = slug(server)
-    if wanted and (named := [found for found in known if found.parent.name == wanted]):
+    if wanted and (named := [path for path in known if path.parent.name == wanted]):
         return named
-    if any(_is_called(found, server) for found in known):
+    if any(_is_called(path, server) for path in known):
         return []
-    return [found for found in known if server in _names_of(found)]
+    return [path for path in known if server in _names_of(path)]
 
 
 def _names_of(path: Path) -> tuple[str, ...]:
@@ -296,30 +296,32 @@ def _time_of(path: Path) -> tuple[int, int]:
     return (wall_ns if type(wall_ns) is int else ended_ns), ended_ns
 
 
-def _reading(one: Meaning, chosen: list[Path]) -> str:
+def _reading(meaning: Meaning, chosen: list[Path]) -> str:
     """Says which captures are read, if an argument left that to us."""
-    many = count_text(len(one.paths), "capture")
-    of = "" if one.kind == "all" else f" of {one.name}" if one.kind == "server" else f" below {one.name}"
+    many = count_text(len(meaning.paths), "capture")
+    of = (
+        "" if meaning.kind == "all" else f" of {meaning.name}" if meaning.kind == "server" else f" below {meaning.name}"
+    )
     if len(chosen) == 1:
-        which = "" if one.kind == "listed" else f", the newest of {many}{of}"
-        if len(one.paths) == 1:
-            which = "" if one.kind == "listed" else f", the only capture{of}"
-        elif chosen[0] != one.paths[0]:
+        which = "" if meaning.kind == "listed" else f", the newest of {many}{of}"
+        if len(meaning.paths) == 1:
+            which = "" if meaning.kind == "listed" else f", the only capture{of}"
+        elif chosen[0] != meaning.paths[0]:
             which = f", one of {many}{of}"
-        return f"reading {chosen[0]}{which}{_elsewhere(one, chosen[0])}"
-    count = many if len(chosen) == len(one.paths) else f"{len(chosen):,} of {many}"
-    if one.kind == "listed":
-        return f"reading {count} called {one.name}"
-    if len(chosen) <= _NAMED and len(chosen) < len(one.paths):
+        return f"reading {chosen[0]}{which}{_elsewhere(meaning, chosen[0])}"
+    count = many if len(chosen) == len(meaning.paths) else f"{len(chosen):,} of {many}"
+    if meaning.kind == "listed":
+        return f"reading {count} called {meaning.name}"
+    if len(chosen) <= _NAMED and len(chosen) < len(meaning.paths):
         return f"reading {count}{of}: {', '.join(map(str, chosen))}"
     folders = list(dict.fromkeys(path.parent for path in chosen))
-    where = f" in {folders[0]}" if len(folders) == 1 else "" if one.kind == "folder" else f" in {_servers(folders)}"
-    return f"reading {count}{'' if len(folders) == 1 and one.kind == 'folder' else of}{where}"
+    where = f" in {folders[0]}" if len(folders) == 1 else "" if meaning.kind == "folder" else f" in {_servers(folders)}"
+    return f"reading {count}{'' if len(folders) == 1 and meaning.kind == 'folder' else of}{where}"
 
 
-def _elsewhere(one: Meaning, path: Path) -> str:
+def _elsewhere(meaning: Meaning, path: Path) -> str:
     """Whether a capture lies elsewhere than this environment says: clients start a recorder without the variable."""
-    if one.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
+    if meaning.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
         return ""
     root = real_path(Path(captures_root()))
     return "" if real_path(path).is_relative_to(root) else f"; it is not below MCPPROXY_CAPTURES, which is {root}"
@@ -338,7 +340,7 @@ def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) ->
     Raises:
         NotACapture: always.
     """
-    count = sum(len(one.paths) for one, _ in chosen)
+    count = sum(len(meaning.paths) for meaning, _ in chosen)
     if not count:
         raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` records one")
     what = (
@@ -348,7 +350,7 @@ def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) ->
         if scope.last != 0
         else "is left by --last 0"
     )
-    named = ", ".join(one.name for one, _ in chosen if one.name)
+    named = ", ".join(meaning.name for meaning, _ in chosen if meaning.name)
     raise _nothing(f"none of the {count_text(count, 'capture')}{f' of {named}' if named else ''} {what}")
 
 
@@ -364,7 +366,7 @@ def _identified(known: list[Path], begun: str) -> list[Path]:
     Raises:
         NotACapture: it begins the ids of several.
     """
-    found: dict[str, list[Path]] = {}
+    by_id: dict[str, list[Path]] = {}
     for path in known:
         try:
             # SQL calls one by its path where another has its id.
@@ -373,10 +375,10 @@ def _identified(known: list[Path], begun: str) -> list[Path]:
             continue
         for id_ in dict.fromkeys(ids):
             if id_.startswith(begun):
-                found.setdefault(id_, []).append(path)
-    if len(found) > 1:
-        raise _nothing(f"the ids of {len(found)} captures begin with {begun}; give more digits")
-    return [path for paths in found.values() for path in paths]
+                by_id.setdefault(id_, []).append(path)
+    if len(by_id) > 1:
+        raise _nothing(f"the ids of {len(by_id)} captures begin with {begun}; give more digits")
+    return [path for paths in by_id.values() for path in paths]
 
 
 def _nothing(message: str) -> NotACapture:

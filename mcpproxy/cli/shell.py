@@ -44,7 +44,7 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
     talk = _Talk(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
         talk.edit()
-    sys.stdout.write("SQL about captures; .help tells more\n")
+    sys.stdout.write("SQL on captures; .help lists the commands\n")
     while talk.turn():
         pass
     return int(Exit.FINE)

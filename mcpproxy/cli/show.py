@@ -278,13 +278,13 @@ class _Text:
         return self._conversation.has_selected
 
     def feed(self, item: Record | Damage) -> Iterator[Row]:
-        found = self._assembler.feed(item)
-        if found is None:
+        entry = self._assembler.feed(item)
+        if entry is None:
             return
         if self._picks:
-            yield from self._conversation.fold(found)
+            yield from self._conversation.fold(entry)
         else:
-            yield from self._conversation.feed(found)
+            yield from self._conversation.feed(entry)
 
     def text(self, row: Row) -> str:
         if isinstance(row, str):
@@ -326,18 +326,18 @@ class _Json:
             return
         if item.rec == "header":
             self._wall_ns = wall_of(item)
-        found = self._assembler.feed(item)
+        entry = self._assembler.feed(item)
         if self._only is None:
-            yield row_of(item, found, self._wall_ns)
-        elif found is not None:
-            if isinstance(found, Frame):
-                self._unsaid[found.seq] = item, found
-            yield from self._selected(self._fold.feed(found), self._only)
+            yield row_of(item, entry, self._wall_ns)
+        elif entry is not None:
+            if isinstance(entry, Frame):
+                self._unsaid[entry.seq] = item, entry
+            yield from self._selected(self._fold.feed(entry), self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
         """The rows of frames whose messages have come: of those in which something is selected, once each."""
-        frames = {frame.seq: frame for one in seen for frame in one.message.frames}
-        chosen = {frame.seq for one in seen if only.matches(facts_of(one)) for frame in one.message.frames}
+        frames = {frame.seq: frame for message in seen for frame in message.message.frames}
+        chosen = {frame.seq for message in seen if only.matches(facts_of(message)) for frame in message.message.frames}
         for seq in sorted(frames):
             if seq not in self._unsaid:
                 continue

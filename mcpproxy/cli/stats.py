@@ -70,11 +70,11 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     with Progress() as progress:
 
         def counted(given: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
-            if not given.found:
+            if not given.readable:
                 return None, [], given
-            with figures(given.found, findings=asks, progress=progress.tell, memory=options.memory) as asked:
-                stats, losses = gathered(asked, options.by, options.sort, has_findings=asks), asked.losses()
-                return stats, losses, given._replace(refused=[*given.refused, *asked.refused])
+            with figures(given.readable, findings=asks, progress=progress.tell, memory=options.memory) as answer:
+                stats, losses = gathered(answer, options.by, options.sort, has_findings=asks), answer.losses()
+                return stats, losses, given._replace(refused=[*given.refused, *answer.refused])
 
         try:
             stats, losses, given = with_sources(
@@ -88,8 +88,8 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     if stats is None:
         _tell(given.refused)
         return fail("no capture could be read, so there is nothing to count")
-    for told in (*of_cache_size(), *given.doubles):
-        say(told)
+    for notice in (*of_cache_size(), *given.doubles):
+        say(notice)
     _tell(given.refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))

@@ -66,9 +66,9 @@ def run(arguments: list[str]) -> int:
         state = State(state_folder())
     except (ValueError, OSError) as error:
         return fail(str(error))
-    found = find_all(clients, machine)
-    code = say_broken(found, machine)
-    servers = [server for one in found for server in one.servers]
+    inventories = find_all(clients, machine)
+    code = say_broken(inventories, machine)
+    servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
         return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
     if options.wait:
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
     else:
-        sys.stdout.writelines(f"{line}\n" for line in [*_table(rows), *elsewhere_lines(found)])
+        sys.stdout.writelines(f"{line}\n" for line in [*_table(rows), *elsewhere_lines(inventories)])
     return code
 
 
@@ -179,7 +179,7 @@ def _age(age_ns: int) -> str:
 
 def _wait(servers: list[Server], machine: Machine, state: State) -> None:
     """Wait until every routed server that its client uses has been heard since it was routed."""
-    said: set[str] = set()
+    announced: set[str] = set()
     heard: set[int] = set()
     while True:
         expected = [row for row in _rows(servers, machine, state) if row.is_expected]
@@ -192,9 +192,9 @@ def _wait(servers: list[Server], machine: Machine, state: State) -> None:
             return
         for row in missing:
             client = row.server.client
-            if client.id not in said:
-                said.add(client.id)
-                names = ", ".join(sorted({one.server.name for one in missing if one.server.client is client}))
+            if client.id not in announced:
+                announced.add(client.id)
+                names = ", ".join(sorted({silent.server.name for silent in missing if silent.server.client is client}))
                 say(f"waiting for {names} of {client.title}; there, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 

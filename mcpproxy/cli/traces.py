@@ -33,7 +33,7 @@ class _Malformed(ValueError):
     """What a case expects makes no sense."""
 
 
-class _Told(NamedTuple):
+class _FindingInTrace(NamedTuple):
     """A finding in terms of its case."""
 
     finding: Finding
@@ -62,12 +62,12 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
             failed = True
             say(f"cannot check {name}: line {case.line}: {case.reason}")
             continue
-        found, faults = _findings(case)
+        findings, faults = _findings(case)
         for rule, fault in faults.items():
             failed = True
             say(f"the rule {rule} itself failed on {sanitise(case.name)}, please report it: {sanitise(fault)}")
         try:
-            is_good = _told(case, [one for one in found if picks(one.finding.rule)], picks, form)
+            is_good = _told(case, [finding for finding in findings if picks(finding.finding.rule)], picks, form)
         except _Malformed as error:
             failed = True
             say(f"cannot check {name}: line {case.line}: {error}")
@@ -81,10 +81,10 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
     return int(Exit.USAGE if failed else Exit.FINE if good == count else Exit.FINDINGS)
 
 
-def _findings(case: Case) -> tuple[list[_Told], dict[str, str]]:
+def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
     checker, assembler = Checker(), FrameAssembler()
     frames: dict[int, int] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for index, line in case.records():
         record = decode(line.removesuffix(b"\n"), 0, loads)
         if record is None:
@@ -93,25 +93,28 @@ def _findings(case: Case) -> tuple[list[_Told], dict[str, str]]:
             frames[record.seq] = index
         item = assembler.feed(record)
         if item is not None:
-            found += checker.feed(item)
+            findings += checker.feed(item)
     for item in assembler.end():
-        found += checker.feed(item)
-    found += checker.finish("closed")
-    told = [_Told(one, frames.get(one.frame), [frames[seq] for seq in one.related if seq in frames]) for one in found]
-    return told, checker.faults
+        findings += checker.feed(item)
+    findings += checker.finish("closed")
+    located = [
+        _FindingInTrace(finding, frames.get(finding.frame), [frames[seq] for seq in finding.related if seq in frames])
+        for finding in findings
+    ]
+    return located, checker.faults
 
 
-def _told(case: Case, found: list[_Told], picks: Callable[[str], bool], form: str) -> bool:
+def _told(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
     """Print a case; whether it is as expected."""
     due, notes = _due(case, "expect", picks), _due(case, "notes", picks)
-    grave = [one for one in found if one.finding.level > Level.NOTE]
-    missed = due - Counter(one.key for one in grave)
-    missed += Counter(dict.fromkeys(notes.keys() - {one.key for one in found}, 1))
-    left = Counter(one.key for one in grave) - due
+    grave = [finding for finding in findings if finding.finding.level > Level.NOTE]
+    missed = due - Counter(finding.key for finding in grave)
+    missed += Counter(dict.fromkeys(notes.keys() - {finding.key for finding in findings}, 1))
+    left = Counter(finding.key for finding in grave) - due
     unexpected = list(_taken(grave, left))
     if form == "json":
-        for one in found:
-            sys.stdout.write(json_line(_row(case, one)))
+        for finding in findings:
+            sys.stdout.write(json_line(_row(case, finding)))
         if missed or unexpected:
             # The findings alone would not tell what is wrong with the case, and least of all what is missed.
             say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in _faults(missed, unexpected))}")
@@ -136,27 +139,27 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
     return +due
 
 
-def _taken(grave: list[_Told], left: Due) -> Iterator[_Told]:
+def _taken(grave: list[_FindingInTrace], left: Due) -> Iterator[_FindingInTrace]:
     """The unexpected findings: of several alike, the last ones."""
-    for one in reversed(grave):
-        if left[one.key] > 0:
-            left[one.key] -= 1
-            yield one
+    for expectation in reversed(grave):
+        if left[expectation.key] > 0:
+            left[expectation.key] -= 1
+            yield expectation
 
 
-def _faults(missed: Due, unexpected: list[_Told]) -> Iterator[str]:
+def _faults(missed: Due, unexpected: list[_FindingInTrace]) -> Iterator[str]:
     """What is wrong with a case."""
     for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
         yield f"missed      frame {frame}  {rule}{times}"
-    for one in reversed(unexpected):
-        finding = one.finding
-        where = "at the end" if one.frame is None else f"frame {one.frame}"
+    for located in reversed(unexpected):
+        finding = located.finding
+        where = "at the end" if located.frame is None else f"frame {located.frame}"
         yield f"unexpected  {where}  {finding.level} {finding.rule}: {sanitise(finding.message, 200)}"
 
 
-def _row(case: Case, one: _Told) -> dict[str, Any]:
-    finding = one.finding
+def _row(case: Case, located: _FindingInTrace) -> dict[str, Any]:
+    finding = located.finding
     return {
         "case": case.name,
         "rule": finding.rule,
@@ -164,9 +167,9 @@ def _row(case: Case, one: _Told) -> dict[str, Any]:
         "impact": str(impact(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
-        "frame": one.frame,
+        "frame": located.frame,
         "item": finding.item,
-        "related": one.related,
+        "related": located.related,
         "message": finding.message,
         "pointer": finding.pointer,
         "source": finding.source,

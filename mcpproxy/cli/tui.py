@@ -79,7 +79,7 @@ def _show(arguments: list[str], scope: Scope) -> int:
 
     begun = meant_now()
     if arguments and not begun:
-        named = ", ".join(sanitise(one) for one in arguments)
+        named = ", ".join(sanitise(argument) for argument in arguments)
         return _look(meant_now, f"There is no capture of {named} yet. The first will be listed here when it begins.\n")
     nothing = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
     if arguments:

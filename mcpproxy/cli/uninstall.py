@@ -42,12 +42,12 @@ def run(arguments: list[str]) -> int:
         machine = Machine.here()
     except (ValueError, OSError) as error:
         return fail(str(error))
-    found = find_all(clients, machine)
-    code = say_broken(found, machine)
+    inventories = find_all(clients, machine)
+    code = say_broken(inventories, machine)
     listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     with locked() as state:
         decide = unrouting(state)
-        todo = plans(found, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
+        todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
             if code == Exit.FINE:
                 sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")

@@ -77,7 +77,9 @@ async def _serve() -> None:
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
     while not stopped.is_set():
-        wanted = {(one.name, one.port, one.upstream): one for one in State(state_folder()).listeners}
+        wanted = {
+            (listener.name, listener.port, listener.upstream): listener for listener in State(state_folder()).listeners
+        }
         for key in running.keys() - wanted.keys():
             await running.pop(key).stop()
         for key in wanted.keys() - running.keys():
@@ -89,7 +91,7 @@ async def _serve() -> None:
             await asyncio.wait_for(stopped.wait(), LOOK_S)
         except TimeoutError:
             continue
-    await asyncio.gather(*(one.stop() for one in running.values()))
+    await asyncio.gather(*(listener.stop() for listener in running.values()))
 
 
 def _share(listeners: int) -> int:

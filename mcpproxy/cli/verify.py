@@ -42,68 +42,74 @@ def run(arguments: list[str]) -> int:
     with selected(options.capture, scope_of(options)) as chosen:
         for path in chosen.paths:
             try:
-                found = inspect_file(path)
+                inspection = inspect_file(path)
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
                 continue
-            codes.append(_EXIT[found.state])
-            sys.stdout.write(json_line(as_json(path, found)) if options.format == "json" else _text(path, found))
+            codes.append(_EXIT[inspection.state])
+            sys.stdout.write(
+                json_line(as_json(path, inspection)) if options.format == "json" else _text(path, inspection)
+            )
     return int(Exit.USAGE if Exit.USAGE in codes else max(codes))
 
 
-def as_json(path: Path, found: Inspection) -> dict[str, object]:
+def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
     """What `verify --json` prints of one capture."""
     return {
         "capture": str(path),
-        "state": found.state,
-        "records": found.records,
-        "first_seq": found.first_seq,
-        "last_seq": found.last_seq,
-        "closed": found.close is not None,
-        "live": found.live,
-        "torn": found.torn,
-        "repeated": found.repeated,
-        "gaps": [gap._asdict() for gap in found.gaps],
-        "holes": [{"first": first, "last": last} for first, last in found.holes],
+        "state": inspection.state,
+        "records": inspection.records,
+        "first_seq": inspection.first_seq,
+        "last_seq": inspection.last_seq,
+        "closed": inspection.close is not None,
+        "live": inspection.live,
+        "torn": inspection.torn,
+        "repeated": inspection.repeated,
+        "gaps": [gap._asdict() for gap in inspection.gaps],
+        "holes": [{"first": first, "last": last} for first, last in inspection.holes],
         "damage": [
             {"file": str(item.path), "offset": item.offset, "size": item.size, "cause": item.cause}
-            for item in found.damage
+            for item in inspection.damage
         ],
     }
 
 
-def _text(path: Path, found: Inspection) -> str:
-    lines = [f"{sanitise(str(path))}: {found.state}, {count_text(found.records, 'record')}{_begins(found)}"]
-    lines += [f"  {reason}" for reason in reasons(found)]
+def _text(path: Path, inspection: Inspection) -> str:
+    lines = [
+        f"{sanitise(str(path))}: {inspection.state}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    ]
+    lines += [f"  {reason}" for reason in reasons(inspection)]
     return "\n".join(lines) + "\n"
 
 
-def _begins(found: Inspection) -> str:
-    dropped = found.first_seq and (not found.holes or found.holes[0][0] > 0)
-    return f", begins at seq {found.first_seq} (the ring has dropped what was before)" if dropped else ""
+def _begins(inspection: Inspection) -> str:
+    dropped = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
+    return f", begins at seq {inspection.first_seq} (the ring has dropped what was before)" if dropped else ""
 
 
-def reasons(found: Inspection) -> list[str]:
+def reasons(inspection: Inspection) -> list[str]:
     """Why a capture is not complete, a line each, the first ones of many."""
-    lines = [sanitise(str(item)) for item in found.damage[:SHOWN]]
-    if found.damage_count > SHOWN:
-        lines.append(f"… and {found.damage_count - SHOWN:,} more damaged places, {found.damaged_bytes:,} bytes in all")
-    if found.repeated:
-        lines.append(f"{count_text(found.repeated, 'record')} out of order: a block stands twice, or is foreign")
+    lines = [sanitise(str(item)) for item in inspection.damage[:SHOWN]]
+    if inspection.damage_count > SHOWN:
+        lines.append(
+            f"… and {inspection.damage_count - SHOWN:,} more damaged places, {inspection.damaged_bytes:,} bytes in all"
+        )
+    if inspection.repeated:
+        lines.append(f"{count_text(inspection.repeated, 'record')} out of order: a block stands twice, or is foreign")
     lines += [
         f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
-        for first, last in found.holes[:SHOWN]
+        for first, last in inspection.holes[:SHOWN]
     ]
-    if len(found.holes) > SHOWN:
-        lines.append(f"… {count_text(found.missing, 'record')} missing in all")
-    lines += [gap_text(gap) for gap in found.gaps[:SHOWN]]
-    if found.gap_count > SHOWN:
-        lines.append(f"… and {found.gap_count - SHOWN:,} more gaps")
-    if found.live:
+    if len(inspection.holes) > SHOWN:
+        lines.append(f"… {count_text(inspection.missing, 'record')} missing in all")
+    lines += [gap_text(gap) for gap in inspection.gaps[:SHOWN]]
+    if inspection.gap_count > SHOWN:
+        lines.append(f"… and {inspection.gap_count - SHOWN:,} more gaps")
+    if inspection.live:
         lines.append("it is still being recorded")
-    elif not found.records:
+    elif not inspection.records:
         lines.append("it holds no whole record: the recorder was probably killed as it started, or the file was cut")
-    elif found.close is None:
+    elif inspection.close is None:
         lines.append(
             "it was not closed: the recorder was killed, as many hosts do at the end of a session, or the file was cut"
         )

@@ -21,7 +21,7 @@ def effective(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
             named.setdefault((server.client.id, server.name), []).append(server)
     winners = {
         # Of a project's files, the one nearest to the directory.
-        key: min(entries, key=lambda one: (_ORDER[one.scope], -len(one.file.parts)))
+        key: min(entries, key=lambda server: (_ORDER[server.scope], -len(server.file.parts)))
         for key, entries in named.items()
     }
     return {

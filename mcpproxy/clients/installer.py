@@ -32,7 +32,7 @@ from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.listeners import NotRoutable, listener_of, split_origin
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.replace import Changed, NotWritable, replace
-from mcpproxy.clients.servers import Found, Server, servers_in
+from mcpproxy.clients.servers import ClientInventory, Server, servers_in
 from mcpproxy.clients.state import State, Written
 from mcpproxy.clients.wrapper import Wrapper
 
@@ -68,26 +68,26 @@ Decide = Callable[[Server], Change]
 """What to do with one server."""
 
 
-def plans(found: Iterable[Found], decide: Decide, wanted: Callable[[Server], bool]) -> list[Plan]:
+def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callable[[Server], bool]) -> list[Plan]:
     """What happens to every file of some clients; a file that several of them read is planned once.
 
     Args:
-        found: what each of the clients has.
+        inventories: what each of the clients has.
         decide: says what to do with a server.
         wanted: whether a server was chosen; the others are left out.
     """
     planned: dict[Path, Plan] = {}
-    for one in found:
+    for inventory in inventories:
         by_file: dict[Path, list[Server]] = {}
-        for server in one.servers:
+        for server in inventory.servers:
             if wanted(server):
                 by_file.setdefault(server.file, []).append(server)
         for path, servers in by_file.items():
             known = planned.get(path)
             if known is not None:
-                known.also_read_by.append(one.client.title)
+                known.also_read_by.append(inventory.client.title)
                 continue
-            planned[path] = Plan(one.client, servers[0].config, path, [decide(server) for server in servers])
+            planned[path] = Plan(inventory.client, servers[0].config, path, [decide(server) for server in servers])
     return list(planned.values())
 
 
@@ -182,7 +182,9 @@ def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
         try:
             old = read_file(plan.path)
             document = Document(old, plan.config.format)
-            servers = [one for one in servers_in(document, plan.client, plan.config, plan.path) if one.place in chosen]
+            servers = [
+                server for server in servers_in(document, plan.client, plan.config, plan.path) if server.place in chosen
+            ]
             changes = [decide(server) for server in servers]
             new = document.edited([edit for change in changes for edit in change.edits])
             if new == old:

@@ -90,8 +90,8 @@ def _touched_ns(path: Path) -> int:
 
 def by_client(last: Sequence[LastFrame], speaks_as: Sequence[str]) -> LastFrame | None:
     """The newest frame of one client among those of a server; None if another client alone was heard."""
-    for one in last:
-        name = (one.client or "").lower()
+    for frame in last:
+        name = (frame.client or "").lower()
         if not speaks_as or not name or any(name.startswith(front.lower()) for front in speaks_as):
-            return one
+            return frame
     return None

@@ -90,7 +90,7 @@ def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname not in (HOST, "localhost"):
             return None
-        return next((one for one in listeners if one.port == parts.port), None)
+        return next((listener for listener in listeners if listener.port == parts.port), None)
     except ValueError:
         return None
 

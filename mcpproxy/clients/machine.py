@@ -80,7 +80,7 @@ class Machine:
             paths = [folder / place[2:] for folder in self._project_folders()]
         else:
             paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
-        return [found for path in paths for found in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
+        return [match for path in paths for match in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
 
     def _project_folders(self) -> list[Path]:
         """The root of the repository, and every folder from there down to the directory."""

@@ -94,7 +94,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClientInventory:
     """What one client has on this machine."""
 
     client: Client
@@ -112,19 +112,19 @@ class Found:
         return bool(self.files or self.broken or self.elsewhere)
 
 
-def find(client: Client, machine: Machine) -> Found:
+def find(client: Client, machine: Machine) -> ClientInventory:
     """Read all files of a client."""
-    found = Found(client)
+    inventory = ClientInventory(client)
     for config in client.files:
         for place in config.places.get(machine.system, ()):
             for path in machine.resolve(place, client.overrides):
                 try:
-                    _read(found, config, _own_file(client, machine, path))
+                    _read(inventory, config, _own_file(client, machine, path))
                 except ConfigError as error:
-                    found.broken.append((path, str(error)))
+                    inventory.broken.append((path, str(error)))
     for kind in client.elsewhere:
-        found.elsewhere.extend((kind.what, path.name) for path in machine.resolve(kind.place, client.overrides))
-    return found
+        inventory.elsewhere.extend((kind.what, path.name) for path in machine.resolve(kind.place, client.overrides))
+    return inventory
 
 
 def _own_file(client: Client, machine: Machine, path: Path) -> Path:
@@ -135,25 +135,25 @@ def _own_file(client: Client, machine: Machine, path: Path) -> Path:
     return chosen(path, machine.resolve(folders), inside)
 
 
-def _read(found: Found, config: ConfigFile, path: Path) -> None:
+def _read(inventory: ClientInventory, config: ConfigFile, path: Path) -> None:
     try:
         data = read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        found.broken.append((path, error.strerror or str(error)))
+        inventory.broken.append((path, error.strerror or str(error)))
         return
-    if path in found.files:
+    if path in inventory.files:
         return
-    found.files.append(path)
+    inventory.files.append(path)
     if not data.strip():
         return
     try:
         document = Document(data, config.format)
     except ConfigError as error:
-        found.broken.append((path, str(error)))
+        inventory.broken.append((path, str(error)))
         return
-    found.servers.extend(servers_in(document, found.client, config, path))
+    inventory.servers.extend(servers_in(document, inventory.client, config, path))
 
 
 def servers_in(document: Document, client: Client, config: ConfigFile, path: Path) -> Iterator[Server]:

@@ -71,10 +71,10 @@ class State:
         Raises:
             OSError: no port is free.
         """
-        for one in self.listeners:
-            if (one.name, one.upstream) == (name, upstream):
-                return one
-        port = free_port(name, upstream, {one.port for one in self.listeners})
+        for listener in self.listeners:
+            if (listener.name, listener.upstream) == (name, upstream):
+                return listener
+        port = free_port(name, upstream, {listener.port for listener in self.listeners})
         self.listeners.append(Listener(name, port, upstream, capture))
         return self.listeners[-1]
 
@@ -121,11 +121,11 @@ class State:
         Raises:
             OSError: it cannot be written.
         """
-        self.listeners = [one for one in self.listeners if one.users]
+        self.listeners = [listener for listener in self.listeners if listener.users]
         stored = {
             "version": 1,
             "files": {name: asdict(written) for name, written in self.files.items()},
-            "listeners": [asdict(one) for one in self.listeners],
+            "listeners": [asdict(listener) for listener in self.listeners],
         }
         create(self._path, json.dumps(stored, indent=1).encode())
 

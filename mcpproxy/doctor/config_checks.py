@@ -13,7 +13,7 @@ from mcpproxy.clients.client import Client
 from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError, value_at
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import Found, Server
+from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.doctor.variables import expanded, unset
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -38,20 +38,20 @@ _SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
-def of_files(found: Found, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
+def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
     """What is wrong with the files of one client."""
-    for path, reason in found.broken:
+    for path, reason in inventory.broken:
         verdict = Comment if "which this client refuses" in reason else Unreadable
         yield path, Diagnosis(verdict, f"{machine.shown(path)}: {reason}")
-    known = {server.file for server in found.servers}
-    for config in found.client.files:
+    known = {server.file for server in inventory.servers}
+    for config in inventory.client.files:
         for place in config.places.get(machine.system, ()):
-            for path in machine.resolve(place, found.client.overrides):
-                if path in found.files and path not in known:
+            for path in machine.resolve(place, inventory.client.overrides):
+                if path in inventory.files and path not in known:
                     yield from _wrong_key(path, config.format, config.maps)
-    for place in found.client.misplaced:
-        for path in machine.resolve(place, found.client.overrides):
-            yield from _misplaced(path, found.client, machine)
+    for place in inventory.client.misplaced:
+        for path in machine.resolve(place, inventory.client.overrides):
+            yield from _misplaced(path, inventory.client, machine)
 
 
 def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:

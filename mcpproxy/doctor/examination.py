@@ -49,13 +49,13 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
         recorder: the command of mcpproxy.
         url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
     """
-    found = list(config_checks.of_entry(server, machine))
-    if any(diagnosis.verdict.fails for diagnosis in found):
-        return Result(server.name, server.client.id, tuple(found), {})
+    diagnoses = list(config_checks.of_entry(server, machine))
+    if any(diagnosis.verdict.fails for diagnosis in diagnoses):
+        return Result(server.name, server.client.id, tuple(diagnoses), {})
     variables = dict(machine.environment)
     if server.kind == "http" and server.url is not None:
         address = expanded(url or server.url[1], server.client, variables)
-        remarks = [*found, *config_checks.of_proxy(server.client, server.url[1], variables)]
+        remarks = [*diagnoses, *config_checks.of_proxy(server.client, server.url[1], variables)]
         return of_url(
             server.name,
             address,
@@ -66,13 +66,13 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
         )
     words = server.routed.inner if server.routed is not None else server.words
     if not words:
-        return Result(server.name, server.client.id, tuple(found), {})
+        return Result(server.name, server.client.id, tuple(diagnoses), {})
     given = server.client.environment.given(variables) | config_checks.entry_environment(server, variables)
-    found += config_checks.of_environment(server, variables, given)
+    diagnoses += config_checks.of_environment(server, variables, given)
     plain = [expanded(word, server.client, variables) for word in words]
     folder = _folder(server, machine)
     return of_command(
-        server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, found
+        server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, diagnoses
     )
 
 
@@ -141,7 +141,7 @@ def of_url(
 
 
 def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
-    said = "; ".join(seen.stderr)
+    stderr_text = "; ".join(seen.stderr)
     if seen.launch_error:
         return Diagnosis(Exits, f"the recorder could not be started: {seen.launch_error}")
     if seen.error:
@@ -150,8 +150,8 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
         return None
     if seen.status is not None:
         how = f"signal {-seen.status}" if seen.status < 0 else f"status {seen.status}"
-        return Diagnosis(Exits, f"{how}: {said}" if said else f"{how}, and nothing on stderr")
-    return Diagnosis(NoAnswer, f"no answer within {limit_s:.0f} s{f'; stderr: {said}' if said else ''}")
+        return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, and nothing on stderr")
+    return Diagnosis(NoAnswer, f"no answer within {limit_s:.0f} s{f'; stderr: {stderr_text}' if stderr_text else ''}")
 
 
 def _folder(server: Server, machine: Machine) -> Path:

@@ -168,7 +168,9 @@ def _first_event(response: Any) -> bytes:
     lines: list[bytes] = []
     while sum(map(len, lines)) < _BODY:
         line = response.readline(_BODY)
-        if not line or (not line.strip() and any(one.startswith(b"data:") and one[5:].strip() for one in lines)):
+        if not line or (
+            not line.strip() and any(earlier.startswith(b"data:") and earlier[5:].strip() for earlier in lines)
+        ):
             break
         lines.append(line)
     return b"".join(lines)

@@ -27,7 +27,7 @@ def page(verdict: type[Verdict]) -> str:
     """The page of one verdict."""
     title, _, body = (inspect.getdoc(verdict) or "").partition("\n\n")
     kind = "The server cannot be used." if verdict.fails else "A remark: the server may work all the same."
-    text = _HEADING.sub(lambda found: f"## {found[1]}\n\n", body)
+    text = _HEADING.sub(lambda match: f"## {match[1]}\n\n", body)
     return f"# {verdict.id}\n\n{title} {kind}\n\n{text}\n"
 
 
@@ -38,12 +38,12 @@ def text_page(verdict: type[Verdict]) -> str:
 
 def pages() -> dict[str, str]:
     """Every page by its file name, the index included."""
-    rows = "\n".join(f"| [{one.id}]({file_name(one)}) | {one.title()} |" for one in VERDICTS)
+    rows = "\n".join(f"| [{verdict.id}]({file_name(verdict)}) | {verdict.title()} |" for verdict in VERDICTS)
     index = (
         "# Verdicts\n\nWhat [`mcpproxy doctor`](../commands/doctor.md) finds, in the order in which it looks. "
         f"These pages are made from the verdicts themselves.\n\n| verdict | what is wrong |\n|---|---|\n{rows}\n"
     )
-    return {INDEX: index, **{file_name(one): page(one) for one in VERDICTS}}
+    return {INDEX: index, **{file_name(verdict): page(verdict) for verdict in VERDICTS}}
 
 
 def main(folder: Path) -> None:

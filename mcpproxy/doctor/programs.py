@@ -48,10 +48,10 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
         if not file.exists():
             return Diagnosis(NotFound, f"{command} does not exist")
     else:
-        found = shutil.which(command, path=path)
-        if found is None:
+        program = shutil.which(command, path=path)
+        if program is None:
             return _not_found(command, path, home)
-        file = Path(found)
+        file = Path(program)
     if not file.is_file() or not os.access(file, os.X_OK):
         return Diagnosis(NotExecutable, f"{file} is not an executable file")
     return _interpreter(file, path, home)
@@ -68,7 +68,7 @@ def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
         folder = str(home / place[2:]) if place.startswith("~/") else place
         fixed, _, rest = folder.partition("/*/")
         folders = sorted(Path(fixed).glob(f"*/{rest}"), reverse=True) if rest else [Path(folder)]
-        yield from (str(one / command) for one in folders if os.access(one / command, os.X_OK))
+        yield from (str(place / command) for place in folders if os.access(place / command, os.X_OK))
     on_ours = shutil.which(command)
     if on_ours is not None:
         yield on_ours

@@ -12,7 +12,7 @@ from mcpproxy.clients.client import Client
 def expanded(text: str, client: Client, variables: Mapping[str, str]) -> str:
     """A text with the values of its variables; one without a value is empty."""
     for pattern in client.variables:
-        text = re.sub(pattern, lambda found: _value(found, variables) or "", text)
+        text = re.sub(pattern, lambda match: _value(match, variables) or "", text)
     return text
 
 
@@ -20,12 +20,12 @@ def unset(entry: Any, client: Client, variables: Mapping[str, str]) -> Iterator[
     """The names of the variables in an entry that have neither a value nor a default."""
     if isinstance(entry, str):
         for pattern in client.variables:
-            yield from (found["name"] for found in re.finditer(pattern, entry) if _value(found, variables) is None)
+            yield from (match["name"] for match in re.finditer(pattern, entry) if _value(match, variables) is None)
     elif isinstance(entry, dict | list):
         for value in entry.values() if isinstance(entry, dict) else entry:
             yield from unset(value, client, variables)
 
 
-def _value(found: re.Match[str], variables: Mapping[str, str]) -> str | None:
-    value = variables.get(found["name"])
-    return value if value is not None else found.groupdict().get("default")
+def _value(match: re.Match[str], variables: Mapping[str, str]) -> str | None:
+    value = variables.get(match["name"])
+    return value if value is not None else match.groupdict().get("default")

@@ -21,7 +21,7 @@ from analysis.rules.registry import rules_for
 from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
-from mcpproxy.examination.result import Ended, Found
+from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.report.sites import Sites
 
 _FACTS_KEPT: Final = 10_000
@@ -71,7 +71,7 @@ class Examination:
         """How many sessions there were so far."""
         return self._checker.fold.routing.count
 
-    def feed(self, item: Record | Damage) -> Iterable[Found]:
+    def feed(self, item: Record | Damage) -> Iterable[LocatedFinding]:
         """Process the next item of the capture."""
         self._sites.note(item)
         if isinstance(item, Damage):
@@ -83,7 +83,7 @@ class Examination:
         assembled = self._assembler.feed(item)
         return self._feed(assembled) if assembled is not None else ()
 
-    def finish(self, *, still_open: bool) -> Iterator[Found]:
+    def finish(self, *, still_open: bool) -> Iterator[LocatedFinding]:
         """Finish: no more items will follow, at least not now.
 
         Args:
@@ -118,10 +118,10 @@ class Examination:
             return "every HTTP exchange in it failed"
         return ""
 
-    def proven(self, found: Found, most: int) -> Found:
+    def proven(self, located: LocatedFinding, most: int) -> LocatedFinding:
         """The same finding with the places of up to `most` other records that prove it."""
-        places = ((seq, self._sites.place(seq)) for seq in found.finding.related[:most])
-        return found._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
+        places = ((seq, self._sites.place(seq)) for seq in located.finding.related[:most])
+        return located._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
 
     def _count_accounted(self, gap: Record) -> None:
         """A gap may account for records before it."""
@@ -129,14 +129,14 @@ class Examination:
         if type(first) is int and type(last) is int and first <= last < gap.seq - 1:
             self.missing -= min(self.missing, last - first + 1)
 
-    def _feed(self, item: Frame | Record | Damage) -> Iterable[Found]:
+    def _feed(self, item: Frame | Record | Damage) -> Iterable[LocatedFinding]:
         if isinstance(item, Frame):
             self.frames += 1
             self._from_server += item.dir == "s2c"
         findings = self._checker.feed(item)
         return self._told(findings) if findings else ()
 
-    def _told(self, findings: Iterable[Finding]) -> Iterator[Found]:
+    def _told(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
             if self._wanted.picks(finding.rule) and self._is_selected(finding):
                 self._has_findings = True
@@ -150,9 +150,9 @@ class Examination:
         )
         return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
 
-    def _found(self, finding: Finding) -> Found:
+    def _found(self, finding: Finding) -> LocatedFinding:
         mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
-        return Found(
+        return LocatedFinding(
             finding,
             self.path,
             self._checker.fold.wall_ns,

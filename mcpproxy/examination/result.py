@@ -28,7 +28,7 @@ class Place(NamedTuple):
     """Number of the line, from 1."""
 
 
-class Found(NamedTuple):
+class LocatedFinding(NamedTuple):
     """A finding, and its context."""
 
     finding: Finding
@@ -95,19 +95,23 @@ class Totals:
         self.by: Counter[tuple[Level, Blames]] = Counter()
         """Findings that were not accepted, by level and side."""
 
-    def add(self, found: Found) -> None:
+    def add(self, located: LocatedFinding) -> None:
         """Count a finding."""
-        if found.accepted:
-            self.accepted += found.finding.stands_for
+        if located.accepted:
+            self.accepted += located.finding.stands_for
         else:
-            self.by[found.finding.level, found.finding.blames] += found.finding.stands_for
-            if found.finding.rule == "timeout/abandoned-request":
+            self.by[located.finding.level, located.finding.blames] += located.finding.stands_for
+            if located.finding.rule == "timeout/abandoned-request":
                 self.abandoned += 1
-                self.first_abandoned = self.first_abandoned or found.finding
+                self.first_abandoned = self.first_abandoned or located.finding
 
     def at(self, level: Level, blames: Blames | None = None) -> int:
         """How many there are of a level, of one side or of all."""
-        return sum(count for (one, side), count in self.by.items() if one == level and blames in (None, side))
+        return sum(
+            count
+            for (finding_level, side), count in self.by.items()
+            if finding_level == level and blames in (None, side)
+        )
 
     @property
     def findings(self) -> int:
@@ -127,7 +131,7 @@ class Report:
         """A capture is opened."""
         return ()
 
-    def add(self, found: Found) -> Iterable[str]:  # noqa: ARG002
+    def add(self, located: LocatedFinding) -> Iterable[str]:  # noqa: ARG002
         """Something was found in it."""
         return ()
 

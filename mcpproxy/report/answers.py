@@ -154,8 +154,8 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
         same = {at for at in places if len({row[at].text for row in probe}) == 1}
         if same and len(same) < len(places):
             places = [at for at in places if at not in same]
-            told = [f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in sorted(same)]
-            notes.append(f"in all rows: {_some(told)}")
+            constants = [f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in sorted(same)]
+            notes.append(f"in all rows: {_some(constants)}")
     left_out = _left_out(places, least, head, width)
     if left_out:
         places = [at for at in places if at not in left_out]

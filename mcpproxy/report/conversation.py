@@ -135,15 +135,17 @@ class Conversation:
             self._note_post(item)
         if isinstance(item, Frame):
             self._last_ns = item.t_ns
-            things = tuple(Thing(item.t_ns, one) for one in seen if self._selects(one))
+            things = tuple(Thing(item.t_ns, message) for message in seen if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
             return (Thing(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
-        late = tuple(Thing(one.message.t_ns, one) for one in seen if self._selects(one))
+        late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
-            late += tuple(Thing(item.t_ns, one) for one in self.session.abandoned_by(item) if self._selects(one))
+            late += tuple(
+                Thing(item.t_ns, message) for message in self.session.abandoned_by(item) if self._selects(message)
+            )
         remark = remark_on(item, ended=self._ended)
         if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
             return late
@@ -195,9 +197,13 @@ class Conversation:
             yield Thing(self._last_ns, end)
         for forgotten in self.session.forgotten:
             yield Thing(self._last_ns, Remark("▲", forgotten.text))
-        open_ = [one for one in self.session.finish() if one.request.method not in ENDLESS and self._selects(one)]
-        yield from self._listed([one for one in open_ if one.abandoned_ns is not None], "abandoned")
-        yield from self._listed([one for one in open_ if one.cancelled_ns is None], self._unanswered())
+        open_ = [
+            exchange
+            for exchange in self.session.finish()
+            if exchange.request.method not in ENDLESS and self._selects(exchange)
+        ]
+        yield from self._listed([exchange for exchange in open_ if exchange.abandoned_ns is not None], "abandoned")
+        yield from self._listed([exchange for exchange in open_ if exchange.cancelled_ns is None], self._unanswered())
 
     def _listed(self, left: list[Exchange], what: str) -> Iterator[Thing]:
         if left:

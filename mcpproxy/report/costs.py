@@ -22,23 +22,23 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
         frames: how many were checked.
         took_ns: how long the whole check took.
     """
-    asked = sorted(((id_, cost) for id_, cost in costs.items() if cost.asked), key=lambda one: -one[1].ns)
-    spent = sum(cost.ns for _, cost in asked)
+    costly = sorted(((id_, cost) for id_, cost in costs.items() if cost.asked), key=lambda row: -row[1].ns)
+    spent = sum(cost.ns for _, cost in costly)
     each = spent / frames / 1000 if frames else 0
     yield f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included; rules: {each:.1f} µs a frame"
-    if asked:
+    if costly:
         yield f"{'rule':<44}{'asked':>12}{'µs each':>10}{'share':>8}"
-    for id_, cost in asked[:SHOWN]:
+    for id_, cost in costly[:SHOWN]:
         share = cost.ns / spent if spent else 0
         yield f"{id_:<44}{cost.asked:>12,}{cost.ns / cost.asked / 1000:>10.2f}{share:>8.1%}"
-    if len(asked) > SHOWN:
-        rest = asked[SHOWN:]
+    if len(costly) > SHOWN:
+        rest = costly[SHOWN:]
         count, ns = sum(cost.asked for _, cost in rest), sum(cost.ns for _, cost in rest)
         name = count_text(len(rest), "other rule")
         yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / spent if spent else 0:>8.1%}"
-    silent = set(every) - {id_ for id_, _ in asked}
-    groups = sorted({group_of(id_) for id_ in every} - {group_of(id_) for id_, _ in asked})
-    told = f"; of these groups none: {', '.join(groups)}" if groups else ""
+    silent = set(every) - {id_ for id_, _ in costly}
+    groups = sorted({group_of(id_) for id_ in every} - {group_of(id_) for id_, _ in costly})
+    unused = f"; of these groups none: {', '.join(groups)}" if groups else ""
     verb = "was" if len(silent) == 1 else "were"
-    text = f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{told}"
+    text = f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{unused}"
     yield from wrapped(text, WIDTH)

@@ -72,11 +72,11 @@ def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
     """The part of a pointer that resolves, and the start and end of its value; None if nothing resolves."""
     steps = pointer.split("/")
     search = _searched(raw, pointer)
-    if search.found is None:
+    if search.span is None:
         # A second pass for its end: only now is it known that the path leads no further.
         steps = steps[: search.reached + 1]
         search = _searched(raw, "/".join(steps))
-    return "/".join(steps), search.found
+    return "/".join(steps), search.span
 
 
 def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
@@ -84,7 +84,7 @@ def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
 
     Of two members with one name, the first counts. Invalid JSON may have places in its beginning.
     """
-    return _searched(raw, pointer).found
+    return _searched(raw, pointer).span
 
 
 def _searched(raw: bytes, pointer: str) -> "_Search":
@@ -100,7 +100,7 @@ class _Search:
     """Follows a path through the tokens of a value."""
 
     def __init__(self, path: list[str]) -> None:
-        self.found: tuple[int, int] | None = None
+        self.span: tuple[int, int] | None = None
         self.reached = -1
         """Steps resolved so far; -1 if there is no value at all."""
         self._left = path[::-1]
@@ -138,7 +138,7 @@ class _Search:
         self._depth += (mark in b"[{") - (mark in b"]}")
         if self._depth or self._start is None:
             return False
-        self.found = self._start, token.end()
+        self.span = self._start, token.end()
         return True
 
     def _turn_to_next(self) -> None:
@@ -153,7 +153,7 @@ class _Search:
             return False
         self.reached += 1
         if not self._left:
-            self.found = None if opens else token.span()
+            self.span = None if opens else token.span()
             self._start, self._depth = token.start(), int(opens)
             return not opens
         if opens:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Blames, Level
-from mcpproxy.examination.result import Ended, Found, Report, Totals, located
+from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals, located
 from mcpproxy.report.excerpts import Excerpt, excerpt
 from mcpproxy.report.output import is_aligned
 from mcpproxy.report.ranking import Ranking
@@ -36,18 +36,18 @@ class _Group:
     """The findings of one rule in a capture."""
 
     def __init__(self) -> None:
-        self.shown: list[Found] = []
+        self.shown: list[LocatedFinding] = []
         self.per_session: Counter[int] = Counter()
         self.count = 0
 
-    def takes(self, found: Found, most: int) -> bool:
+    def takes(self, located: LocatedFinding, most: int) -> bool:
         """Count a finding; returns whether it is to be shown."""
-        session = found.finding.session
-        self.count += found.finding.stands_for
+        session = located.finding.session
+        self.count += located.finding.stands_for
         if self.per_session[session] >= SHOWN or len(self.shown) >= most:
             return False
         self.per_session[session] += 1
-        self.shown.append(found)
+        self.shown.append(located)
         return True
 
 
@@ -105,22 +105,22 @@ class Text(Report):
         self._ranking.begin()
         return ()
 
-    def add(self, found: Found) -> Iterable[str]:
+    def add(self, located: LocatedFinding) -> Iterable[str]:
         """Keep a finding for its group, or print it at once."""
-        finding = found.finding
-        if found.accepted:
+        finding = located.finding
+        if located.accepted:
             return
         if finding.level < self._least and finding.rule not in self._named:
             self._hidden += finding.stands_for
             return
         self._has_told = True
-        self._ranking.add(found)
+        self._ranking.add(located)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
-        if group.takes(found, self._most) and self._live:
+        if group.takes(located, self._most) and self._live:
             yield from self._heading() if is_first else ()
-            yield from self._finding(found, 1, sessions=finding.session > 1)
-            yield from self._source(found)
+            yield from self._finding(located, 1, sessions=finding.session > 1)
+            yield from self._source(located)
             yield "\n"
 
     def end(self, ended: Ended) -> Iterable[str]:
@@ -132,7 +132,9 @@ class Text(Report):
             return
         if self._groups:
             yield from self._heading()
-        for group in sorted(self._groups.values(), key=lambda one: -max(found.finding.level for found in one.shown)):
+        for group in sorted(
+            self._groups.values(), key=lambda candidate: -max(entry.finding.level for entry in candidate.shown)
+        ):
             yield from self._group(group, ended)
 
     def close(self, totals: Totals) -> Iterable[str]:
@@ -140,20 +142,20 @@ class Text(Report):
         if ranked := list(self._ranking.lines(self._style, self._width)):
             yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
-            told = summary(totals)
+            text = summary(totals)
             if self._hidden and not self._has_told:
-                told += f" --notes tells {'it' if self._hidden == 1 else 'them'}."
-            yield from (f"{line}\n" for line in (wrapped(told, self._width) if self._wraps else [told]))
+                text += f" --notes tells {'it' if self._hidden == 1 else 'them'}."
+            yield from (f"{line}\n" for line in (wrapped(text, self._width) if self._wraps else [text]))
 
     def _heading(self) -> Iterator[str]:
         yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"
 
     def _group(self, group: _Group, ended: Ended) -> Iterator[str]:
-        sessions = len(group.per_session) > 1 or any(found.finding.session > 1 for found in group.shown)
-        for found in group.shown:
-            finding = found.finding
+        sessions = len(group.per_session) > 1 or any(entry.finding.session > 1 for entry in group.shown)
+        for entry in group.shown:
+            finding = entry.finding
             times = ended.counts.get((finding.rule, finding.session, finding.blames), 1)
-            yield from self._finding(found, times, sessions=sessions)
+            yield from self._finding(entry, times, sessions=sessions)
         yield from self._more(group, "", "    ")
         yield from self._source(group.shown[0]) if not self._paged else ()
         yield "\n"
@@ -163,23 +165,23 @@ class Text(Report):
         if group.count > len(group.shown):
             yield f"{indent}and {group.count - len(group.shown):,} more{what}\n"
 
-    def _finding(self, found: Found, times: int, *, sessions: bool) -> Iterator[str]:
-        finding = found.finding
+    def _finding(self, entry: LocatedFinding, times: int, *, sessions: bool) -> Iterator[str]:
+        finding = entry.finding
         head = [Span(f"  {finding.level!s:<7}  ", _ROLES[finding.level]), Span(finding.rule)]
         if times > 1:
             head.append(Span(f"  ×{times:,}"))
         where = f"session {finding.session}  " if sessions else ""
-        where = f"{finding.blames}  {where}{found.where}  {since_start(finding.t_ns)}"
+        where = f"{finding.blames}  {where}{entry.where}  {since_start(finding.t_ns)}"
         room = self._width - sum(cells(span.text) for span in head) - len(where)
         if room < 2:
             yield self._style.paint(head) + "\n"
             head, room = [], self._width - len(where)
         yield self._style.paint([*head, Span(" " * (2 if self._width >= WHOLE else room) + where, "dim")]) + "\n"
-        shown, pointer = self._excerpt(found)
+        shown, pointer = self._excerpt(entry)
         for line in wrapped(sanitise(located(finding.message, pointer)), self._width - 4):
             yield f"    {line}\n"
         yield from self._shown(shown) if shown is not None else ()
-        for seq, place in found.proofs:
+        for seq, place in entry.proofs:
             if raw := payload_at(place):
                 yield self._style.paint([Span(f"    frame {seq}", "dim")]) + "\n"
                 yield from self._shown(excerpt(raw, "", self._excerpt_width)._replace(carets=0))
@@ -189,10 +191,10 @@ class Text(Report):
         if shown.carets and self._has_carets and is_aligned(shown.text, self._encoding):
             yield self._style.paint([Span(" " * (6 + shown.indent)), Span("^" * shown.carets, "bad")]) + "\n"
 
-    def _excerpt(self, found: Found) -> tuple[Excerpt | None, str]:
+    def _excerpt(self, located: LocatedFinding) -> tuple[Excerpt | None, str]:
         """The excerpt, if available, and the place to name beside it, if any."""
-        finding = found.finding
-        raw = payload_at(found.place) if found.place is not None else None
+        finding = located.finding
+        raw = payload_at(located.place) if located.place is not None else None
         if not raw:
             return None, finding.pointer
         is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
@@ -200,8 +202,8 @@ class Text(Report):
         shown = excerpt(raw, pointer, self._excerpt_width)
         return shown, "" if shown.is_plain else pointer
 
-    def _source(self, found: Found) -> Iterator[str]:
-        finding = found.finding
+    def _source(self, located: LocatedFinding) -> Iterator[str]:
+        finding = located.finding
         page = f"mcpproxy rule {finding.rule}"
         lines = [f"{finding.source} · {page}" if finding.source else page]
         if cells(lines[0]) > self._width - 4:
@@ -218,8 +220,8 @@ def summary(totals: Totals) -> str:
     if totals.first_abandoned is not None:
         first = totals.first_abandoned
         which = "was abandoned" if totals.abandoned == 1 else "were abandoned, the first"
-        told = sanitise(first.message)
-        text += f" {count_text(totals.abandoned, 'request')} {which} in frame {first.frame}: {told}."
+        quoted = sanitise(first.message)
+        text += f" {count_text(totals.abandoned, 'request')} {which} in frame {first.frame}: {quoted}."
     if totals.accepted:
         text += f" {totals.accepted:,} accepted by the baseline."
     if errors or warnings:

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from analysis.rules.registry import impact
-from mcpproxy.examination.result import Found, Report
+from mcpproxy.examination.result import LocatedFinding, Report
 from mcpproxy.report.output import json_line
 from mcpproxy.report.units import utc
 
 _LATEST_NS = 1 << 62
 
 
-def row(found: Found) -> dict[str, Any]:
+def row(located: LocatedFinding) -> dict[str, Any]:
     """The members of one finding. Untrusted text is unchanged."""
-    finding = found.finding
+    finding = located.finding
     return {
-        "capture": str(found.capture),
+        "capture": str(located.capture),
         "rule": finding.rule,
         "level": str(finding.level),
         "impact": str(impact(finding.rule, finding.level)),
@@ -30,14 +30,14 @@ def row(found: Found) -> dict[str, Any]:
         "pointer": finding.pointer,
         "source": finding.source,
         "t_ns": finding.t_ns,
-        "at": _at(found),
-        "fingerprint": found.fingerprint,
-        "forgotten": [one.members() for one in found.forgotten],
+        "at": _at(located),
+        "fingerprint": located.fingerprint,
+        "forgotten": [kind.members() for kind in located.forgotten],
     }
 
 
-def _at(found: Found) -> str | None:
-    wall_ns, t_ns = found.wall_ns, found.finding.t_ns
+def _at(located: LocatedFinding) -> str | None:
+    wall_ns, t_ns = located.wall_ns, located.finding.t_ns
     if wall_ns is None or not 0 <= wall_ns < _LATEST_NS:
         return None
     return utc(wall_ns + min(t_ns, _LATEST_NS))
@@ -46,7 +46,7 @@ def _at(found: Found) -> str | None:
 class Json(Report):
     """Writes for programs; leaves out what the baseline contains."""
 
-    def add(self, found: Found) -> Iterable[str]:
+    def add(self, located: LocatedFinding) -> Iterable[str]:
         """A line."""
-        if not found.accepted:
-            yield json_line(row(found))
+        if not located.accepted:
+            yield json_line(row(located))

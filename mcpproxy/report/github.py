@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Ended, Found, Report, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
 from mcpproxy.report.findings import summary
 from mcpproxy.sanitise import sanitise
 
@@ -30,22 +30,22 @@ class Github(Report):
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
 
-    def add(self, found: Found) -> Iterable[str]:
+    def add(self, located: LocatedFinding) -> Iterable[str]:
         """A command, which is a line."""
-        finding = found.finding
-        if found.accepted or (finding.level < self._least and finding.rule not in self._named):
+        finding = located.finding
+        if located.accepted or (finding.level < self._least and finding.rule not in self._named):
             return
-        values = {"title": finding.rule, "file": relative(found.file)}
-        if found.place is not None:
-            values["line"] = str(found.place.line)
-        told = ",".join(f"{name}={_value(text)}" for name, text in values.items())
-        text = f"{finding.blames}, {found.where}: {sanitise(found.text)}"
-        yield f"::{_COMMANDS[finding.level]} {told}::{_data(text)}\n"
+        values = {"title": finding.rule, "file": relative(located.file)}
+        if located.place is not None:
+            values["line"] = str(located.place.line)
+        properties = ",".join(f"{name}={_value(text)}" for name, text in values.items())
+        text = f"{finding.blames}, {located.where}: {sanitise(located.text)}"
+        yield f"::{_COMMANDS[finding.level]} {properties}::{_data(text)}\n"
 
     def end(self, ended: Ended) -> Iterable[str]:
         """A warning for each kind of forgotten data, which no finding covers."""
-        for one in ended.forgotten:
-            yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(one.text)}\n"
+        for kind in ended.forgotten:
+            yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
         """An error annotation: a failing step should say why where people look."""

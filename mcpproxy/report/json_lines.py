@@ -28,19 +28,19 @@ _AMBIGUOUS: Final = frozenset(
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
 
 
-def row_of(item: Record, found: object, wall_ns: int | None) -> str:
+def row_of(item: Record, parsed: object, wall_ns: int | None) -> str:
     """A record as a line, without its end.
 
     Args:
         item: the record; of a giant frame the last of its records.
-        found: the frame that it completes, if it completes one.
+        parsed: the frame that it completes, if it completes one.
         wall_ns: when the capture opened, by the wall clock.
     """
-    line = _as_judged_now(item, found) if isinstance(found, Frame) else item.line[:-1]
+    line = _as_judged_now(item, parsed) if isinstance(parsed, Frame) else item.line[:-1]
     if wall_ns is not None:
         line += b',"at":"%b"' % utc(wall_ns + min(item.t_ns, 1 << 62)).encode()
-    if isinstance(found, Frame) and _is_flawless(found):
-        line += b',"message":%b' % found.raw
+    if isinstance(parsed, Frame) and _is_flawless(parsed):
+        line += b',"message":%b' % parsed.raw
     return line.decode() + "}"
 
 
@@ -105,8 +105,8 @@ def _is_flawless(frame: Frame) -> bool:
     return verdict.kind not in ("invalid", "unjudged") and verdict.problem not in _AMBIGUOUS and b"\n" not in frame.raw
 
 
-def _harmless(found: re.Match[str]) -> str:
-    text = found[0]
+def _harmless(match: re.Match[str]) -> str:
+    text = match[0]
     return text if sanitise(text, None) == text else "".join(map(_escape, text))
 
 

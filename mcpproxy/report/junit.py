@@ -13,7 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Ended, Found, Report, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 20
@@ -30,19 +30,19 @@ class _Case:
     """What one rule found in one capture."""
 
     def __init__(self) -> None:
-        self.failing: list[Found] = []
-        self.other: list[Found] = []
+        self.failing: list[LocatedFinding] = []
+        self.other: list[LocatedFinding] = []
         self.counts = {True: 0, False: 0}
 
-    def take(self, found: Found, *, fails: bool) -> None:
+    def take(self, located: LocatedFinding, *, fails: bool) -> None:
         kept = self.failing if fails else self.other
-        self.counts[fails] += found.finding.stands_for
+        self.counts[fails] += located.finding.stands_for
         if len(kept) < SHOWN:
-            kept.append(found)
+            kept.append(located)
 
     def text(self, *, failing: bool) -> str:
         kept = self.failing if failing else self.other
-        lines = [_line(found) for found in kept]
+        lines = [_line(located) for located in kept]
         if self.counts[failing] > len(kept):
             lines.append(f"and {self.counts[failing] - len(kept):,} more")
         return escape("\n".join(lines))
@@ -69,12 +69,12 @@ class Junit(Report):
         self._cases = {}
         return ()
 
-    def add(self, found: Found) -> Iterable[str]:
+    def add(self, located: LocatedFinding) -> Iterable[str]:
         """Nothing is written before the totals are known."""
-        finding = found.finding
-        if not found.accepted:
+        finding = located.finding
+        if not located.accepted:
             fails = finding.level >= self._least or finding.rule in self._named
-            self._cases.setdefault(finding.rule, _Case()).take(found, fails=fails)
+            self._cases.setdefault(finding.rule, _Case()).take(located, fails=fails)
         return ()
 
     def end(self, ended: Ended) -> Iterable[str]:
@@ -88,9 +88,9 @@ class Junit(Report):
             cases += self._clean(suite, ended, sums)
         self._sums.update(sums)
         head = f'  <testsuite name={_attribute(suite)} {_counted(sums)} skipped="{sums["skipped"]}">'
-        forgotten = escape("\n".join(one.text for one in ended.forgotten))
-        said = [f"    <system-err>{forgotten}</system-err>"] if forgotten else []
-        self._suites += [head, *cases, *said, "  </testsuite>"]
+        forgotten = escape("\n".join(kind.text for kind in ended.forgotten))
+        system_error = [f"    <system-err>{forgotten}</system-err>"] if forgotten else []
+        self._suites += [head, *cases, *system_error, "  </testsuite>"]
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
@@ -133,8 +133,8 @@ class Junit(Report):
             yield f'      <error message={_attribute(f"the rule itself failed: {fault}")} type="fault"/>'
         elif case.failing:
             first = case.failing[0]
-            told = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
-            yield f"      <failure {told}>{case.text(failing=True)}</failure>"
+            attributes = f"message={_attribute(first.text)} type={_attribute(str(first.finding.level))}"
+            yield f"      <failure {attributes}>{case.text(failing=True)}</failure>"
         if case.other:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
         yield _FOOT
@@ -145,11 +145,11 @@ def _head(suite: str, name: str) -> str:
     return f"    <testcase classname={_attribute(suite)} name={_attribute(name)}"
 
 
-def _line(found: Found) -> str:
-    finding = found.finding
-    place = f"{found.file}:{found.place.line}" if found.place is not None else f"{found.file}"
-    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {found.where}")
-    return f"{where}: {sanitise(found.text)}"
+def _line(located: LocatedFinding) -> str:
+    finding = located.finding
+    place = f"{located.file}:{located.place.line}" if located.place is not None else f"{located.file}"
+    where = sanitise(f"{place}: {finding.level}: {finding.blames}, session {finding.session}, {located.where}")
+    return f"{where}: {sanitise(located.text)}"
 
 
 def _counted(sums: Counter[str]) -> str:

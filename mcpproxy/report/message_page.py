@@ -15,7 +15,7 @@ from analysis.filter import Facts, Filter, facts_of
 from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.examination.result import Found
+from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.records import Remark, remark_on
@@ -28,7 +28,7 @@ _NAME: Final = 11
 _WAYS: Final = {"client": "client → server", "server": "server → client"}
 
 
-class Told(NamedTuple):
+class Fact(NamedTuple):
     """A fact about a message."""
 
     name: str
@@ -46,7 +46,7 @@ class Messages:
     def __init__(self, only: Filter) -> None:
         """Look for the messages that a filter selects."""
         self.fold = Fold()
-        self.found: dict[_Key, Seen] = {}
+        self.selected: dict[_Key, Seen] = {}
         """Those that were found."""
         self.beside: dict[int, Remark] = {}
         """By number, requested records that are not frames."""
@@ -58,8 +58,8 @@ class Messages:
 
     def feed(self, item: object) -> None:
         """Process the next item: a frame, another record, damage."""
-        for one in self.fold.feed(item):
-            self._note(one)
+        for seen in self.fold.feed(item):
+            self._note(seen)
         if not isinstance(item, Record):
             return
         if item.rec == "exchange":
@@ -70,15 +70,15 @@ class Messages:
 
     def finish(self) -> None:
         """Finish: no more items will follow, at least not now."""
-        for one in self.fold.rest():
-            self._note(one)
+        for seen in self.fold.rest():
+            self._note(seen)
         for exchange in self.fold.finish():
             self._settle(exchange)
 
     def _note(self, seen: Seen) -> None:
         is_found = self._only.matches(facts_of(seen))
         if is_found:
-            self.found[_key(seen.message)] = seen
+            self.selected[_key(seen.message)] = seen
         exchange = seen.exchange or seen.cancelled
         if exchange is not None:
             self._settle(exchange, is_found=is_found)
@@ -87,42 +87,42 @@ class Messages:
 
     def _settle(self, exchange: Exchange, *, is_found: bool = False) -> None:
         key = _key(exchange.request)
-        if is_found or key in self.found:
+        if is_found or key in self.selected:
             self._exchanges[key] = exchange
 
-    def pages(self, findings: Iterable[Found] | None, style: Style) -> Iterator[str]:
+    def pages(self, findings: Iterable[LocatedFinding] | None, style: Style) -> Iterator[str]:
         """The lines of all that was found, each message with its partner.
 
         Args:
             findings: of the capture; None if no rules ran.
             style: colours or none.
         """
-        told = None if findings is None else _by_frame(findings)
+        by_frame = None if findings is None else _by_frame(findings)
         for seq, remark in self.beside.items():
             yield style.paint([Span(f"record {seq}", "accent"), Span(f"  {remark.text}", remark.role)])
             yield from [f"  {remark.detail}"] if remark.detail else []
         printed: set[_Key] = set()
         bodies: set[int] = set()
-        for key, seen in sorted(self.found.items()):
+        for key, seen in sorted(self.selected.items()):
             for part in self._conversation(key, seen):
                 part_key = _key(part.message)
                 if part_key in printed:
                     continue
                 yield from [""] if printed else []
                 printed.add(part_key)
-                yield from self._facts(part, told, style)
+                yield from self._facts(part, by_frame, style)
                 # A batch is shown below the first of its messages: once is enough.
-                frames = [one for one in part.message.frames if one.seq not in bodies]
-                bodies.update(one.seq for one in frames)
+                frames = [frame for frame in part.message.frames if frame.seq not in bodies]
+                bodies.update(frame.seq for frame in frames)
                 yield from [""] if frames else []
-                yield from (f"  {line}" for one in frames for line in message_lines(one))
+                yield from (f"  {line}" for frame in frames for line in message_lines(frame))
 
     @property
     def numbers(self) -> set[int]:
         """The records of all that was found, and of the partners."""
         of_messages = {
             frame.seq
-            for key, seen in self.found.items()
+            for key, seen in self.selected.items()
             for part in self._conversation(key, seen)
             for frame in part.message.frames
         }
@@ -138,10 +138,10 @@ class Messages:
             return [seen]
         return [Seen(request, seen.session), seen]
 
-    def _facts(self, seen: Seen, findings: dict[int, list[Found]] | None, style: Style) -> Iterator[str]:
+    def _facts(self, seen: Seen, findings: dict[int, list[LocatedFinding]] | None, style: Style) -> Iterator[str]:
         message = seen.message
         frame = message.frames[0]
-        size = sum(len(one.raw) for one in message.frames)
+        size = sum(len(fact.raw) for fact in message.frames)
         head = [
             Span(called(frame, message.index), "accent"),
             Span(f"  {_WAYS[message.sender]}  {_subject(seen)}  session {seen.session.number}"),
@@ -151,51 +151,51 @@ class Messages:
         yield style.paint(head)
         wall_ns = self.fold.wall_ns
         at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
-        yield _fact(style, Told("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
-        for one in self.outcome(seen):
-            yield _fact(style, one)
+        yield _fact(style, Fact("crossed", f"+{message.t_ns / 1e9:,.6f} s{at}"))
+        for fact in self.outcome(seen):
+            yield _fact(style, fact)
         if isinstance(message, Invalid):
-            yield _fact(style, Told("problem", message.reason, is_bad=True))
-        for one in _findings(findings, frame.seq, message.index):
-            yield _fact(style, one)
+            yield _fact(style, Fact("problem", message.reason, is_bad=True))
+        for fact in _findings(findings, frame.seq, message.index):
+            yield _fact(style, fact)
 
-    def outcome(self, seen: Seen) -> Iterator[Told]:
+    def outcome(self, seen: Seen) -> Iterator[Fact]:
         """The outcome of a request, shown for it and for its response; for a cancellation, what it cancels."""
         message = seen.message
         if isinstance(message, Notification):
             if seen.cancels is not None:
-                yield Told("cancels", f"{_titled(seen.cancels)} (frame {seen.cancels.seq})")
+                yield Fact("cancels", f"{_titled(seen.cancels)} (frame {seen.cancels.seq})")
             return
         exchange = self._exchanges.get(_key(seen.request or message))
         if isinstance(message, Response):
             if exchange is None:
                 meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
-                yield Told("answers", f"no request: its id fits none{meant}", is_bad=True)
+                yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
                 return
             status = status_of(message, exchange, None)
             after = ms_text(exchange.duration_ns or 0)
-            yield Told("answers", f"frame {exchange.request.seq} after {after}: {status.word}", status.is_bad)
+            yield Fact("answers", f"frame {exchange.request.seq} after {after}: {status.word}", status.is_bad)
         elif exchange is not None:
             yield from self._became(exchange)
 
-    def _became(self, exchange: Exchange) -> Iterator[Told]:
+    def _became(self, exchange: Exchange) -> Iterator[Fact]:
         by = "" if exchange.cancelled_seq is None else f" by frame {exchange.cancelled_seq}"
         if exchange.abandoned_ns is not None:
             reason = f': "{sanitise(exchange.cancel_reason)}"' if exchange.cancel_reason else ""
-            yield Told("abandoned", f"after {units.duration(exchange.abandoned_ns)}{by}{reason}", is_bad=True)
+            yield Fact("abandoned", f"after {units.duration(exchange.abandoned_ns)}{by}{reason}", is_bad=True)
         elif exchange.cancelled_ns is not None:
-            yield Told("cancelled", by.strip())
+            yield Fact("cancelled", by.strip())
         answer = exchange.response
         if answer is not None:
             status = status_of(answer, exchange, None)
             after = ms_text(exchange.duration_ns or 0)
-            yield Told("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
+            yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif exchange.outcome is Outcome.FAILED:
-            yield Told("answered", "never: the HTTP exchange failed", is_bad=True)
+            yield Fact("answered", "never: the HTTP exchange failed", is_bad=True)
         elif exchange.request.method not in ENDLESS:
             probable = exchange.probable_answer
             meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
-            yield Told("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
+            yield Fact("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
 
 
 def called(frame: Frame, index: int | None) -> str:
@@ -205,14 +205,14 @@ def called(frame: Frame, index: int | None) -> str:
 
 def id_lines(messages: Messages, style: Style) -> Iterator[str]:
     """A line for each message that was found: its place, its session, whose id it is, and its outcome."""
-    for _, seen in sorted(messages.found.items()):
+    for _, seen in sorted(messages.selected.items()):
         message = seen.message
         if isinstance(message, Response):
             side = "client" if message.sender == "server" else "server"
         else:
             side = message.sender
         arrow = "→" if message.sender == "client" else "←"
-        told = ", ".join(f"{one.name} {one.text}" for one in messages.outcome(seen))
+        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.outcome(seen))
         yield style.paint(
             [
                 Span(f"{called(message.frames[0], message.index):<12}", "accent"),
@@ -220,7 +220,7 @@ def id_lines(messages: Messages, style: Style) -> Iterator[str]:
                 Span(f"  session {seen.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),
                 Span(f"{_subject(seen)}  "),
-                Span(told, "dim"),
+                Span(facts, "dim"),
             ]
         )
 
@@ -234,8 +234,8 @@ def _subject(seen: Seen) -> str:
     if isinstance(message, Request):
         return f"{_titled(message)}"
     if isinstance(message, Response):
-        asked = f" to {_titled(seen.exchange.request)}" if seen.exchange is not None else id_text(message.id)
-        return f"answer{asked}"
+        request = f" to {_titled(seen.exchange.request)}" if seen.exchange is not None else id_text(message.id)
+        return f"answer{request}"
     if isinstance(message, Notification):
         return sanitise(message.method)
     aside = aside_of(message)
@@ -247,27 +247,27 @@ def _titled(request: Request) -> str:
     return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
 
 
-def _by_frame(findings: Iterable[Found]) -> dict[int, list[Found]]:
+def _by_frame(findings: Iterable[LocatedFinding]) -> dict[int, list[LocatedFinding]]:
     """Findings by the frames that they are about."""
-    told: dict[int, list[Found]] = {}
-    for found in findings:
-        for seq in {found.finding.frame, *found.finding.related}:
-            told.setdefault(seq, []).append(found)
-    return told
+    by_frame: dict[int, list[LocatedFinding]] = {}
+    for located in findings:
+        for seq in {located.finding.frame, *located.finding.related}:
+            by_frame.setdefault(seq, []).append(located)
+    return by_frame
 
 
-def _findings(findings: dict[int, list[Found]] | None, seq: int, index: int | None) -> Iterator[Told]:
+def _findings(findings: dict[int, list[LocatedFinding]] | None, seq: int, index: int | None) -> Iterator[Fact]:
     if findings is None:
-        yield Told("findings", "not looked for, as the capture is large; run `mcpproxy check` to find them")
+        yield Fact("findings", "not looked for, as the capture is large; run `mcpproxy check` to find them")
         return
-    for found in findings.get(seq, ()):
-        finding = found.finding
+    for located in findings.get(seq, ()):
+        finding = located.finding
         # For a batch, it is unknown which message a finding at another frame is about.
         if finding.item in (None, index) if finding.frame == seq else index is None:
             where = "" if finding.frame == seq else f", at frame {finding.frame}"
-            text = f"{finding.level} {finding.rule} ({finding.blames}{where}): {sanitise(found.text)}"
-            yield Told("finding", text, is_bad=finding.level is Level.ERROR)
+            text = f"{finding.level} {finding.rule} ({finding.blames}{where}): {sanitise(located.text)}"
+            yield Fact("finding", text, is_bad=finding.level is Level.ERROR)
 
 
-def _fact(style: Style, told: Told) -> str:
-    return style.paint([Span(f"  {told.name:<{_NAME}}", "dim"), Span(told.text, "bad" if told.is_bad else "plain")])
+def _fact(style: Style, fact: Fact) -> str:
+    return style.paint([Span(f"  {fact.name:<{_NAME}}", "dim"), Span(fact.text, "bad" if fact.is_bad else "plain")])

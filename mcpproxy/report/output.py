@@ -88,5 +88,5 @@ def for_stdout(line: str) -> str:
     return harmless(line) if sys.stdout.isatty() else line
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return escaped(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    return escaped(match[0])

@@ -11,7 +11,7 @@ from typing import Final
 from analysis.rules.finding import Blames, Impact, Level
 from analysis.rules.registry import impact
 from captures.places import SUFFIX
-from mcpproxy.examination.result import Ended, Found
+from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells
 from mcpproxy.sanitise import sanitise
 
@@ -34,16 +34,16 @@ _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent",
 class _Broken:
     """A broken rule: its first violation, its level, and its count."""
 
-    def __init__(self, found: Found) -> None:
-        self.first = found
+    def __init__(self, located: LocatedFinding) -> None:
+        self.first = located
         self.level = Level.NOTE
         self.sides: set[Blames] = set()
         self.count = 0
 
-    def add(self, found: Found) -> None:
-        self.level = max(self.level, found.finding.level)
-        self.sides.add(found.finding.blames)
-        self.count += found.finding.stands_for
+    def add(self, located: LocatedFinding) -> None:
+        self.level = max(self.level, located.finding.level)
+        self.sides.add(located.finding.blames)
+        self.count += located.finding.stands_for
 
     @property
     def rule(self) -> str:
@@ -72,10 +72,10 @@ class Ranking:
         self._captures += 1
         self._told.clear()
 
-    def add(self, found: Found) -> None:
+    def add(self, located: LocatedFinding) -> None:
         """Count a finding."""
-        finding = found.finding
-        self._rules.setdefault(finding.rule, _Broken(found)).add(found)
+        finding = located.finding
+        self._rules.setdefault(finding.rule, _Broken(located)).add(located)
         self._told.add((finding.rule, finding.session, finding.blames))
 
     def end(self, ended: Ended) -> None:
@@ -88,34 +88,34 @@ class Ranking:
         """The top of the ranking, one line each; none if there is no choice to make."""
         if len(self._rules) < 2:
             return
-        first = sorted(self._rules.values(), key=lambda one: (-one.impact, -one.level, -one.count))[:LINES]
-        longest = max(len(_WORDS[one.impact]) for one in first)
-        heads = [_head(place, one, longest) for place, one in enumerate(first, 1)]
+        first = sorted(self._rules.values(), key=lambda rule: (-rule.impact, -rule.level, -rule.count))[:LINES]
+        longest = max(len(_WORDS[rule.impact]) for rule in first)
+        heads = [_head(place, rule, longest) for place, rule in enumerate(first, 1)]
         for head, tail in zip(heads, self._tails(first, max(map(_cells, heads)), width), strict=True):
             used = _cells(head)
             # If not all fits, the side is dropped first, then the count: both are shown above.
             while tail and used + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
-            told = "  ".join(tail)
-            head.append(Span(" " * (2 if width >= WHOLE else width - used - cells(told)) + told if tail else "", "dim"))
+            text = "  ".join(tail)
+            head.append(Span(" " * (2 if width >= WHOLE else width - used - cells(text)) + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
     def _tails(self, first: list[_Broken], used: int, width: int) -> Iterator[list[str]]:
         """What follows each head, of which the widest uses `used` cells."""
         columns = [
-            [one.side for one in first],
-            [f"×{one.count:,}" if one.count > 1 else "" for one in first],
-            [f"frame {one.first.finding.frame}" for one in first],
+            [rule.side for rule in first],
+            [f"×{rule.count:,}" if rule.count > 1 else "" for rule in first],
+            [f"frame {rule.first.finding.frame}" for rule in first],
         ]
         if self._captures > 1:
             room = width - used - max(map(len, columns[-1])) - 4
-            columns.append([_end_of(one.first.capture, max(_LEAST, min(room, width // 8))) for one in first])
+            columns.append([_end_of(rule.first.capture, max(_LEAST, min(room, width // 8))) for rule in first])
         yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
 
 
-def _head(place: int, one: _Broken, longest: int) -> list[Span]:
-    words = Span(f"{_WORDS[one.impact]:<{longest}}", _ROLES[one.level])
-    return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {one.rule}")]
+def _head(place: int, rule: _Broken, longest: int) -> list[Span]:
+    words = Span(f"{_WORDS[rule.impact]:<{longest}}", _ROLES[rule.level])
+    return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {rule.rule}")]
 
 
 def _cells(spans: list[Span]) -> int:

@@ -140,8 +140,8 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     request, response = members.get("request"), members.get("response")
     method, target = _of(request, "method"), _of(request, "target")
     status, by = _of(response, "status"), members.get("ended_by")
-    told = members.get("flags")
-    flags = [flag for flag in told if isinstance(flag, str)] if isinstance(told, list) else []
+    flag_names = members.get("flags")
+    flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
     # The stream's own line says how a client leaves it, and leaving is not a fault.
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
@@ -149,8 +149,8 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         return None
     # A request refused on arrival, as above --max-connections, is not read.
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
-    asked = f"{_scalar(method)} {_short(target)}" if method is not None else unread
-    text = f"{asked} → {_scalar(status)}" if status is not None else f"{asked}: no answer"
+    request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
+    text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
         text += " by mcpproxy"

@@ -145,7 +145,7 @@ def _message(seen: Seen, width: int) -> Row:
         # The batch above already shows size and problem.
         row = _by_kind(seen, width - 8)
         return row._replace(body=[Span("  "), *row.body])
-    row = _by_kind(seen, width)._replace(size=units.size(sum(len(one.raw) for one in message.frames)))
+    row = _by_kind(seen, width)._replace(size=units.size(sum(len(part.raw) for part in message.frames)))
     problem = frame.problem
     if row.problem is not None or problem is None:
         return row

@@ -105,17 +105,17 @@ def addresses(source: str) -> list[str]:
 
     Semicolons separate documents, commas the pages of one; parentheses give the place on a page.
     """
-    found: dict[str, None] = {}
+    urls: dict[str, None] = {}
     for document in _ASIDE.sub("", source).split("; "):
         name, *pages = document.split(", ")
         if name.startswith("JSON-RPC 2.0"):
-            found[_JSON_RPC] = None
+            urls[_JSON_RPC] = None
         elif name.startswith("WHATWG SSE"):
-            found[_EVENT_STREAMS] = None
+            urls[_EVENT_STREAMS] = None
         elif sep := _SEP.fullmatch(name):
-            found[f"{_PROPOSALS}/{sep['number']}"] = None
+            urls[f"{_PROPOSALS}/{sep['number']}"] = None
         elif rfc := _RFC.fullmatch(name):
-            found[f"https://www.rfc-editor.org/rfc/rfc{rfc['number']}#section-{rfc['section']}"] = None
+            urls[f"https://www.rfc-editor.org/rfc/rfc{rfc['number']}#section-{rfc['section']}"] = None
         elif dated := _DATED.fullmatch(name):
             folder = ""
             for page in (dated["page"], *pages):
@@ -123,8 +123,8 @@ def addresses(source: str) -> list[str]:
                 is_on_top = "/" in page or page.partition(" ")[0] in ("schema", "changelog", "deprecated")
                 path = page if is_on_top else f"{folder}/{page}"
                 folder = path.rpartition("/")[0]
-                found[_address(dated["revision"], path)] = None
-    return list(found)
+                urls[_address(dated["revision"], path)] = None
+    return list(urls)
 
 
 def _address(revision: str, page: str) -> str:

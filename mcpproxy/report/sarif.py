@@ -15,7 +15,7 @@ from urllib.parse import quote
 from analysis.rules.base import Rule
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.examination.result import Ended, Found, Report, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
 from mcpproxy.report.github import relative
 from mcpproxy.report.output import json_line
 from mcpproxy.report.rule_pages import page, summary_of
@@ -39,16 +39,16 @@ class Sarif(Report):
         self._notes: list[dict[str, Any]] = []
         """Notifications of what kept the run from succeeding, and of what was forgotten."""
 
-    def add(self, found: Found) -> Iterable[str]:
+    def add(self, located: LocatedFinding) -> Iterable[str]:
         """A result; findings in the baseline are marked as suppressed."""
         yield self._opening() if not self._count else ",\n"
         self._count += 1
-        yield _json(self._result(found))
+        yield _json(self._result(located))
 
     def end(self, ended: Ended) -> Iterable[str]:
         """Nothing yet: the end of the document reports failed rules and what was forgotten."""
         self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
-        self._notes += [_notification("warning", f"{ended.capture}: {one.text}") for one in ended.forgotten]
+        self._notes += [_notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the words name it
@@ -75,14 +75,14 @@ class Sarif(Report):
         }
         return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{_json({"driver": driver})},"results":[\n'
 
-    def _result(self, found: Found) -> dict[str, Any]:
-        finding = found.finding
+    def _result(self, located: LocatedFinding) -> dict[str, Any]:
+        finding = located.finding
         result: dict[str, Any] = {
             "ruleId": finding.rule,
             "level": str(finding.level),
-            "message": {"text": plain(found.text)},
-            "locations": [_location(found)],
-            "partialFingerprints": {"finding/v1": found.fingerprint},
+            "message": {"text": plain(located.text)},
+            "locations": [_location(located)],
+            "partialFingerprints": {"finding/v1": located.fingerprint},
             "properties": {
                 "blames": finding.blames,
                 "session": finding.session,
@@ -94,7 +94,7 @@ class Sarif(Report):
         }
         if finding.rule in self._index:
             result["ruleIndex"] = self._index[finding.rule]
-        if found.accepted:
+        if located.accepted:
             result["suppressions"] = [{"kind": "external", "status": "accepted"}]
         return result
 
@@ -126,8 +126,8 @@ def _descriptor(rule: type[Rule]) -> dict[str, Any]:
     }
 
 
-def _location(found: Found) -> dict[str, Any]:
-    place, file = found.place, {"uri": address(found.file)}
+def _location(located: LocatedFinding) -> dict[str, Any]:
+    place, file = located.place, {"uri": address(located.file)}
     if place is None:
         return {"physicalLocation": {"artifactLocation": file}}
     region = {"startLine": place.line, "byteOffset": place.offset, "byteLength": place.size}

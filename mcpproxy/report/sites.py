@@ -70,7 +70,7 @@ class Sites:
 
     def place(self, seq: int) -> Place | None:
         """The place of a record; None if that is not certain."""
-        number = bisect_right(self._stretches, seq, key=lambda one: one.seq) - 1
+        number = bisect_right(self._stretches, seq, key=lambda known: known.seq) - 1
         if number < 0:
             return None
         stretch, is_last = self._stretches[number], number + 1 == len(self._stretches)
@@ -125,15 +125,15 @@ class Sites:
 
 def _line_feeds(damage: Damage) -> int:
     """The line feeds in damaged bytes, so that what follows still has a line number."""
-    found, at, end = 0, damage.offset, damage.offset + damage.size
+    count, at, end = 0, damage.offset, damage.offset + damage.size
     try:
         with open_capture(damage.path) as file:
             file.seek(at)
             while at < end and (chunk := file.read(min(CHUNK, end - at))):
-                found, at = found + chunk.count(b"\n"), at + len(chunk)
+                count, at = count + chunk.count(b"\n"), at + len(chunk)
     except (OSError, CaptureError):
-        return found
-    return found
+        return count
+    return count
 
 
 def payload_at(place: Place) -> bytes | None:

@@ -32,9 +32,9 @@ that the views are made of. The dialect is that of DuckDB 2.
 
 def page() -> str:
     """The whole page."""
-    found = relations()
-    views = [relation for relation in found if relation.is_view]
-    tables = [relation for relation in found if not relation.is_view]
+    all_relations = relations()
+    views = [relation for relation in all_relations if relation.is_view]
+    tables = [relation for relation in all_relations if not relation.is_view]
     return "\n".join([_OPENING, *_part("Views", views), *_part("Tables", tables)])
 
 

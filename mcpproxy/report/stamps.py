@@ -14,8 +14,8 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00
 
 def stamp(text: str) -> str:
     """A timestamp as JSON has it."""
-    found = _STAMP.fullmatch(text)
-    return f"{found[1]}T{found[2]}Z" if found else text
+    match = _STAMP.fullmatch(text)
+    return f"{match[1]}T{match[2]}Z" if match else text
 
 
 class Inside(NamedTuple):
@@ -48,20 +48,20 @@ def inside_of(type_: str) -> Inside | None:
 def _read_type(words: list[str]) -> Inside | None:
     """The same for the type that stands at the end of the words, which is taken from there."""
     name = words.pop()
-    found = _HERE if name.startswith("TIMESTAMP") else None
+    zone = _HERE if name.startswith("TIMESTAMP") else None
     while words and words[-1] not in ("(", ")", ",", "["):
         words.pop()  # WITH TIME ZONE
     if words and words[-1] == "(":
         parts = _read_parts(name, words)
         is_map = name == "MAP"
-        found = Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else Inside(parts)
-        if not any([*found.members.values(), found.each, found.are_keys]):
-            found = None
+        zone = Inside({}, parts["1"], are_keys=parts["0"] is _HERE) if is_map else Inside(parts)
+        if not any([*zone.members.values(), zone.each, zone.are_keys]):
+            zone = None
     while words and words[-1] == "[":
         while words.pop() != "]":
             pass
-        found = found and Inside({}, found)
-    return found
+        zone = zone and Inside({}, zone)
+    return zone
 
 
 def _read_parts(name: str, words: list[str]) -> dict[str, Inside | None]:

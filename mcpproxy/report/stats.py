@@ -113,7 +113,7 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         "lifecycle_violations": _sum(stats.lifecycle_violations) if stats.has_findings else None,
         "abandoned": _sum(stats.abandoned),
         "unanswered": _sum(stats.unanswered),
-        "definition_bytes": sum(one.bytes for one in stats.definitions),
+        "definition_bytes": sum(error.bytes for error in stats.definitions),
         "startup_ms": None if stats.startup is None else stats.startup.total_ms,
         **{name: value for name, value in stats.time._asdict().items() if name.endswith("_ms")},
         "tool_ms": _tool_ms(stats),
@@ -125,19 +125,19 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         ]
         values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
         yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": held}
-    yield from ({"figure": "errors", **one._asdict()} for one in stats.errors)
-    for figure, found in (
+    yield from ({"figure": "errors", **error._asdict()} for error in stats.errors)
+    for figure, counts in (
         ("id_mismatches", stats.id_mismatches),
         ("lifecycle_violations", stats.lifecycle_violations),
     ):
-        yield from ({"figure": figure, "rules_asked": stats.has_findings, **one._asdict()} for one in found)
-    yield from ({"figure": "abandoned", **one._asdict()} for one in stats.abandoned)
-    yield from ({"figure": "unanswered", **one._asdict()} for one in stats.unanswered)
-    yield from ({"figure": "definitions", **one._asdict()} for one in stats.definitions)
+        yield from ({"figure": figure, "rules_asked": stats.has_findings, **error._asdict()} for error in counts)
+    yield from ({"figure": "abandoned", **error._asdict()} for error in stats.abandoned)
+    yield from ({"figure": "unanswered", **error._asdict()} for error in stats.unanswered)
+    yield from ({"figure": "definitions", **error._asdict()} for error in stats.definitions)
     if stats.startup is not None:
         yield {"figure": "startup", **stats.startup._asdict()}
     yield {"figure": "time", **stats.time._asdict()}
-    yield from ({"figure": "tool_time", **one._asdict()} for one in stats.tool_times)
+    yield from ({"figure": "tool_time", **error._asdict()} for error in stats.tool_times)
 
 
 # ---- for people
@@ -179,7 +179,9 @@ def _head(totals: Totals) -> str:
 
 def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
     heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
-    servers = {row.server: [one for one in stats.latency if one.server == row.server] for row in stats.latency}
+    servers = {
+        row.server: [latency for latency in stats.latency if latency.server == row.server] for row in stats.latency
+    }
     several = len(servers) > 1 and stats.by != "server"
     # No server takes room from the others.
     room = max(FEWEST, MOST_ROWS // len(servers)) if several else MOST_ROWS
@@ -265,14 +267,14 @@ class _Row(NamedTuple):
 
 def _figures(stats: Stats) -> Iterator[_Row]:
     errors = _sum(stats.errors)
-    yield _Row("ERRORS", f"{errors:,}", _some([_counted(one) for one in stats.errors]), bool(errors))
+    yield _Row("ERRORS", f"{errors:,}", _some([_counted(definition) for definition in stats.errors]), bool(errors))
     yield _found("ID MISMATCHES", stats.id_mismatches, stats)
     yield _found("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
     abandoned, unanswered = _sum(stats.abandoned), _sum(stats.unanswered)
     yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
     yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
     if stats.definitions:
-        bytes_ = sum(one.bytes for one in stats.definitions)
+        bytes_ = sum(definition.bytes for definition in stats.definitions)
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
     if stats.startup is not None:
         yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
@@ -282,24 +284,24 @@ def _figures(stats: Stats) -> Iterator[_Row]:
 
 
 def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> int:
-    return sum(one.times for one in rows)
+    return sum(row.times for row in rows)
 
 
 def _found(title: str, counts: list[Count], stats: Stats) -> _Row:
     total = _sum(counts)
-    details = _some([_explained(one) for one in counts])
+    details = _some([_explained(count) for count in counts])
     if not stats.has_findings:
         return _Row(title, f"{total:,} +" if total else "?", [*details, _NOT_LOOKED], bool(total))
     return _Row(title, f"{total:,}", details, bool(total))
 
 
-def _counted(one: Count) -> str:
-    return f"{sanitise(one.what)} {one.times:,}"
+def _counted(count: Count) -> str:
+    return f"{sanitise(count.what)} {count.times:,}"
 
 
-def _explained(one: Count) -> str:
-    example = (one.example or "").partition(GUESS)[0]  # UNANSWERED and ABANDONED show the guess
-    return f"{_counted(one)} ({sanitise(example, 60)})" if example else _counted(one)
+def _explained(count: Count) -> str:
+    example = (count.example or "").partition(GUESS)[0]  # UNANSWERED and ABANDONED show the guess
+    return f"{_counted(count)} ({sanitise(example, 60)})" if example else _counted(count)
 
 
 def _some(words: list[str]) -> list[str]:
@@ -310,16 +312,16 @@ def _some(words: list[str]) -> list[str]:
 
 def _abandoned(stats: Stats) -> list[str]:
     words = []
-    for one in stats.abandoned:
-        of = f" of {_capture(one.path)}" if stats.totals.captures > 1 else ""
-        details = [f"frame {one.request}{of}"]
-        if one.reason:
-            details.append(f'"{sanitise(one.reason, 60)}"')
-        if one.late_ms is not None:
-            details.append(f"answered {_ms(one.late_ms)} later")
-        details += _probably(one)
-        times = f" {one.times:,}, the longest" if one.times > 1 else ""
-        words.append(f"{sanitise(one.what, 100)}{times} after {_ms(one.waited_ms)} ({', '.join(details)})")
+    for request in stats.abandoned:
+        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
+        details = [f"frame {request.request}{of}"]
+        if request.reason:
+            details.append(f'"{sanitise(request.reason, 60)}"')
+        if request.late_ms is not None:
+            details.append(f"answered {_ms(request.late_ms)} later")
+        details += _probably(request)
+        times = f" {request.times:,}, the longest" if request.times > 1 else ""
+        words.append(f"{sanitise(request.what, 100)}{times} after {_ms(request.waited_ms)} ({', '.join(details)})")
     return _some(words)
 
 
@@ -328,48 +330,50 @@ def _capture(path: str) -> str:
 
 
 def _unanswered(stats: Stats) -> list[str]:
-    found = stats.unanswered
+    requests = stats.unanswered
     words = []
-    for one in found:
-        what = sanitise(one.what, 100)
-        if one.captures > 1:
+    for request in requests:
+        what = sanitise(request.what, 100)
+        if request.captures > 1:
             # Frame numbers mean nothing without their capture.
-            words.append(f"{what} {one.times:,} in {one.captures:,} captures")
+            words.append(f"{what} {request.times:,} in {request.captures:,} captures")
             continue
-        noun = "frame" if one.times == 1 else "frames"
-        numbers = ", ".join(str(number) for number in one.requests[:MOST_NAMES])
-        numbers += ", …" if one.times > MOST_NAMES else ""
-        of = f" of {_capture(one.path)}" if stats.totals.captures > 1 else ""
-        waits = f", waiting for {_ms(one.waited_ms)}" if one.live else ""
-        probably = "".join(f", {'the first ' if one.times > 1 else ''}{text}" for text in _probably(one))
+        noun = "frame" if request.times == 1 else "frames"
+        numbers = ", ".join(str(number) for number in request.requests[:MOST_NAMES])
+        numbers += ", …" if request.times > MOST_NAMES else ""
+        of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
+        waits = f", waiting for {_ms(request.waited_ms)}" if request.live else ""
+        probably = "".join(f", {'the first ' if request.times > 1 else ''}{text}" for text in _probably(request))
         words.append(f"{what} ({noun} {numbers}{of}{waits}{probably})")
-    live, lost = sum(one.live for one in found), sum(one.may_be_lost for one in found)
-    unjudged = sum(one.may_be_unjudged for one in found)
+    live, lost = sum(request.live for request in requests), sum(request.may_be_lost for request in requests)
+    unjudged = sum(request.may_be_unjudged for request in requests)
     notes = [f"{live:,} may still be answered"] if live else []
     notes += [f"answers to {lost:,} may be in what was lost"] if lost else []
     notes += [f"answers to {unjudged:,} may be in frames that could not be looked into"] if unjudged else []
     return [*_some(words), *notes]
 
 
-def _probably(one: Abandoned | Unanswered) -> list[str]:
+def _probably(request: Abandoned | Unanswered) -> list[str]:
     """By which answer with a wrong id it was probably answered, where there is one."""
-    if one.probable_answer is None:
+    if request.probable_answer is None:
         return []
-    return [sanitise(ProbableAnswer(one.probable_answer, one.probable_answer_id).text)]
+    return [sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)]
 
 
 def _costs(definitions: Sequence[Definition]) -> list[str]:
-    tokens = sum(one.tokens_estimate for one in definitions)
-    never = sum(not one.calls for one in definitions)
-    several = len({one.server for one in definitions}) > 1
-    dear = [f"{_tool(one, with_server=several)} {size(one.bytes)}" for one in definitions[:MOST_NAMES]]
+    tokens = sum(definition.tokens_estimate for definition in definitions)
+    never = sum(not definition.calls for definition in definitions)
+    several = len({definition.server for definition in definitions}) > 1
+    dear = [
+        f"{_tool(definition, with_server=several)} {size(definition.bytes)}" for definition in definitions[:MOST_NAMES]
+    ]
     rest = ["…"] if len(definitions) > MOST_NAMES else []
     unused = [f"{never:,} of {count_text(len(definitions), 'tool')} never called"] if never else []
     return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
 
 
-def _tool(one: Definition | ToolTime, *, with_server: bool) -> str:
-    return sanitise(one.tool, 60) + (f" ({sanitise(one.server or 'no name', 40)})" if with_server else "")
+def _tool(row: Definition | ToolTime, *, with_server: bool) -> str:
+    return sanitise(row.tool, 60) + (f" ({sanitise(row.server or 'no name', 40)})" if with_server else "")
 
 
 def _times(time: Time) -> list[str]:
@@ -384,12 +388,12 @@ def _times(time: Time) -> list[str]:
 
 
 def _tool_ms(stats: Stats) -> float:
-    return round(sum(one.total_ms for one in stats.tool_times), 3)
+    return round(sum(tool.total_ms for tool in stats.tool_times), 3)
 
 
 def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
-    several = len({one.server for one in tools}) > 1
-    return _some([f"{_tool(one, with_server=several)} {_ms(one.total_ms)}" for one in tools])
+    several = len({tool.server for tool in tools}) > 1
+    return _some([f"{_tool(tool, with_server=several)} {_ms(tool.total_ms)}" for tool in tools])
 
 
 def _parts(startup: Startup) -> list[str]:
@@ -400,16 +404,16 @@ def _parts(startup: Startup) -> list[str]:
         ("first tools/list", startup.first_list_ms, startup.first_list_sessions),
     )
     # Medians of different sessions may sum up to more than the median of all.
-    told = [
+    counts = [
         f"{name} {_ms(value)}" + (f" (of {count_text(seen, 'session')})" if seen < startup.sessions else "")
         for name, value, seen in parts
         if value is not None
     ]
-    if startup.silent and told:
-        at = 1 if startup.process_ms is not None and len(told) > 1 else 0
+    if startup.silent and counts:
+        at = 1 if startup.process_ms is not None and len(counts) > 1 else 0
         where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
-        told[at] += f", start of the process included{where}"
-    return [*told, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
+        counts[at] += f", start of the process included{where}"
+    return [*counts, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
 
 
 def _figure(title: str, value: str, details: list[str], width: int, style: Style, *, is_bad: bool) -> Iterator[str]:

@@ -177,7 +177,7 @@ def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None)
         return Status("tool error", _content_text(result), is_bad=True)
     if outcome is Outcome.INPUT_REQUIRED:
         wanted = result.get("inputRequests")
-        methods = [_string(one, "method") for one in wanted.values()] if isinstance(wanted, dict) else []
+        methods = [_string(request, "method") for request in wanted.values()] if isinstance(wanted, dict) else []
         return Status("input required", sanitise(", ".join(filter(None, methods)), EXCERPT), is_bad=False)
     if outcome is Outcome.TASK:
         task = _string(result, "task", "taskId") or _string(result, "taskId")
@@ -214,7 +214,7 @@ def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
         return sanitise(_string(result, "protocolVersion") or _string(result, "action"), 40)
     versions = result.get("supportedVersions")
     if isinstance(versions, list):
-        return sanitise(", ".join(one for one in versions if isinstance(one, str)), 60)
+        return sanitise(", ".join(version for version in versions if isinstance(version, str)), 60)
     return _preview(result)
 
 
@@ -260,5 +260,5 @@ def _at(value: object, *path: str) -> Any:
 
 
 def _string(value: object, *path: str) -> str:
-    found = _at(value, *path) if path else None
-    return found if isinstance(found, str) else ""
+    text = _at(value, *path) if path else None
+    return text if isinstance(text, str) else ""

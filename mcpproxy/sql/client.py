@@ -143,7 +143,8 @@ class SqlClient:
     def _take(self, message: dict[str, Any]) -> None:
         if "relations" in message:
             self.relations = [
-                Relation(**{**one, "columns": [tuple(c) for c in one["columns"]]}) for one in message["relations"]
+                Relation(**{**relation, "columns": [tuple(c) for c in relation["columns"]]})
+                for relation in message["relations"]
             ]
             self.keywords = message["keywords"]
         elif message["turn"] != self._turn:
@@ -156,7 +157,7 @@ class SqlClient:
         elif "error" in message:
             self.error, self.is_busy = message["error"], False
         else:
-            told = message["answer"]
-            columns = [(name, right) for name, right in told["columns"]]
-            self.answer = Answer(columns, told["rows"], told["more"], told["took_s"], told["grown"])
+            answer = message["answer"]
+            columns = [(name, right) for name, right in answer["columns"]]
+            self.answer = Answer(columns, answer["rows"], answer["more"], answer["took_s"], answer["grown"])
             self.is_busy = False

@@ -130,15 +130,17 @@ class SqlSession:
         shown = Progress()
         tell = self._progress or shown.tell
         with shown if self._progress is None else nullcontext():
-            found, refused, doubles = sources(self._paths, findings=findings, progress=tell, memory=self._limits.memory)
-            self._found = found
-            sandbox = Sandbox(found, findings=findings, limits=self._limits, progress=tell)
+            readable, refused, doubles = sources(
+                self._paths, findings=findings, progress=tell, memory=self._limits.memory
+            )
+            self._found = readable
+            sandbox = Sandbox(readable, findings=findings, limits=self._limits, progress=tell)
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in sandbox.refused)]
             self.is_spoiled = bool(reasons)
             for reason in (*of_cache_size(), *doubles, *reasons):
                 self._hear_once(reason)
-            if self._paths and len(found) == len(sandbox.refused):
+            if self._paths and len(readable) == len(sandbox.refused):
                 raise QueryError("captures", "no capture could be read, so there is nothing to ask")
             losses = [Loss(*row) for row in sandbox.ask(LOSSES)]  # type: ignore[arg-type]  # of our own tables
             self.is_spoiled = tell_of_losses(losses, "answers are about the rest", self._hear_once) or self.is_spoiled
@@ -209,7 +211,7 @@ Rows = list[tuple[str, ...]]
 def views() -> tuple[list[Column], Rows]:
     """The tables and views, as a query result."""
     columns = [Column(name, "VARCHAR") for name in ("name", "kind", "what a row is")]
-    return columns, [(one.name, "view" if one.is_view else "table", one.row) for one in relations()]
+    return columns, [(relation.name, "view" if relation.is_view else "table", relation.row) for relation in relations()]
 
 
 def schema(relation: Relation) -> tuple[list[Column], Rows]:
@@ -228,11 +230,11 @@ def relation_of(name: str, listed_by: str) -> Relation:
     Raises:
         QueryError: there is none.
     """
-    found = {relation.name: relation for relation in relations()}
-    if name.lower() not in found:
+    by_name = {relation.name: relation for relation in relations()}
+    if name.lower() not in by_name:
         text = f"there is no view or table {sanitise(name, 64)}; {listed_by} lists them"
-        raise QueryError("catalog", text, get_close_matches(name.lower(), found, 3))
-    return found[name.lower()]
+        raise QueryError("catalog", text, get_close_matches(name.lower(), by_name, 3))
+    return by_name[name.lower()]
 
 
 def tell(error: QueryError) -> None:

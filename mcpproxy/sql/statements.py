@@ -58,7 +58,7 @@ def in_one_line(text: str) -> str | None:
         written in another way that is valid everywhere; and if a text continues on another line, as `'a'` and `'b'`
         below it are one text, but not valid SQL on one line.
     """
-    made: list[str] = []
+    parts: list[str] = []
     outside, before = "", ""
     for kind, piece, _ in _pieces(text):
         if kind != "quoted":
@@ -67,9 +67,9 @@ def in_one_line(text: str) -> str | None:
         goes_on = before.endswith("'") and piece.startswith("'") and outside.isspace() and _LINE_END.search(outside)
         if goes_on or _LINE_END.search(piece):
             return None
-        made += [_joined(outside), piece]
+        parts += [_joined(outside), piece]
         outside, before = "", piece
-    return "".join([*made, _joined(outside)]).strip()
+    return "".join([*parts, _joined(outside)]).strip()
 
 
 def _joined(text: str) -> str:
@@ -99,17 +99,17 @@ def _end(text: str, token: re.Match[str]) -> int | None:
     """Where the construct that a token begins ends."""
     opening, at = token[0], token.end()
     if opening == "--":
-        found = _LINE_END.search(text, at)
-        return found.start() if found else len(text)
+        match = _LINE_END.search(text, at)
+        return match.start() if match else len(text)
     if opening == "/*":
         depth = 1
-        for found in _OF_COMMENTS.finditer(text, at):
-            depth += 1 if found[0] == "/*" else -1
+        for match in _OF_COMMENTS.finditer(text, at):
+            depth += 1 if match[0] == "/*" else -1
             if not depth:
-                return found.end()
+                return match.end()
         return None
     if opening in ("e'", "E'"):
-        return next((found.end() for found in _OF_ESCAPES.finditer(text, at) if found[0] == "'"), None)
+        return next((match.end() for match in _OF_ESCAPES.finditer(text, at) if match[0] == "'"), None)
     # A quote within quotes is written twice. That is the same here as two texts beside each other.
     end = text.find(opening, at)
     return end + len(opening) if end >= 0 else None

@@ -69,13 +69,13 @@ class SqlWorker:
         Thread(target=self._listen, daemon=True).start()
         known = [
             {
-                "name": one.name,
-                "is_view": one.is_view,
-                "row": one.row,
-                "example": one.example,
-                "columns": [[column.name, column.type.lower(), column.meaning] for column in one.columns],
+                "name": relation.name,
+                "is_view": relation.is_view,
+                "row": relation.row,
+                "example": relation.example,
+                "columns": [[column.name, column.type.lower(), column.meaning] for column in relation.columns],
             }
-            for one in relations()
+            for relation in relations()
         ]
         self._reply({"relations": known, "keywords": KEYWORDS.split()})
         while True:

@@ -87,8 +87,8 @@ class Child:
             },
         )
         self._connection.execute("set timezone = 'UTC'")
-        found = [Source(_path(path), id_, database and _path(database)) for path, id_, database in setup["sources"]]
-        refused = prepare(self._connection, found, findings=setup["findings"], progress=self._report)
+        readable = [Source(_path(path), id_, database and _path(database)) for path, id_, database in setup["sources"]]
+        refused = prepare(self._connection, readable, findings=setup["findings"], progress=self._report)
         self._refused = [
             [os.fsencode(path).hex(), str(error).encode("utf-8", "backslashreplace").decode()]
             for path, error in refused

@@ -80,7 +80,7 @@ class Sandbox:
 
     def __init__(
         self,
-        found: "Iterable[Source]",
+        readable: "Iterable[Source]",
         *,
         findings: bool = False,
         limits: Limits | None = None,
@@ -90,7 +90,7 @@ class Sandbox:
         """Start the child, and wait until it has loaded everything and is locked.
 
         Args:
-            found: where the rows are, as `analysis.store.open.sources` found them.
+            readable: where the rows are, as `analysis.store.open.sources` says.
             findings: whether the table `findings` is filled.
             limits: what a query may take.
             progress: called with the child's progress in loading.
@@ -115,7 +115,9 @@ class Sandbox:
         setup = {
             # The child stands elsewhere: a path that is relative to us leads it to nothing. In digits, as the bytes of
             # a path need be no UTF-8.
-            "sources": [[_digits(one.path), one.id, one.database and _digits(one.database)] for one in found],
+            "sources": [
+                [_digits(source.path), source.id, source.database and _digits(source.database)] for source in readable
+            ],
             "findings": findings,
             "memory": self._limits.memory,
             "timeout_s": self._limits.timeout_s,

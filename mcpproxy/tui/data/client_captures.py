@@ -135,7 +135,7 @@ class ClientCaptures:
             listed: captures that are already known.
         """
         self.client = client_of(header)
-        self.found: list[tuple[Path, int]] = []
+        self.related: list[tuple[Path, int]] = []
         """The other captures, and how much later each began."""
         self._path, self._header, self._listed = path, header, listed
         self._seen = {first_segment(real_path(path))}
@@ -166,5 +166,5 @@ class ClientCaptures:
             apart = apart_ns(self._header, header)
             is_other = header.get("capture") != self._header.get("capture")
             if is_other and apart is not None and client_of(header) == self.client:
-                self.found.append((path, apart))
+                self.related.append((path, apart))
         return bool(self._unread)

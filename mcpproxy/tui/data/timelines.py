@@ -245,7 +245,7 @@ class Timelines:
     @property
     def left_out(self) -> int:
         """How many captures of the client are not shown because there are too many."""
-        return len(self.captures.found) - self._opened
+        return len(self.captures.related) - self._opened
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
@@ -288,15 +288,18 @@ class Timelines:
     def _open(self) -> None:
         """Start reading the captures found, the nearest in time first."""
         open_paths = {timeline.reading.path for timeline in self.all}
-        captures = sorted((one for one in self.captures.found if one[0] not in open_paths), key=lambda one: abs(one[1]))
+        captures = sorted(
+            (capture for capture in self.captures.related if capture[0] not in open_paths),
+            key=lambda capture: abs(capture[1]),
+        )
         for path, apart_ns in captures[: max(0, MOST_TIMELINES - len(open_paths))]:
             try:
                 timeline = Timeline(Reading(path), apart_ns)
             except CaptureError:
-                self.captures.found.remove((path, apart_ns))
+                self.captures.related.remove((path, apart_ns))
                 continue
             self._opened += 1
-            self.all = sorted([*self.all, timeline], key=lambda one: one.offset_ns)
+            self.all = sorted([*self.all, timeline], key=lambda capture: capture.offset_ns)
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:

@@ -503,6 +503,6 @@ def test_what_is_proved_flawless_neither_pass_refuses(part: Part, method: str, r
             proved += 1
             look = Look("params")
             form.look(value, None, look)
-            assert look.found == [], value
+            assert look.problems == [], value
             assert list(refusals(form, validate, value)) == [], value
     assert proved

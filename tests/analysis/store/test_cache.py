@@ -60,14 +60,14 @@ def capture(original: Path, tmp_path: Path) -> Path:
 def counts(found: Sources, *, findings: bool = False) -> tuple[int, ...]:
     """Rows of frames, exchanges and findings."""
     with duckdb.connect() as connection:
-        assert prepare(connection, found.found, findings=findings) == []
+        assert prepare(connection, found.readable, findings=findings) == []
         tables = ("frames", "exchanges", "findings")
         return tuple(connection.execute(f"select count(*) from {table}").fetchall()[0][0] for table in tables)
 
 
 def only(found: Sources) -> Source:
     assert found.refused == []
-    (one,) = found.found
+    (one,) = found.readable
     return one
 
 
@@ -76,7 +76,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def test_findings_come_once_however_often_they_are_made(capture: Path) -> None:
-    (source,) = sources([capture]).found
+    (source,) = sources([capture]).readable
     made = [cache.store(capture, source.id, findings=True) for _ in range(3)]
     assert len(set(made)) == 1
     found = Sources([source._replace(database=made[0])], [], [])
@@ -88,7 +88,7 @@ def test_findings_of_another_time_are_not_there_when_nobody_asks(capture: Path) 
     with_findings = sources([capture], findings=True)
     assert counts(with_findings, findings=True)[2] > 0
     again = sources([capture])
-    assert again.found == with_findings.found
+    assert again.readable == with_findings.readable
     assert counts(again)[2] == 0
 
 
@@ -114,7 +114,7 @@ def test_answers_are_the_same_with_and_without(capture: Path, monkeypatch: pytes
 
 def _everything(found: Sources) -> list[str]:
     with duckdb.connect() as connection:
-        prepare(connection, found.found, findings=True)
+        prepare(connection, found.readable, findings=True)
         tables = ("captures", "sessions", "frames", "exchanges", "tools", "findings", "latency", "unanswered")
         return [str(connection.execute(f"select * from {table} order by all").fetchall()) for table in tables]
 
@@ -151,7 +151,7 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
         growing.append(b"".join(lines[1001:1101]))
         assert counts(found) == (1100, 550, 0)
         with duckdb.connect() as connection:
-            prepare(connection, found.found)
+            prepare(connection, found.readable)
             assert connection.execute("select is_live from captures").fetchall() == [(True,)]
     finally:
         growing.close()
@@ -171,7 +171,7 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
     other = tmp_path / "b.mcpcap"
     other.write_bytes(b"".join(capture.read_bytes().splitlines(keepends=True)[:-1]))
     found = sources([capture, other, tmp_path / "." / "a.mcpcap"])
-    assert len({one.id for one in found.found}) == 2
+    assert len({one.id for one in found.readable}) == 2
     assert counts(found) == (4 * MANY, 2 * MANY, 0)
     assert found.doubles == [
         f"2 files hold one capture in different states, and what they share counts twice: {capture}, {other}"
@@ -186,9 +186,9 @@ def test_a_capture_cannot_claim_the_id_of_one_that_has_none(tmp_path: Path) -> N
     for id_ in range(9):
         forged.call(id_, id_, "dig")
     found = sources([nameless.close(), forged.close()])
-    assert len({one.id for one in found.found}) == 2
+    assert len({one.id for one in found.readable}) == 2
     with duckdb.connect() as connection:
-        prepare(connection, found.found)
+        prepare(connection, found.readable)
         frames = connection.execute("select count(*) from frames group by capture order by 1").fetchall()
     assert frames == [(1,), (9,)]
 
@@ -207,10 +207,10 @@ def test_the_order_in_which_captures_are_named_changes_nothing(
     for order in (*(paths[at:] + paths[:at] for at in range(len(paths))), paths[::-1]):
         found = sources(order)
         with duckdb.connect() as connection:
-            prepare(connection, found.found)
+            prepare(connection, found.readable)
             tables = "captures", "sessions", "frames", "exchanges"
             rows = [connection.execute(f"from {table}").fetchall() for table in tables]
-        told.append((rows, found.found, [path for path, _ in found.refused], found.doubles))
+        told.append((rows, found.readable, [path for path, _ in found.refused], found.doubles))
     assert told.count(told[0]) == len(told)
     # What a capture alone has, it has beside its earlier states as well.
     assert only(sources([capture])) in told[0][1]
@@ -228,9 +228,9 @@ def test_copies_of_segments_are_copies_of_one_capture(tmp_path: Path) -> None:
     for name in ("two-segments", "two-segments.2"):
         shutil.copy(corpus / f"{name}.mcpcap", tmp_path / f"{name.replace('two', 'x')}.mcpcap")
     found = sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"])
-    assert (len(found.found), len(found.doubles)) == (1, 1)
+    assert (len(found.readable), len(found.doubles)) == (1, 1)
     (tmp_path / "x-segments.2.mcpcap").unlink()
-    assert len(sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"]).found) == 2
+    assert len(sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"]).readable) == 2
 
 
 # ---- files that are not what they should be
@@ -324,7 +324,7 @@ def spoil_rows(file: Path, table: str = "frames") -> None:
 def rows(found: Sources) -> tuple[object, ...]:
     """All that is asked of every table, and a view of several."""
     with duckdb.connect() as connection:
-        assert prepare(connection, found.found) == []
+        assert prepare(connection, found.readable) == []
         asked = [f"select count(*), bit_xor(hash(one)) from {table} as one" for table in NAMES]
         return tuple(connection.execute(sql).fetchall() for sql in [*asked, "select * from latency"])
 
@@ -349,13 +349,13 @@ def test_whatever_block_is_damaged_the_answer_is_the_same(capture: Path) -> None
 
 def test_only_the_damaged_file_is_thrown_away(capture: Path, tmp_path: Path) -> None:
     found = sources([capture, written(tmp_path / "b.mcpcap", 1)])
-    one, other = (source.database for source in found.found)
+    one, other = (source.database for source in found.readable)
     assert one is not None
     assert other is not None
     spoil_rows(one)
     with pytest.raises(duckdb.Error) as raised:
         rows(found)
-    assert weed(found.found, raised.value)
+    assert weed(found.readable, raised.value)
     assert (one.exists(), other.exists()) == (False, True)
 
 
@@ -363,7 +363,7 @@ def test_nothing_is_thrown_away_because_somebody_says_so(capture: Path) -> None:
     found = sources([capture])
     file = only(found).database
     assert file is not None
-    weed(found.found, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
+    weed(found.readable, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
     assert file.exists()
 
 
@@ -384,7 +384,7 @@ def test_a_damaged_file_is_told_once_and_no_more(capture: Path) -> None:
 
 def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(MOST_ATTACHED + 1)]
-    found = sources(paths).found
+    found = sources(paths).readable
     for one in found:
         assert one.database is not None
         spoil_rows(one.database)
@@ -428,7 +428,7 @@ def test_capture_that_is_gone_when_it_is_needed_is_told(tmp_path: Path) -> None:
     found = sources([one, other])
     one.unlink()
     with duckdb.connect() as connection:
-        ((path, error),) = prepare(connection, found.found)
+        ((path, error),) = prepare(connection, found.readable)
         assert (path, str(one) in str(error)) == (one, True)
         assert connection.execute("select distinct capture from frames").fetchall() == [(f"{2:032x}",)]
 
@@ -492,8 +492,8 @@ import duckdb
 from analysis.store.open import prepare, sources
 found = sources([Path(sys.argv[1])])
 with duckdb.connect() as connection:
-    prepare(connection, found.found)
-    print(found.found[0].database is not None, connection.execute("select count(*) from frames").fetchall()[0][0])
+    prepare(connection, found.readable)
+    print(found.readable[0].database is not None, connection.execute("select count(*) from frames").fetchall()[0][0])
 """
 
 
@@ -568,7 +568,7 @@ def test_files_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(3)]
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "1K")
     found = sources(paths)
-    assert all(one.database is not None and one.database.exists() for one in found.found)
+    assert all(one.database is not None and one.database.exists() for one in found.readable)
     assert counts(found)[0] == 3 * 2 * MANY
 
 
@@ -608,7 +608,7 @@ def test_a_file_with_sql_of_its_own_is_not_used(capture: Path, folder: Path) -> 
     found = sources([capture])
     assert counts(found) == (2 * MANY, MANY, 0)
     with duckdb.connect() as connection:
-        prepare(connection, sources([capture]).found)
+        prepare(connection, sources([capture]).readable)
         assert connection.execute("select count(*) from frames where dir = 'x'").fetchall() == [(0,)]
 
 
@@ -633,7 +633,7 @@ def test_a_home_whose_name_is_no_utf_8_has_no_cache(
 def test_an_error_that_only_says_so_costs_nothing(capture: Path) -> None:
     found = sources([capture])
     for words in ("Could not read", "Corrupt database file"):
-        assert not weed(found.found, duckdb.Error(words))
+        assert not weed(found.readable, duckdb.Error(words))
         assert not weed([], duckdb.Error(words))
 
 

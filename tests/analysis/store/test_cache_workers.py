@@ -56,7 +56,7 @@ def frames_in(file: Path | None) -> int:
 def test_each_capture_gets_a_file_with_all_its_rows(captures: list[Path]) -> None:
     told: list[int] = []
     tasks = tasks_of(captures)
-    made = list(fill(tasks, 2, findings=False, keep=[], told=told.append, memory=MEMORY))
+    made = list(fill(tasks, 2, findings=False, keep=[], report=told.append, memory=MEMORY))
     assert {one.task for one in made} == set(tasks)
     for one in made:
         assert frames_in(one.file) == frames_in(cache.store(one.task.path, one.task.id))
@@ -68,12 +68,12 @@ def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monk
     monkeypatch.setattr(cache_workers, "WORTH", 1 << 17)
     if processes(tasks_of(captures), MEMORY) < 2:
         pytest.skip("there is one processor")
-    alone = sources(captures[:1]).found
+    alone = sources(captures[:1]).readable
     assert processes(tasks_of(captures[:1]), MEMORY) == 0
     found = sources(captures)
-    assert (found.refused, [one.path for one in found.found]) == ([], captures)
-    assert found.found[0] == alone[0]
-    assert [frames_in(one.database) for one in found.found] == [2 * (600 + number) for number in range(CAPTURES)]
+    assert (found.refused, [one.path for one in found.readable]) == ([], captures)
+    assert found.readable[0] == alone[0]
+    assert [frames_in(one.database) for one in found.readable] == [2 * (600 + number) for number in range(CAPTURES)]
 
 
 def test_where_memory_is_short_one_process_has_all_of_it() -> None:
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], t
     gone = Task(tmp_path / "gone.mcpcap", "f" * 32, 1 << 20)
     made = {
         one.task: one
-        for one in fill([gone, *tasks_of(captures)], 2, findings=False, keep=[], told=print, memory=MEMORY)
+        for one in fill([gone, *tasks_of(captures)], 2, findings=False, keep=[], report=print, memory=MEMORY)
     }
     assert made[gone].file is None
     assert len([one for one in made.values() if one.file is not None]) == CAPTURES
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], t
 
 def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Path]) -> None:
     made: list[Made] = []
-    for one in fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None, memory=MEMORY):
+    for one in fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY):
         made.append(one)
         if len(made) == 1:
             os.kill(children(os.getpid())[0], signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypa
     monkeypatch.setattr(cache_workers, "WORTH", 1 << 17)
     monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
     found = sources(captures)
-    assert [frames_in(one.database) for one in found.found] == [2 * (600 + number) for number in range(CAPTURES)]
+    assert [frames_in(one.database) for one in found.readable] == [2 * (600 + number) for number in range(CAPTURES)]
 
 
 def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ cache.store = noisy
 cache_workers.main()
 """
     monkeypatch.setattr(child_process, "_BOOT", noise)
-    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], told=lambda _read: None, memory=MEMORY))
+    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY))
     assert sorted(frames_in(one.file) for one in made) == [2 * (600 + number) for number in range(CAPTURES)]
 
 
@@ -139,7 +139,7 @@ import sys
 from pathlib import Path
 from analysis.store.cache_workers import Task, fill
 tasks = [Task(Path(sys.argv[1]), f"{number:032x}", 1 << 30) for number in range(8)]
-for made in fill(tasks, 2, findings=False, keep=[], told=lambda read: None, memory=1 << 29):
+for made in fill(tasks, 2, findings=False, keep=[], report=lambda read: None, memory=1 << 29):
     pass
 """
     with subprocess.Popen([sys.executable, "-c", code, str(large)], cwd=ROOT) as parent:

@@ -134,7 +134,7 @@ def test_rows_are_the_same_on_every_road(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(open_module, "MOST_ATTACHED", most)
         with duckdb.connect() as connection:
             found = sources(paths, findings=True)
-            prepare(connection, found.found, findings=True)
+            prepare(connection, found.readable, findings=True)
             attached = connection.execute("select count(*) from duckdb_databases() where readonly").fetchall()
             assert attached == [(min(most, 4) if cap != "0" else 0,)]
             told.append(facts(connection))
@@ -145,7 +145,7 @@ def test_connection_needs_no_file_any_more(tmp_path: Path) -> None:
     path, small = written(tmp_path / "a.mcpcap"), written(tmp_path / "b.mcpcap", 1, 5)
     found = sources([path, small])
     with duckdb.connect() as connection:
-        prepare(connection, found.found)
+        prepare(connection, found.readable)
         connection.execute("set enable_external_access = false")
         connection.execute("set disabled_filesystems = 'LocalFileSystem'")
         connection.execute("set lock_configuration = true")
@@ -158,7 +158,7 @@ def test_progress_rises_to_the_size_of_what_is_read(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     found = sources(paths, progress=lambda *now: told.append(now))
     with duckdb.connect() as connection:
-        prepare(connection, found.found, progress=lambda *now: told.append(now))
+        prepare(connection, found.readable, progress=lambda *now: told.append(now))
     large, small = (sum(path.stat().st_size for path in some) for some in (paths[:2], paths[2:]))
     first, second = [now for now in told if now[1] == large], [now for now in told if now[1] == small]
     assert first + second == told

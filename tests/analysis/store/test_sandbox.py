@@ -47,7 +47,7 @@ class Ground:
         self.root = root
         self.capture = root / "demo.mcpcap"
         repeated(DEMO, 2000, self.capture)
-        self.found: list[Source] = sources([self.capture]).found
+        self.found: list[Source] = sources([self.capture]).readable
         self.near = root / "near"
         self.near.mkdir()
         (self.near / "secret.txt").write_text(MARK)

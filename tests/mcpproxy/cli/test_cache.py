@@ -68,7 +68,7 @@ def capture(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def file_of(capture: Path, *, findings: bool = False) -> Path:
-    (one,) = sources([capture], findings=findings).found
+    (one,) = sources([capture], findings=findings).readable
     assert one.database is not None
     return one.database
 
@@ -130,7 +130,7 @@ def fails_amid_the_rows(file: Path) -> bool:
 def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path, tmp_path: Path) -> None:
     """Rows that are printed cannot be taken back."""
     long = written(tmp_path / "long.mcpcap", 1, calls=LONG)
-    found = sources([long]).found
+    found = sources([long]).readable
     file = found[0].database
     assert file is not None
 

@@ -20,7 +20,7 @@ from captures.frame import Direction
 from captures.reader import Capture
 from captures.record import Record, members
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import Found
+from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
@@ -483,13 +483,13 @@ def test_a_closed_pipe_ends_it_silently(capture: Path) -> None:
 # ---- places
 
 
-def found_in(path: Path) -> list[Found]:
+def found_in(path: Path) -> list[LocatedFinding]:
     examination = Examination(path, Wanted(lambda rule: rule == "id/type-changed"))
     found = [one for item in Capture(path) for one in examination.feed(item)]
     return found + list(examination.finish(still_open=False))
 
 
-def line_at(one: Found) -> Any:
+def line_at(one: LocatedFinding) -> Any:
     assert one.place is not None
     line = one.place.path.read_bytes()[one.place.offset :][: one.place.size]
     assert one.place.path.read_bytes().splitlines()[one.place.line - 1] == line

@@ -43,6 +43,11 @@ def test_unknown_command_is_one_line_and_exit_2(name: str) -> None:
     assert re.fullmatch(rb"mcpproxy: there is no command [ -~]*; mcpproxy --help lists them\n", done.stderr)
 
 
+def test_a_mistyped_command_gets_a_suggestion() -> None:
+    assert b"(did you mean check?)" in mcpproxy("chek").stderr
+    assert b"did you mean" not in mcpproxy("zzzz").stderr
+
+
 def test_every_command_has_a_help() -> None:
     for name in COMMANDS:
         done = mcpproxy(name, "--help")

@@ -78,7 +78,7 @@ def post(url: str) -> bytes | None:
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return bytes(answer.read())
-    except urllib.error.URLError:
+    except (urllib.error.URLError, ConnectionError):
         return None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Blames, Finding, Level
-from mcpproxy.examination.result import Ended, Found, Place, Report, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Place, Report, Totals
 from tests.captures.samples import frame, header, lines
 
 FOREIGN = (
@@ -24,10 +24,10 @@ def found(
     seq: int = 1,
     message: str = "it is wrong",
     **more: object,
-) -> Found:
+) -> LocatedFinding:
     """A finding of a capture that need not exist."""
     made = Finding(rule, level, blames, session, seq, message, t_ns=1_500_000, source="2024-11-05 basic/messages")
-    return Found(made, Path("some.mcpcap"))._replace(**more)  # type: ignore[arg-type]
+    return LocatedFinding(made, Path("some.mcpcap"))._replace(**more)  # type: ignore[arg-type]
 
 
 anything = st.builds(
@@ -47,7 +47,7 @@ anything = st.builds(
 """Any finding, with text from anybody."""
 
 
-def written(report: Report, founds: list[Found], **ended: object) -> str:
+def written(report: Report, founds: list[LocatedFinding], **ended: object) -> str:
     """All that a report prints of one capture."""
     totals, path = Totals(), Path("some.mcpcap")
     totals.captures = 1

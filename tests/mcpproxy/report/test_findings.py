@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import Found, Place, Totals
+from mcpproxy.examination.result import LocatedFinding, Place, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
@@ -15,7 +15,7 @@ from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.report.findings import anything, found, written
 
 
-def text(founds: list[Found], *, notes: bool = False, live: bool = False, **ended: object) -> str:
+def text(founds: list[LocatedFinding], *, notes: bool = False, live: bool = False, **ended: object) -> str:
     return written(Text(Style(), notes=notes, live=live), founds, **ended)
 
 
@@ -138,7 +138,7 @@ def test_live_each_finding_comes_at_once_and_the_rest_is_counted_at_the_end() ->
 
 
 @given(st.lists(anything, max_size=6), st.booleans(), st.booleans())
-def test_lines_are_safe_and_fit_whatever_was_found(founds: list[Found], notes: bool, live: bool) -> None:
+def test_lines_are_safe_and_fit_whatever_was_found(founds: list[LocatedFinding], notes: bool, live: bool) -> None:
     *shown, sums = text(founds, notes=notes, live=live).splitlines()
     for number, line in enumerate([*shown, sums]):
         assert sanitise(line, None) == line

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Level
 from analysis.rules.registry import rules
-from mcpproxy.examination.result import Found, Place
+from mcpproxy.examination.result import LocatedFinding, Place
 from mcpproxy.report.findings_json import Json
 from mcpproxy.report.github import Github, relative
 from mcpproxy.report.junit import CLEAN, SHOWN, Junit
@@ -35,7 +35,7 @@ FOUNDS = st.lists(anything, max_size=6)
 
 
 @given(FOUNDS)
-def test_json_is_an_object_a_line_with_all_its_members(founds: list[Found]) -> None:
+def test_json_is_an_object_a_line_with_all_its_members(founds: list[LocatedFinding]) -> None:
     rows = [json.loads(line) for line in written(Json(), founds).split("\n")[:-1]]
     told = [one for one in founds if not one.accepted]
     assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
@@ -86,7 +86,7 @@ def outcomes(root: ET.Element) -> dict[str, list[str]]:
 
 
 @given(FOUNDS, st.booleans())
-def test_junit_is_well_formed_whatever_was_found(founds: list[Found], notes: bool) -> None:
+def test_junit_is_well_formed_whatever_was_found(founds: list[LocatedFinding], notes: bool) -> None:
     root = checked(written(Junit(notes=notes), founds))
     least = Level.NOTE if notes else Level.WARNING
     failing = {one.finding.rule for one in founds if not one.accepted and one.finding.level >= least}
@@ -248,7 +248,7 @@ def test_the_schema_refuses_what_is_no_sarif() -> None:
 
 
 @given(FOUNDS)
-def test_sarif_is_valid_whatever_was_found(founds: list[Found]) -> None:
+def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None:
     run = run_in(written(Sarif(ASKED), founds))
     assert len(run["results"]) == len(founds)
     for result, one in zip(run["results"], founds, strict=True):
@@ -300,7 +300,7 @@ COMMAND = re.compile(r"::(?:error|warning|notice) title=[^,:]+,file=[^,:]+(?:,li
 
 
 @given(FOUNDS, st.booleans())
-def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[Found], notes: bool) -> None:
+def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[LocatedFinding], notes: bool) -> None:
     *commands, sums = written(Github(notes=notes), founds).split("\n")[:-1]
     least = Level.NOTE if notes else Level.WARNING
     assert len(commands) == sum(not one.accepted and one.finding.level >= least for one in founds)

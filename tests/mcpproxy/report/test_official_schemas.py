@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.examination.result import Found
+from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.sarif import Sarif
 from tests.mcpproxy.report.findings import anything, twisted, written
@@ -41,7 +41,7 @@ def junit_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(founds=FOUNDS)
-def test_sarif_fits_the_official_schema(multitool: Path, founds: list[Found]) -> None:
+def test_sarif_fits_the_official_schema(multitool: Path, founds: list[LocatedFinding]) -> None:
     schema = json.loads((multitool / "sarif-2.1.0.json").read_bytes())
     jsonschema.validate(json.loads(written(Sarif(ASKED), founds)), schema)
 
@@ -70,7 +70,7 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(founds=FOUNDS, nothing=st.sampled_from(["", "it holds no frames"]), damaged=st.booleans())
 def test_junit_fits_the_schema_of_its_readers(
-    junit_schema: Path, founds: list[Found], nothing: str, damaged: bool
+    junit_schema: Path, founds: list[LocatedFinding], nothing: str, damaged: bool
 ) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     schema = xmlschema.XMLSchema(str(junit_schema))

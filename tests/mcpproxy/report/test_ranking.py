@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.rules.finding import Impact, Level
 from analysis.rules.registry import impact, rules
-from mcpproxy.examination.result import Ended, Found, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking
 from mcpproxy.report.text import Style, cells
@@ -19,7 +19,7 @@ from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-hints"
 
 
-def ranked(*captures: list[Found], width: int = 80, colour: bool = False, **ended: object) -> list[str]:
+def ranked(*captures: list[LocatedFinding], width: int = 80, colour: bool = False, **ended: object) -> list[str]:
     """The lines for some captures."""
     ranking = Ranking()
     for founds in captures:
@@ -128,7 +128,7 @@ def test_every_rule_has_its_place_and_frame_in_eighty_columns() -> None:
 
 
 @given(st.lists(st.lists(anything, max_size=4), max_size=4), st.integers(40, 130))
-def test_lines_are_safe_and_fit_whatever_was_found(captures: list[list[Found]], width: int) -> None:
+def test_lines_are_safe_and_fit_whatever_was_found(captures: list[list[LocatedFinding]], width: int) -> None:
     for line in ranked(*captures, width=width):
         assert sanitise(line, None) == line
         assert cells(line) <= width

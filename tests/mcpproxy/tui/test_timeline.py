@@ -147,7 +147,7 @@ class TestKin:
             kin.look()
             while kin.step():
                 pass
-            assert sorted(kin.found) == sorted([(beside, 5 * MS), (listed, -7 * MS)])
+            assert sorted(kin.related) == sorted([(beside, 5 * MS), (listed, -7 * MS)])
 
     def test_a_header_is_read_alone_or_as_the_reader_does(self, tmp_path: Path) -> None:
         path = session(tmp_path)
