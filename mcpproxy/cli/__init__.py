@@ -98,10 +98,10 @@ def _about(arguments: list[str]) -> int:
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
+    from difflib import get_close_matches
+
     from mcpproxy.cli.diagnostics import fail
     from mcpproxy.sanitise import sanitise
-
-    from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""

@@ -357,31 +357,52 @@ class StdioRelay:
         the pipe must be empty while the thread sleeps in its read. If the descendant never falls silent, the bytes that
         were there at the start are enough; the estimate errs on the high side.
         """
-        waiting, taken = _waiting_bytes(pump.source), pump.taken
-        goal = None
-        began = quiet_since = progress_at = time.monotonic()
-        delivered = pump.delivered
+        drain = _Drain(pump, limit_s)
         while pump.goes_on:
             arrival = self._waiting.wait(QUIET_S / 5)
             if arrival is not None and arrival.signum in ENDING:
                 self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)
                 return
-            # In this order: bytes that arrive in between are later ones, and those that leave are held by the thread.
-            is_empty = _has_writers(pump.source) and not _waiting_bytes(pump.source)
-            sleeps = sleeps_at(pump.thread, pump.source)
-            now = time.monotonic()
-            if not is_empty or sleeps is False or pump.delivered != pump.taken:
-                quiet_since = now
-            if goal is None and pump.taken != taken:
-                goal = pump.taken + waiting
-            if now - quiet_since >= (UNSURE_S if sleeps is None else QUIET_S):
+            if drain.is_over():
                 return
-            if goal is not None and now - began >= CHATTER_S and pump.delivered >= goal:
-                return
-            if pump.delivered != delivered:
-                delivered, progress_at = pump.delivered, now
-            if limit_s is not None and now - progress_at >= limit_s:
-                return
+
+
+class _Drain:
+    """What has been seen of a pump while the end of its stream is waited for."""
+
+    def __init__(self, pump: Pump, limit_s: float | None) -> None:
+        self._pump = pump
+        self._limit_s = limit_s
+        self._writers = select.poll()
+        self._writers.register(pump.source, 0)
+        self._waiting, self._taken = _waiting_bytes(pump.source), pump.taken
+        self._goal: int | None = None
+        """How many bytes were there at the start; None until the thread has taken more."""
+        self._began = self._quiet_since = self._progress_at = time.monotonic()
+        self._delivered = pump.delivered
+
+    def is_over(self) -> bool:
+        """Look at the pump: whether it is silent, has delivered what was there, or makes no progress."""
+        pump = self._pump
+        # In this order: bytes that arrive in between are later ones, and those that leave are held by the thread.
+        is_empty = self._has_writers() and not _waiting_bytes(pump.source)
+        sleeps = sleeps_at(pump.thread, pump.source)
+        now = time.monotonic()
+        if not is_empty or sleeps is False or pump.delivered != pump.taken:
+            self._quiet_since = now
+        if self._goal is None and pump.taken != self._taken:
+            self._goal = pump.taken + self._waiting
+        if now - self._quiet_since >= (UNSURE_S if sleeps is None else QUIET_S):
+            return True
+        if self._goal is not None and now - self._began >= CHATTER_S and pump.delivered >= self._goal:
+            return True
+        if pump.delivered != self._delivered:
+            self._delivered, self._progress_at = pump.delivered, now
+        return self._limit_s is not None and now - self._progress_at >= self._limit_s
+
+    def _has_writers(self) -> bool:
+        """Whether any process holds the other end of the pipe."""
+        return not self._writers.poll(0)
 
 
 def _reap(wanted: int) -> int | None:
@@ -406,13 +427,6 @@ def _waiting_bytes(fd: int) -> int:
         return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0])
     except OSError:
         return 0
-
-
-def _has_writers(fd: int) -> bool:
-    """Whether any process holds the other end of a pipe."""
-    poll = select.poll()
-    poll.register(fd, 0)
-    return not poll.poll(0)
 
 
 def _forbid_core_dumps() -> None:
