@@ -2,10 +2,12 @@
 
 All of them are in `mcpproxy-zoo` in the user's cache directory (XDG_CACHE_HOME). A complete directory is never changed,
 as its name is derived from the versions. npm runs no scripts of packages. Node itself comes from npm, in one version
-for all, so that the machine need not have a recent one.
+for all, so that the machine need not have a recent one. Of several processes that
+want a directory, one downloads it and the others wait.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import platform
@@ -19,6 +21,8 @@ from tests.zoo.rows import HERE, Registry
 
 NODE_VERSION = "24.21.0"
 FETCH_S = 400.0
+# With its own settings, npm had not given up after 400 s without a network; with these it does within 2 s.
+PATIENCE = ("--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "1000")
 
 
 class Unavailable(Exception):
@@ -56,13 +60,14 @@ def installed(registry: Registry, packages: Sequence[str]) -> Path:
     """
     place = place_of(registry, packages)
     done = place / ".complete"
-    if not done.exists():
-        if place.exists():
-            shutil.rmtree(place)
-        place.mkdir(parents=True)
-        for command in _from_npm(place, packages) if registry == "npm" else _from_pypi(place, packages):
-            _fetch(command, place)
-        done.touch()
+    with _alone_at(place):
+        if not done.exists():
+            if place.exists():
+                shutil.rmtree(place)
+            place.mkdir()
+            for command in _from_npm(place, packages) if registry == "npm" else _from_pypi(place, packages):
+                _fetch(command, place)
+            done.touch()
     _take_programs(place)
     return place
 
@@ -70,6 +75,14 @@ def installed(registry: Registry, packages: Sequence[str]) -> Path:
 def bin_of(registry: Registry, place: Path) -> Path:
     """Where the commands of the packages at a place are."""
     return place / ("node_modules/.bin" if registry == "npm" else "venv/bin")
+
+
+@contextlib.contextmanager
+def _alone_at(place: Path) -> Iterator[None]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _from_pypi(place: Path, packages: Sequence[str]) -> Iterator[list[str]]:
@@ -82,7 +95,7 @@ def _from_npm(place: Path, packages: Sequence[str]) -> Iterator[list[str]]:
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable("npm is not installed")
-    options = ["--prefix", str(place), "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]
+    options = ["--prefix", str(place), "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error", *PATIENCE]
     yield [npm, "install", *options, *packages]
 
 
