@@ -24,15 +24,38 @@ class Host:
     command: tuple[str, ...]
     shows: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    heard: bool = True
+    speaks: str = ""
+    """What it says in `clientInfo.name`; empty if the command only reads the file back."""
     calls: str = ""
     """The tool that it calls, with a model at loopback."""
     rewrites: bool = False
     """Whether the client writes to its file while it runs."""
     slow: bool = False
+    scope: str = "user"
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Other files that it needs, below the home directory."""
+    approves: tuple[str, ...] = ()
+    """The command that approves the server, as it is now."""
+    varies: str = ""
+    """A regular expression for what it prints differently from one run to the next."""
+
+    @property
+    def id(self) -> str:
+        """Its name in the list of tests."""
+        return self.name if self.scope == "user" else f"{self.name}-{self.scope}"
 
 
 def hosts() -> list[Host]:
-    """All rows, in their order."""
+    """All rows, in their order; a client that has a project file, too, is there twice."""
     rows: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text())["host"]
-    return [Host(**row | {"packages": tuple(row["packages"]), "command": tuple(row["command"])}) for row in rows]
+    found: list[Host] = []
+    for row in rows:
+        project = row.pop("project", None)
+        found.append(Host(**_tuples(row)))
+        if project is not None:
+            found.append(Host(**_tuples(row | {"scope": "project", "rewrites": False} | project)))
+    return found
+
+
+def _tuples(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
