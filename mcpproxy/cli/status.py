@@ -144,6 +144,8 @@ def _table(rows: list[Row]) -> list[str]:
     lines += ["", f"{count_text(len(rows), 'server')}, {routed} routed"]
     if routed < len(rows):
         lines[-1] += "; mcpproxy install routes the rest, or says why it cannot"
+    if any(row.is_expected and row.last is None for row in rows):
+        lines.append("If a server is never heard, mcpproxy doctor finds out why")
     return lines
 
 

@@ -29,6 +29,8 @@ _ELSEWHERE: Final = (
     "/usr/local/bin",
     "/usr/bin",
 )
+SHOWN_FOLDERS: Final = 4
+"""How many folders of a PATH are named."""
 _DEFAULT_PATH: Final = os.defpath
 _FIRST_LINE: Final = 256
 
@@ -59,8 +61,16 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
 
 def _not_found(command: str, path: str, home: Path) -> Diagnosis:
     places = list(_found_elsewhere(command, home))
-    evidence = f"{command} is not in {path or 'an empty PATH'}"
+    evidence = f"{command} is not in {_shown(path)}"
     return Diagnosis(NotFound, evidence, f"write {places[0]} as its command" if places else f"install {command}")
+
+
+def _shown(path: str) -> str:
+    """A PATH as a person can read it."""
+    folders = list(dict.fromkeys(filter(None, path.split(os.pathsep))))
+    if len(folders) <= SHOWN_FOLDERS:
+        return ", ".join(folders) or "an empty PATH"
+    return f"{', '.join(folders[:SHOWN_FOLDERS])}, or {len(folders) - SHOWN_FOLDERS} other folders of its PATH"
 
 
 def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
@@ -91,6 +101,6 @@ def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
     names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if Path(words[0]).name == "env" and names and shutil.which(names[0], path=path) is None:
         places = list(_found_elsewhere(names[0], home))
-        evidence = f"{file} needs {names[0]}, which is not in {path or 'an empty PATH'}"
+        evidence = f"{file} needs {names[0]}, which is not in {_shown(path)}"
         return Diagnosis(InterpreterMissing, evidence, f"it is in {Path(places[0]).parent}" if places else "")
     return None
