@@ -94,7 +94,7 @@ Try next:
   {us} stats {name}
   {us} show --json {name}
   {us} verify {name}
-  {us} run -- COMMAND    in front of a server's command in your client's configuration
+  {us} install    to record the servers of your own MCP clients
 """
 
 

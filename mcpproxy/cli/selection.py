@@ -31,10 +31,11 @@ from mcpproxy.cli.diagnostics import say
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
-NOTHING_YET = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
+NOTHING_YET = """Nothing recorded yet. To record the servers of your MCP clients:
 
-    mcpproxy run --
+    mcpproxy install
 
+or put `mcpproxy run --` in front of a server's command by hand
 or see a session right now:  mcpproxy demo
 """
 

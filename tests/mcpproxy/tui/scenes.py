@@ -22,6 +22,7 @@ import orjson
 from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.record import members, seal, stderr_members
+from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui import clock
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import Replied
@@ -33,12 +34,6 @@ from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, recor
 CORPUS: Final = ROOT / "tests/corpus/captures"
 NOW_NS: Final = 1_795_000_600_000_000_000
 START_NS: Final = 1_795_000_000_000_000_000
-NOTHING: Final = """Nothing recorded yet. Put this in front of a server's command in your client's configuration:
-
-    mcpproxy run --
-
-or see a session right now:  mcpproxy demo
-"""
 PARENTS: Final = [{"pid": 4000, "start": 700, "exe": "claude-desktop"}, {"pid": 1, "start": 1, "exe": "systemd"}]
 
 Make = Callable[[Path], list[Path]]
@@ -309,7 +304,7 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
             writer.append(line)
         paths = [path]
     try:
-        yield TuiApp(lambda: paths, NOTHING)
+        yield TuiApp(lambda: paths, NOTHING_YET)
     finally:
         if writer is not None:
             writer.close()
