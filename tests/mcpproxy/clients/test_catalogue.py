@@ -100,3 +100,8 @@ def test_claude_desktop_of_the_store_has_its_own_file(tmp_path: Path, there: lis
     else:
         assert found.files == ([files[wanted]] if files[wanted].exists() else [])
         assert [server.name for server in found.servers] == ([wanted] if files[wanted].exists() else [])
+
+
+def test_the_readme_counts_the_clients() -> None:
+    assert f"[{len(CLIENTS)} clients](docs/clients.md)" in (ROOT / "README.md").read_text("utf-8")
+    assert f"the {len(CLIENTS)} clients" in (ROOT / "docs/commands/install.md").read_text("utf-8")
