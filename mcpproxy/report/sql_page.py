@@ -1,6 +1,6 @@
-"""The reference of the tables and views, generated from the SQL that defines them: docs/sql.md.
+"""Generates docs/sql.md, the reference of the tables and views, from the SQL that defines them.
 
-python -m mcpproxy.report.sql_page docs/sql.md     rewrites it
+`python -m mcpproxy.report.sql_page docs/sql.md` rewrites it.
 """
 
 import sys
@@ -13,20 +13,21 @@ from analysis.store.reference import Relation, relations
 _OPENING: Final = """\
 # Tables and views
 
-What `mcpproxy query` asks, and `analysis.open` in a notebook. This page is made from the tables and views themselves.
+`mcpproxy query`, the SQL prompt and `analysis.open` in a notebook all query these tables and views. This page is
+generated from their definitions.
 
-Ask the views first: they are in the words of those who use a server, and say what they count. The tables below hold all
-that the views are made of. The dialect is that of DuckDB 2.
+Start with the views: they use the terms of someone who runs a server, and say what they count. They are built from the
+tables below, which hold everything. The SQL dialect is DuckDB 2.
 
-- Numbers of frames, sessions and exchanges, and ids of messages, mean something within one capture only: where two
-  tables are joined, join on `capture`, too. Commands take what stands there, or its first eight digits, for the name of
-  a capture: `mcpproxy show 4f2a90d1`.
-- Times are UTC. What ends in `_ns` counts nanoseconds, what ends in `_ms` milliseconds, since the capture opened.
-- `server` is the name under which a server was recorded. Two servers that were recorded under one name are one here.
-- Text that a peer chose (names, errors, descriptions, lines of stderr) is foreign: to a program that shows it, it may
-  be a control sequence, a formula or an order to a model.
-- `findings`, and the views that are made of them, are filled when a query names them: the rules have to read everything
-  first.
+- Frame, session and exchange numbers and message ids are unique only within a capture: if you join two tables, also
+  join on `capture`. Commands accept its value, or its first eight digits, as the name of a capture:
+  `mcpproxy show 4f2a90d1`.
+- Times are UTC. Columns that end in `_ns` are nanoseconds, columns that end in `_ms` milliseconds; points in time count
+  from when the capture opened.
+- `server` is the name under which a server was recorded. Two servers recorded under the same name count as one.
+- Names, errors, descriptions and lines of stderr are untrusted text: the peer chose them. In a program that displays
+  them, they could act as a control sequence, a formula or an instruction to a model.
+- `findings` and the views built from it are filled only when a query names them, because all rules have to run first.
 """
 
 

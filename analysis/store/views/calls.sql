@@ -1,6 +1,6 @@
--- one row per request, in the terms in which the other views count: whose it was, how it stands, and how long it took
+-- one row per request, as the other views count it: who sent it, its state, and how long it took
 --
--- `latency`, `error_rates` and the like are sums of this. Group it by what they do not: by client, by day, by capture.
+-- `latency`, `error_rates` and other views aggregate this one. Query it to group by something else: client, day, capture.
 --
 --     select client, server, count(*) as calls, median(answer_ms), avg(is_error::integer) filter (is_decided) as errors
 --     from calls where method = 'tools/call' group by all
@@ -37,7 +37,7 @@ select
             case
                 when standing.exchange is null then captures.ended_ns
                 when standing.state = 'failed' then http.ended_ns
-                -- Its answer may still have come on another stream.
+                -- Its response may still have come on another stream.
                 when http.ended_ns is not null then greatest(http.ended_ns, last_ns)
             end,
             duration_ns
@@ -53,34 +53,34 @@ select
 from standing join captures using (capture)
     left join sessions on sessions.capture = standing.capture and sessions.session = standing.session
     left join http on http.capture = standing.capture and http.exchange = standing.exchange;
-comment on view calls is 'one row per request, in the terms in which the other views count: whose it was, how it stands, and how long it took';
+comment on view calls is 'one row per request, as the other views count it: who sent it, its state, and how long it took';
 comment on column calls.time is 'when it was sent, UTC';
 comment on column calls.server is 'name of the captured server, given by the user or guessed from the command or URL';
-comment on column calls.client is 'what the client calls itself. Foreign text';
+comment on column calls.client is 'name that the client gives itself. Untrusted text';
 comment on column calls.capture is 'id of the capture';
 comment on column calls.session is 'number of the session in the capture, from 1';
-comment on column calls.request is 'number of the frame of the request';
-comment on column calls.response is 'number of the frame of the answer; NULL without one';
-comment on column calls.asked_by is 'who asked: client or server';
-comment on column calls.method is 'what was asked for, such as tools/call';
-comment on column calls.name is 'the tool, prompt or resource that it names; NULL where the method has none';
-comment on column calls.outcome is 'what became of it, as in exchanges';
-comment on column calls.state is 'cancelled (answered afterwards or not), answered (a result or an error), interim (an interim result, or the stub of a task), failed (its HTTP exchange), or unanswered';
-comment on column calls.is_decided is 'whether it was answered or failed: of these is the share of errors';
-comment on column calls.is_error is 'whether it was answered with an error, by a tool or by JSON-RPC, or failed';
-comment on column calls.is_abandoned is 'whether whoever asked gave it up: cancelled for a reason that says time-out, or after 5 s or more';
-comment on column calls.code is 'code of the error; NULL of errors of tools';
-comment on column calls.answer_ms is 'how long the answer took; NULL where state is not answered';
-comment on column calls.server_ms is 'the same without the time in which the answering side itself waited for the other one';
+comment on column calls.request is 'frame number of the request';
+comment on column calls.response is 'frame number of the response; NULL if there is none';
+comment on column calls.asked_by is 'sender of the request: client or server';
+comment on column calls.method is 'method of the request, such as tools/call';
+comment on column calls.name is 'the tool, prompt or resource that it names; NULL if the method has none';
+comment on column calls.outcome is 'its outcome, as in exchanges';
+comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), or unanswered';
+comment on column calls.is_decided is 'whether it was answered or failed; error shares count only these';
+comment on column calls.is_error is 'whether it was answered with an error (of a tool or JSON-RPC) or failed';
+comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more';
+comment on column calls.code is 'code of the error; NULL for tool errors';
+comment on column calls.answer_ms is 'how long the response took; NULL if state is not answered';
+comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
-comment on column calls.until_ns is 'when it stopped being open: its answer, its cancellation or the failure of its HTTP exchange; without any of these the end of the server on stdio, and over HTTP the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, the time at which it was read';
+comment on column calls.until_ns is 'when it stopped being open: at its response, its cancellation or the failure of its HTTP exchange; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
 comment on column calls.open_ms is 'from started_ns to until_ns; NULL for subscriptions/listen, which is open as long as the client listens';
-comment on column calls.waiting_ms is 'the part of the latency in which the answering side itself waited for the other one; NULL without an answer';
-comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL where it was not';
-comment on column calls.cancel_reason is 'the reason that its cancellation gave; NULL where it gave none, or was not cancelled. Foreign text';
-comment on column calls.late_ms is 'how long after its cancellation an answer came all the same; NULL where none did';
-comment on column calls.has_waited is 'whether there was such time';
+comment on column calls.waiting_ms is 'the part of the latency in which the responding side waited for the other side; NULL if unanswered';
+comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL if it was not';
+comment on column calls.cancel_reason is 'the reason given in its cancellation; NULL if none was given, or it was not cancelled. Untrusted text';
+comment on column calls.late_ms is 'how long after its cancellation a response came nevertheless; NULL if none came';
+comment on column calls.has_waited is 'whether the responding side waited for the other side';
 comment on column calls.request_bytes is 'size of the frame of the request';
-comment on column calls.response_bytes is 'size of the frame of the answer; NULL without one';
-comment on column calls.probable_answer is 'of a call without an answer: number of the frame of an answer that fits no request and was probably meant for this call; NULL where there is none. A guess';
-comment on column calls.probable_answer_id is 'the id of that answer as JSON writes it; NULL where it has none. Foreign text';
+comment on column calls.response_bytes is 'size of the frame of the response; NULL if there is none';
+comment on column calls.probable_answer is 'for an unanswered call: frame number of a response that matches no request and was probably meant for this call; NULL if there is none. A guess';
+comment on column calls.probable_answer_id is 'the id of that response as JSON writes it; NULL if it has none. Untrusted text';

@@ -1,4 +1,4 @@
--- one row per error: a request that was answered with one, failed over HTTP, or an error that answers no request seen
+-- one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request
 --
 --     select meaning, code, count(*) as errors, any_value(text) as example
 --     from errors group by all order by errors desc
@@ -44,21 +44,21 @@ select
     text, round(latency_ms, 3) as latency_ms, is_cancelled
 from failures join captures using (capture)
 order by failures.time, capture, coalesce(request, response);
-comment on view errors is 'one row per error: a request that was answered with one, failed over HTTP, or an error that answers no request seen';
-comment on column errors.time is 'when the request was sent, UTC; of an error that answers none, when it came';
+comment on view errors is 'one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request';
+comment on column errors.time is 'when the request was sent, UTC; for an error that matches no request, when it came';
 comment on column errors.server is 'name of the captured server';
 comment on column errors.capture is 'id of the capture';
 comment on column errors.session is 'number of the session in the capture, from 1';
-comment on column errors.at_ms is 'the same moment as time, in ms since the capture opened';
-comment on column errors.request is 'number of the frame of the request; NULL where the error answers none that was seen';
-comment on column errors.response is 'number of the frame of the answer; NULL where none came';
-comment on column errors.asked_by is 'who asked: client or server';
-comment on column errors.answered_by is 'who answered with the error: server or client';
-comment on column errors.method is 'what was asked for';
-comment on column errors.name is 'the tool, prompt or resource; NULL where the method has none';
-comment on column errors.outcome is 'tool_error (a result that says isError), error (of JSON-RPC), or failed (the HTTP exchange)';
-comment on column errors.code is 'code of the error; NULL of errors of tools';
-comment on column errors.meaning is 'what the code says by JSON-RPC or MCP';
-comment on column errors.text is 'message of the error, or the first text of what the tool returned; cut at 300 characters. Foreign text';
-comment on column errors.latency_ms is 'how long the answer took; NULL without one';
-comment on column errors.is_cancelled is 'whether the call had been cancelled: the error is then an answer to that, and latency does not count it';
+comment on column errors.at_ms is 'the same time, in ms since the capture opened';
+comment on column errors.request is 'frame number of the request; NULL if the error matches none';
+comment on column errors.response is 'frame number of the response; NULL if none came';
+comment on column errors.asked_by is 'sender of the request: client or server';
+comment on column errors.answered_by is 'sender of the error: server or client';
+comment on column errors.method is 'method of the request';
+comment on column errors.name is 'the tool, prompt or resource; NULL if the method has none';
+comment on column errors.outcome is 'tool_error (a result with isError), error (of JSON-RPC), or failed (the HTTP exchange)';
+comment on column errors.code is 'code of the error; NULL for tool errors';
+comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP';
+comment on column errors.text is 'message of the error, or the first text that the tool returned, cut at 300 characters. Untrusted text';
+comment on column errors.latency_ms is 'how long the response took; NULL if there is none';
+comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error is then a reaction to that, and latency does not count it';

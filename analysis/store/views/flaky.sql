@@ -1,9 +1,9 @@
--- one row per server, method and name whose share of errors differs from session to session, or from day to day
+-- one row per server, method and name whose error share differs between sessions or days
 --
--- A tool that fails in every tenth call is not flaky; one that fails in all calls of every tenth session is. Groups of
--- fewer than five decided calls are left out. Of the others, chi square says how far their shares lie apart, and
--- `surprise` by how many standard deviations that is more than chance does where all have the same share. Chance alone
--- passes 4, the least that is listed, for one to three of a thousand names; whoever has many should ask for more.
+-- A tool that fails in every tenth call is not flaky; a tool that fails in all calls of every tenth session is. Groups
+-- with fewer than five decided calls are left out. For the others, chi square measures how far their shares differ, and
+-- `surprise` says by how many standard deviations this exceeds what chance explains if all have the same share. Rows
+-- begin at 4, which chance alone exceeds for one to three names in a thousand; if you have many names, ask for more.
 --
 --     select name, varies_by, groups, lowest_share, highest_share from flaky where surprise >= 6
 create view flaky as
@@ -36,7 +36,7 @@ summed as (
         min(errors / calls) as lowest,
         max(errors / calls) as highest,
         sum((errors - calls * share) ** 2 / (calls * share * (1 - share))) as chi_square,
-        -- Its variance where all shares are the same; the usual 2 a group holds only where errors are many.
+        -- Its variance if all shares are equal; the usual 2 per group is right only if there are many errors.
         sum(2 + (1 - 6 * share * (1 - share)) / (calls * share * (1 - share))) as variance
     from shares
     where share > 0 and share < 1
@@ -56,17 +56,17 @@ select
 from surprising
 where surprise >= 4
 order by surprise desc, server, asked_by, method, name, varies_by;
-comment on view flaky is 'one row per server, method and name whose share of errors differs from session to session, or from day to day';
+comment on view flaky is 'one row per server, method and name whose error share differs between sessions or days';
 comment on column flaky.server is 'name of the captured server';
-comment on column flaky.asked_by is 'who asked: client or server';
-comment on column flaky.method is 'what was asked for';
-comment on column flaky.name is 'the tool, prompt or resource; NULL where the method has none';
-comment on column flaky.varies_by is 'between what the share differs: session or day (UTC)';
-comment on column flaky.groups is 'sessions or days with at least five decided calls: the more, the surer';
-comment on column flaky.groups_with_errors is 'those with an error among them';
-comment on column flaky.calls is 'decided calls in them: answered or failed over HTTP, and not cancelled';
-comment on column flaky.errors is 'those of them that were errors';
+comment on column flaky.asked_by is 'sender of the request: client or server';
+comment on column flaky.method is 'method of the request';
+comment on column flaky.name is 'the tool, prompt or resource; NULL if the method has none';
+comment on column flaky.varies_by is 'what the share differs between: session or day (UTC)';
+comment on column flaky.groups is 'sessions or days with at least five decided calls: the more there are, the more certain the result';
+comment on column flaky.groups_with_errors is 'groups with at least one error';
+comment on column flaky.calls is 'decided calls in these groups: answered or failed over HTTP, and not cancelled';
+comment on column flaky.errors is 'decided calls that were errors';
 comment on column flaky.error_share is 'errors / calls, from 0 to 1';
-comment on column flaky.lowest_share is 'the same of the session or day with the smallest share';
-comment on column flaky.highest_share is 'the same of the one with the largest';
-comment on column flaky.surprise is 'by how many standard deviations the shares lie further apart than chance alone makes them; at least 4';
+comment on column flaky.lowest_share is 'error share of the session or day with the lowest share';
+comment on column flaky.highest_share is 'error share of the session or day with the highest share';
+comment on column flaky.surprise is 'by how many standard deviations the shares differ more than chance explains; at least 4';

@@ -1,8 +1,7 @@
--- one row per id that does not fit: findings of the rules about ids, and answers that fit no request seen
+-- one row per mismatched id: findings of the rules about ids, and responses that match no request
 --
--- The rules are silent where they cannot be sure. So answers that pair with nothing are here even where no rule
--- speaks: their request may have been sent before the recording began, or be in what was lost. Those have no rule and
--- no level.
+-- The rules report nothing if they cannot be sure. So responses that match no request are listed even if no rule reports
+-- them: their request may have been sent before the recording began, or may be lost. They have no rule and no level.
 --
 --     select what, rule, blames, count(*) as times from id_mismatches group by all order by times desc
 create view id_mismatches as
@@ -46,17 +45,17 @@ select
     rule, level, blames, method, text, related
 from mismatches join captures using (capture)
 order by mismatches.time, capture, frame;
-comment on view id_mismatches is 'one row per id that does not fit: findings of the rules about ids, and answers that fit no request seen';
-comment on column id_mismatches.time is 'when it crossed, UTC';
+comment on view id_mismatches is 'one row per mismatched id: findings of the rules about ids, and responses that match no request';
+comment on column id_mismatches.time is 'when the frame was read, UTC';
 comment on column id_mismatches.at_ms is 'when, in ms since the capture opened';
 comment on column id_mismatches.server is 'name of the captured server';
 comment on column id_mismatches.capture is 'id of the capture';
 comment on column id_mismatches.session is 'number of the session in the capture, from 1';
 comment on column id_mismatches.frame is 'number of the frame with the id';
-comment on column id_mismatches.what is 'what is wrong with it, in a few words';
-comment on column id_mismatches.rule is 'id of the rule; NULL where the capture does not prove that a rule was broken';
-comment on column id_mismatches.level is 'error, warning or note; NULL without a rule';
-comment on column id_mismatches.blames is 'whose doing it is: client, server, transport or unknown; NULL without a rule';
-comment on column id_mismatches.method is 'method of the message, of an answer that of its request; NULL without a rule';
-comment on column id_mismatches.text is 'the same in a sentence. Foreign text in it';
+comment on column id_mismatches.what is 'the problem, in a few words';
+comment on column id_mismatches.rule is 'id of the rule; NULL if the capture does not prove a violation';
+comment on column id_mismatches.level is 'error, warning or note; NULL if there is no rule';
+comment on column id_mismatches.blames is 'side at fault: client, server, transport or unknown; NULL if there is no rule';
+comment on column id_mismatches.method is 'method of the message; for a response, that of its request; NULL if there is no rule';
+comment on column id_mismatches.text is 'the problem, in a sentence. Contains untrusted text';
 comment on column id_mismatches.related is 'numbers of other frames that prove it';

@@ -1,9 +1,9 @@
--- one row per server, asking side, method and name: how long its answers took, and what else became of its calls
+-- one row per server, sender, method and name: how long its responses took, and the outcomes of its calls
 --
--- Percentiles are of answers alone: results, errors of tools and errors, of calls that were not cancelled. What has no
--- answer has no latency, so a server that hangs looks fast here: see `abandoned` and `unanswered` beside it. An interim
--- result of 2026-07-28 and the stub of a task end an exchange, but not the call; they are counted as `interim` and not
--- timed.
+-- Percentiles cover only responses to calls that were not cancelled: results, tool errors and JSON-RPC errors. A call
+-- without a response has no latency, so a server that hangs looks fast here: check `abandoned` and `unanswered` as well.
+-- An interim result (2026-07-28) and a response that only starts a task end an exchange, but not the call; they are
+-- counted as `interim` and not timed.
 --
 --     select name, calls, error_share, p50_ms, p95_ms, max_ms from latency where method = 'tools/call'
 create view latency as
@@ -41,25 +41,25 @@ select
     cancelled, abandoned, unanswered, failed, interim
 from summed
 order by calls desc, server, asked_by, method, name;
-comment on view latency is 'one row per server, asking side, method and name: how long its answers took, and what else became of its calls';
+comment on view latency is 'one row per server, sender, method and name: how long its responses took, and the outcomes of its calls';
 comment on column latency.server is 'name of the captured server, given by the user or guessed from the command or URL';
-comment on column latency.asked_by is 'who asked: client or server';
-comment on column latency.method is 'what was asked for, such as tools/call';
-comment on column latency.name is 'the tool, prompt or resource that the calls name; NULL where the method has none';
-comment on column latency.calls is 'requests, whatever became of them: answered + cancelled + unanswered + failed + interim';
-comment on column latency.answered is 'calls with a final answer, a result or an error, that were not cancelled; the percentiles are of these';
-comment on column latency.errors is 'calls answered with an error, by a tool or by JSON-RPC, and calls whose HTTP exchange failed';
-comment on column latency.error_share is 'errors / (answered + failed), from 0 to 1; NULL where there is neither';
-comment on column latency.p50_ms is 'median latency of the answers: half were faster';
-comment on column latency.p90_ms is 'latency that 90 % of the answers did not exceed, interpolated between neighbours as the others are';
-comment on column latency.p95_ms is 'latency that 95 % of the answers did not exceed';
-comment on column latency.p99_ms is 'latency that 99 % of the answers did not exceed; of fewer than 100 answers hardly more than their maximum';
-comment on column latency.max_ms is 'latency of the slowest answer';
-comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls were open, those without an answer until they were cancelled or their session ended. Each of several overlapping calls counts; 0 for subscriptions/listen';
-comment on column latency.server_p50_ms is 'median without the time in which the answering side itself waited for the other one; NULL where it never did';
-comment on column latency.server_p95_ms is 'the same for 95 %; NULL where the answering side never waited';
-comment on column latency.cancelled is 'calls that were cancelled, answered afterwards or not';
-comment on column latency.abandoned is 'those of them that were abandoned: cancelled for a reason that says time-out, or after 5 s or more';
-comment on column latency.unanswered is 'calls without an answer: they are in no percentile';
-comment on column latency.failed is 'calls whose HTTP exchange failed before an answer could come';
-comment on column latency.interim is 'calls that ended in an interim result or the stub of a task: in no percentile';
+comment on column latency.asked_by is 'sender of the request: client or server';
+comment on column latency.method is 'method of the request, such as tools/call';
+comment on column latency.name is 'the tool, prompt or resource that the calls name; NULL if the method has none';
+comment on column latency.calls is 'requests, whatever their outcome: answered + cancelled + unanswered + failed + interim';
+comment on column latency.answered is 'calls with a final response (a result or an error) that were not cancelled; the percentiles cover these';
+comment on column latency.errors is 'calls answered with an error (of a tool or JSON-RPC), and calls whose HTTP exchange failed';
+comment on column latency.error_share is 'errors / (answered + failed), from 0 to 1; NULL if there are none';
+comment on column latency.p50_ms is 'median latency of the responses: half were faster';
+comment on column latency.p90_ms is 'latency that 90 % of the responses did not exceed; like the others, interpolated between neighbours';
+comment on column latency.p95_ms is 'latency that 95 % of the responses did not exceed';
+comment on column latency.p99_ms is 'latency that 99 % of the responses did not exceed; with fewer than 100 responses, close to the maximum';
+comment on column latency.max_ms is 'latency of the slowest response';
+comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls were open; unanswered calls count until they were cancelled or their session ended, and overlapping calls count separately. 0 for subscriptions/listen';
+comment on column latency.server_p50_ms is 'median without the time in which the responding side waited for the other side; NULL if it never did';
+comment on column latency.server_p95_ms is 'the same for 95 %; NULL if the responding side never waited';
+comment on column latency.cancelled is 'calls that were cancelled, whether answered afterwards or not';
+comment on column latency.abandoned is 'cancelled calls that were abandoned: cancelled with a reason that mentions a time-out, or after 5 s or more';
+comment on column latency.unanswered is 'calls without a response: no percentile includes them';
+comment on column latency.failed is 'calls whose HTTP exchange failed before a response could come';
+comment on column latency.interim is 'calls that ended in an interim result or a response that only starts a task: no percentile includes them';

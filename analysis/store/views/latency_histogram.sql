@@ -1,7 +1,7 @@
--- one row per server, asking side, method, name and bucket: how many answers took that long
+-- one row per server, sender, method, name and bucket: how many responses took that long
 --
 -- Buckets double: 0.5 to 1 ms, 1 to 2 ms, 2 to 4 ms; the first, up to 2^-9 ms, begins at 0. Empty ones have no row.
--- The answers are those that `latency` takes percentiles of.
+-- It counts the responses that the percentiles of `latency` cover.
 --
 --     select from_ms, to_ms, answers, bar from latency_histogram where method = 'tools/list'
 create view latency_histogram as
@@ -27,14 +27,14 @@ select
 from counted
 window same as (partition by server, asked_by, method, name)
 order by server, asked_by, method, name, bucket;
-comment on view latency_histogram is 'one row per server, asking side, method, name and bucket: how many answers took that long';
+comment on view latency_histogram is 'one row per server, sender, method, name and bucket: how many responses took that long';
 comment on column latency_histogram.server is 'name of the captured server';
-comment on column latency_histogram.asked_by is 'who asked: client or server';
-comment on column latency_histogram.method is 'what was asked for';
-comment on column latency_histogram.name is 'the tool, prompt or resource; NULL where the method has none';
-comment on column latency_histogram.bucket is 'number of the bucket: latencies from 2^bucket to 2^(bucket+1) ms; -10 holds all below, too';
+comment on column latency_histogram.asked_by is 'sender of the request: client or server';
+comment on column latency_histogram.method is 'method of the request';
+comment on column latency_histogram.name is 'the tool, prompt or resource; NULL if the method has none';
+comment on column latency_histogram.bucket is 'number of the bucket: latencies from 2^bucket to 2^(bucket+1) ms; -10 also holds all lower latencies';
 comment on column latency_histogram.from_ms is 'where the bucket begins';
-comment on column latency_histogram.to_ms is 'where the next one begins';
-comment on column latency_histogram.answers is 'final answers that took this long, of calls that were not cancelled';
-comment on column latency_histogram.share is 'of all answers of this server, asking side, method and name, from 0 to 1';
-comment on column latency_histogram.bar is 'the same as a picture: 20 blocks are the fullest bucket';
+comment on column latency_histogram.to_ms is 'where the next bucket begins';
+comment on column latency_histogram.answers is 'final responses that took this long, to calls that were not cancelled';
+comment on column latency_histogram.share is 'share of all responses with this server, sender, method and name, from 0 to 1';
+comment on column latency_histogram.bar is 'the share as a bar: 20 blocks for the fullest bucket';

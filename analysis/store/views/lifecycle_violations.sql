@@ -1,9 +1,9 @@
--- one row per finding, error or warning, about how sessions begin, agree, and end
+-- one row per error or warning about how sessions begin, negotiate and end
 --
--- These are the groups of rules about what the specification calls the life cycle: the handshake (lifecycle), the
--- version (version), the envelope that stands for both since 2026-07-28 (modern), what was declared and is then used
--- (capability), and the end (shutdown), with two rules of other groups about `initialize`. Notes are left out, as they
--- break nothing: `findings` has them.
+-- It has the rule groups about what the specification calls the life cycle: the handshake (lifecycle), the version
+-- (version), the envelope that replaces both since 2026-07-28 (modern), the use of declared capabilities (capability) and
+-- the end (shutdown), and two rules of other groups about `initialize`. Notes are left out, as they are not violations:
+-- `findings` has them.
 --
 --     select server, part, level, text, capture, frame from lifecycle_violations
 create view lifecycle_violations as
@@ -28,18 +28,18 @@ select
 from violations join captures using (capture)
     left join sessions on sessions.capture = violations.capture and sessions.session = violations.session
 order by violations.time, captures.capture, frame, rule;
-comment on view lifecycle_violations is 'one row per finding, error or warning, about how sessions begin, agree, and end';
-comment on column lifecycle_violations.time is 'when it showed, UTC';
+comment on view lifecycle_violations is 'one row per error or warning about how sessions begin, negotiate and end';
+comment on column lifecycle_violations.time is 'when the problem occurred, UTC';
 comment on column lifecycle_violations.at_ms is 'when, in ms since the capture opened';
 comment on column lifecycle_violations.server is 'name of the captured server';
 comment on column lifecycle_violations.capture is 'id of the capture';
-comment on column lifecycle_violations.session is 'number of the session in the capture; 0 where it belongs to none';
+comment on column lifecycle_violations.session is 'number of the session in the capture; 0 if it belongs to none';
 comment on column lifecycle_violations.revision is 'revision of MCP that the session speaks';
-comment on column lifecycle_violations.part is 'what of it: handshake, version, envelope (what each request says of itself since 2026-07-28), capability or shutdown';
+comment on column lifecycle_violations.part is 'part of the life cycle: handshake, version, envelope (what each request states about itself since 2026-07-28), capability or shutdown';
 comment on column lifecycle_violations.rule is 'id of the rule; `mcpproxy rule ID` explains it';
 comment on column lifecycle_violations.level is 'error (the revision forbids it) or warning';
-comment on column lifecycle_violations.blames is 'whose doing it is: client, server, transport or unknown';
-comment on column lifecycle_violations.frame is 'number of the record at which it shows';
-comment on column lifecycle_violations.method is 'method of the message, of an answer that of its request';
-comment on column lifecycle_violations.text is 'what is wrong, in a sentence. Foreign text in it';
-comment on column lifecycle_violations.source is 'what obliges: a page of the specification, or an RFC';
+comment on column lifecycle_violations.blames is 'side at fault: client, server, transport or unknown';
+comment on column lifecycle_violations.frame is 'number of the record with the problem';
+comment on column lifecycle_violations.method is 'method of the message; for a response, that of its request';
+comment on column lifecycle_violations.text is 'the problem, in a sentence. Contains untrusted text';
+comment on column lifecycle_violations.source is 'source of the requirement: a page of the specification, or an RFC';

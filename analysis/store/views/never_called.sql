@@ -1,4 +1,4 @@
--- one row per server and tool that was listed and never called in these captures
+-- one row per server and tool that was listed but never called in these captures
 --
 --     select server, count(*) as tools, sum(definition_tokens_estimate) as tokens
 --     from never_called group by server
@@ -23,11 +23,11 @@ where not exists (
     from called where called.server is not distinct from listed.server and called.name = listed.name
 )
 order by definition_bytes desc, server, name;
-comment on view never_called is 'one row per server and tool that was listed and never called in these captures';
+comment on view never_called is 'one row per server and tool that was listed but never called in these captures';
 comment on column never_called.server is 'name of the captured server';
 comment on column never_called.name is 'name of the tool';
-comment on column never_called.sessions is 'sessions that were told its definition';
-comment on column never_called.definition_bytes is 'size of the newest definition as JSON without blanks';
+comment on column never_called.sessions is 'sessions that received its definition';
+comment on column never_called.definition_bytes is 'size of the newest definition as compact JSON';
 comment on column never_called.definition_tokens_estimate is 'definition_bytes / 4: an estimate of the tokens that a model reads for it in each session';
-comment on column never_called.first_listed is 'when it was listed first, UTC';
-comment on column never_called.last_listed is 'when it was listed last, UTC';
+comment on column never_called.first_listed is 'when it was first listed, UTC';
+comment on column never_called.last_listed is 'when it was last listed, UTC';

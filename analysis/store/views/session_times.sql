@@ -1,10 +1,10 @@
--- one row per session: how much of its time was the server's, how much the client's, and how much was stalled
+-- one row per session: its time, split into server time, client time and stalled time
 --
--- Server time: a request of the client is open, the handshake included, and the server does not itself wait for the
--- client, as it does for sampling, elicitation and roots. Overlapping requests count once. A request without an answer
--- is open until it is cancelled, or until the session ends; `subscriptions/listen` and streams that only listen do not
--- count. Stalled time: a frame, either way, waits for its receiver to read it. Client time is the rest: the model and
--- the user. The three add up to the length of the session.
+-- Server time: a client request is open (the handshake included), and the server is not waiting for the client, as it
+-- does for sampling, elicitation and roots. Overlapping requests count once. An unanswered request is open until it is
+-- cancelled or the session ends; `subscriptions/listen` and streams that only listen do not count. Stalled time: a frame
+-- in either direction waits for its receiver to read it. Client time is the rest: the model and the user. The three add
+-- up to the length of the session.
 --
 --     select server, client, session_ms, server_ms / session_ms as server_share, waiting_ms, stalled_ms from session_times
 create view session_times as
@@ -16,7 +16,7 @@ spans as (
     from calls
     where asked_by = 'client' and open_ms is not null
     union all
-    -- A server that answers has stopped waiting for what it asked.
+    -- A server that responds no longer waits for its own requests.
     select
         asked.capture, asked.session, asked.started_ns,
         case when state = 'unanswered' then least(asked.until_ns, answered.until_ns) else asked.until_ns end, 0, 1, 0
@@ -64,7 +64,7 @@ timed as (
         sessions.session as session,
         greatest(
             sessions.last_ns, measured.last_ns,
-            -- On stdio a session lasts as long as its server runs; over HTTP nothing says when a client has gone.
+            -- On stdio a session lasts as long as its server runs; over HTTP nothing shows when a client has left.
             case when sessions.transport is distinct from 'http' then coalesce(captures.ended_ns, duration_ns) end,
             opened_ns
         ) - least(opened_ns, first_ns) as session_ns,
@@ -84,15 +84,15 @@ select
     unanswered
 from timed
 order by time, capture, session;
-comment on view session_times is 'one row per session: how much of its time was the server''s, how much the client''s, and how much was stalled';
+comment on view session_times is 'one row per session: its time, split into server time, client time and stalled time';
 comment on column session_times.time is 'when the session began, UTC';
 comment on column session_times.server is 'name of the captured server';
-comment on column session_times.client is 'what the client calls itself. Foreign text';
+comment on column session_times.client is 'name that the client gives itself. Untrusted text';
 comment on column session_times.capture is 'id of the capture';
 comment on column session_times.session is 'number of the session in the capture, from 1';
-comment on column session_times.session_ms is 'from the start of the session to its end: on stdio the end of the server, over HTTP the last message or the end of the last open request; while the capture is being recorded, the time at which it was read';
-comment on column session_times.server_ms is 'how long requests of the client were open, overlapping ones counted once, without waiting_ms and stalled_ms';
+comment on column session_times.session_ms is 'from the start of the session to its end: on stdio the end of the server, over HTTP the last message or the end of the last open request; while the capture is being recorded, when it was read';
+comment on column session_times.server_ms is 'how long client requests were open, without waiting_ms and stalled_ms; overlapping requests count once';
 comment on column session_times.client_ms is 'the rest: session_ms - server_ms - stalled_ms';
-comment on column session_times.waiting_ms is 'the part of client_ms in which the server waited for an answer from the client, as for sampling, elicitation and roots; its pings do not count';
-comment on column session_times.stalled_ms is 'how long a frame, either way, waited for its receiver to read it: neither server nor client time';
-comment on column session_times.unanswered is 'requests of the client without an answer: server_ms counts them until the session ends';
+comment on column session_times.waiting_ms is 'the part of client_ms in which the server waited for a response from the client, as for sampling, elicitation and roots; its pings do not count';
+comment on column session_times.stalled_ms is 'how long a frame in either direction waited for its receiver to read it: neither server nor client time';
+comment on column session_times.unanswered is 'unanswered client requests: server_ms counts them until the session ends';

@@ -1,6 +1,6 @@
--- one row per answer, the slowest first
+-- one row per response, the slowest first
 --
--- Ask for as many as you need: `select * from slowest limit 20`.
+-- Limit it to the rows you need: `select * from slowest limit 20`.
 --
 --     select latency_ms, method, name, capture, request from slowest limit 10
 create view slowest as
@@ -15,22 +15,22 @@ select
 from exchanges join captures using (capture)
 where latency_ms is not null
 order by exchanges.latency_ms desc;
-comment on view slowest is 'one row per answer, the slowest first';
-comment on column slowest.latency_ms is 'from when the request was handed on to the answer';
-comment on column slowest.server_ms is 'without the time in which the answering side itself waited for the other one';
-comment on column slowest.waiting_ms is 'that time: the answering side had asked something, and the other side was to answer';
-comment on column slowest.stall_ms is 'how long the request waited before, because its receiver did not take it; not part of the latency';
+comment on view slowest is 'one row per response, the slowest first';
+comment on column slowest.latency_ms is 'from when the request was handed on to its response';
+comment on column slowest.server_ms is 'the latency without the time in which the responding side waited for the other side';
+comment on column slowest.waiting_ms is 'the time in which the responding side waited for a response to its own requests';
+comment on column slowest.stall_ms is 'how long the request waited before that because its receiver did not read it; not part of the latency';
 comment on column slowest.server is 'name of the captured server';
 comment on column slowest.capture is 'id of the capture';
 comment on column slowest.session is 'number of the session in the capture, from 1';
-comment on column slowest.request is 'number of the frame of the request';
-comment on column slowest.response is 'number of the frame of the answer';
-comment on column slowest.asked_by is 'who asked: client or server';
-comment on column slowest.method is 'what was asked for';
-comment on column slowest.name is 'the tool, prompt or resource; NULL where the method has none';
-comment on column slowest.outcome is 'what the answer was: result, tool_error, error, input_required or task';
-comment on column slowest.time is 'when it was asked, UTC';
+comment on column slowest.request is 'frame number of the request';
+comment on column slowest.response is 'frame number of the response';
+comment on column slowest.asked_by is 'sender of the request: client or server';
+comment on column slowest.method is 'method of the request';
+comment on column slowest.name is 'the tool, prompt or resource; NULL if the method has none';
+comment on column slowest.outcome is 'the kind of response: result, tool_error, error, input_required or task';
+comment on column slowest.time is 'when the request was sent, UTC';
 comment on column slowest.request_bytes is 'size of the frame of the request';
-comment on column slowest.response_bytes is 'size of the frame of the answer';
-comment on column slowest.progress is 'how many notifications told of its progress';
-comment on column slowest.is_cancelled is 'whether it had been cancelled when it was answered';
+comment on column slowest.response_bytes is 'size of the frame of the response';
+comment on column slowest.progress is 'number of progress notifications for it';
+comment on column slowest.is_cancelled is 'whether the request had been cancelled before the response';

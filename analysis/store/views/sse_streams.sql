@@ -1,4 +1,4 @@
--- one row per response over HTTP that was a stream of events
+-- one row per HTTP response that was an event stream
 --
 --     select ended_by, count(*) as streams, avg(events), max(open_ms) from sse_streams group by all
 create view sse_streams as
@@ -27,21 +27,21 @@ select
 from http_exchanges join captures using (capture) left join events using (capture, exchange)
 where is_stream
 order by http_exchanges.time, capture, exchange;
-comment on view sse_streams is 'one row per response over HTTP that was a stream of events';
+comment on view sse_streams is 'one row per HTTP response that was an event stream';
 comment on column sse_streams.time is 'when its request came, UTC';
 comment on column sse_streams.server is 'name of the captured server';
 comment on column sse_streams.capture is 'id of the capture';
-comment on column sse_streams.session is 'number of the session that its messages belong to; NULL where there are none';
+comment on column sse_streams.session is 'number of the session that its messages belong to; NULL if there are none';
 comment on column sse_streams.exchange is 'number of the HTTP exchange in the capture';
-comment on column sse_streams.method is 'GET of a stream that the client opened to listen, POST of one that answers';
+comment on column sse_streams.method is 'GET for a stream that the client opened to listen, POST for a stream that carries responses';
 comment on column sse_streams.status is 'status of the response';
-comment on column sse_streams.head_ms is 'from the head of the request to that of the response';
-comment on column sse_streams.first_event_ms is 'from the head of the request to the first event with a message; NULL without one';
-comment on column sse_streams.last_event_ms is 'the same to the last one';
-comment on column sse_streams.open_ms is 'from the head of the request to the end of the stream, or of the capture where it was still open then';
-comment on column sse_streams.events is 'events in it, those without a message too';
-comment on column sse_streams.messages is 'events with a message of MCP';
+comment on column sse_streams.head_ms is 'from the request head to the response head';
+comment on column sse_streams.first_event_ms is 'from the request head to the first event with a message; NULL if there is none';
+comment on column sse_streams.last_event_ms is 'from the request head to the last event with a message';
+comment on column sse_streams.open_ms is 'from the request head to the end of the stream, or of the capture if it was still open then';
+comment on column sse_streams.events is 'events in it, including those without a message';
+comment on column sse_streams.messages is 'events with an MCP message';
 comment on column sse_streams.message_bytes is 'bytes of these messages';
 comment on column sse_streams.response_bytes is 'bytes of the stream; NULL while it is open';
-comment on column sse_streams.ended_by is 'who ended it: complete (the server, in order), client, server, proxy or error; NULL while it is open';
-comment on column sse_streams.resumes is 'number of the exchange whose stream it goes on with; NULL where it is a new one';
+comment on column sse_streams.ended_by is 'who ended it: complete (the server ended it normally), client, server, proxy or error; NULL while it is open';
+comment on column sse_streams.resumes is 'number of the exchange whose stream it resumes; NULL for a new stream';

@@ -1,9 +1,10 @@
--- one row per session: how long it took to come up, part by part
+-- one row per session: how long it took to start, part by part
 --
--- The parts follow each other and do not overlap; `total_ms` is their sum. Time that a client let pass before it asked
--- is in none. A part that did not happen, or was not seen, is NULL. In the modern era there is no `initialize`; where
--- the client asks for `server/discover` instead, that is timed. A server that says nothing before its first answer, not
--- even to stderr, does not show when it was up: the rest of its start is then in the part of that answer.
+-- The parts follow each other and do not overlap; `total_ms` is their sum. Time that a client waits before it sends a
+-- request is in none of them. A part that did not happen, or is not in the capture, is NULL. The modern era has no
+-- `initialize`; if the client calls `server/discover` instead, that is timed. If a server writes nothing before its
+-- first response, not even to stderr, nothing shows when its process was ready: the rest of its start then counts as
+-- part of that response.
 --
 --     select server, count(*) as sessions, median(process_ms), median(initialize_ms), median(total_ms)
 --     from startup group by server
@@ -33,7 +34,7 @@ stations as (
     select
         sessions.opened as time, captures.name as server, sessions.capture as capture, sessions.session as session,
         sessions.server_version as server_version, client, revision, answered_ns, ready_ns, list_ns, listed_ns,
-        -- One process serves all sessions of a capture, and only the first of them waits for it.
+        -- One process serves all sessions of a capture, and only the first session waits for it.
         case when sessions.session = 1 then spawned_ns end as begun_ns,
         begun_ns is not null and spoke_ns is not null and coalesce(spoke_ns <= heard_ns, true) as is_silent,
         case when begun_ns is not null and not is_silent then heard_ns end as awake_ns,
@@ -46,7 +47,7 @@ stations as (
 parts as (
     select
         *,
-        -- `greatest` would make a 0 of what is not known.
+        -- `greatest` would turn an unknown value into 0.
         case when awake_ns < begun_ns then 0 else (awake_ns - begun_ns) / 1e6 end as process,
         case when answered_ns < greeted_ns then 0 else (answered_ns - greeted_ns) / 1e6 end as initialize,
         case when ready_ns < answered_ns then 0 else (ready_ns - answered_ns) / 1e6 end as ready,
@@ -63,17 +64,17 @@ select
     is_silent
 from parts
 order by time, capture, session;
-comment on view startup is 'one row per session: how long it took to come up, part by part';
+comment on view startup is 'one row per session: how long it took to start, part by part';
 comment on column startup.time is 'when the session began, UTC';
 comment on column startup.server is 'name of the captured server';
 comment on column startup.capture is 'id of the capture';
 comment on column startup.session is 'number of the session in the capture, from 1';
 comment on column startup.server_version is 'version that the server names';
-comment on column startup.client is 'what the client calls itself';
+comment on column startup.client is 'name that the client gives itself';
 comment on column startup.revision is 'revision of MCP that it speaks';
-comment on column startup.process_ms is 'from the start of the process to its first frame or line of stderr; NULL over HTTP, of a second session of one process, and where is_silent';
-comment on column startup.initialize_ms is 'from then, or from when it was asked if that was later, to the result of initialize or server/discover; where is_silent, the start of the process is in it as far as the client waited for it';
-comment on column startup.ready_ms is 'from then until the client said initialized';
-comment on column startup.first_list_ms is 'how long the first result of tools/list took; what was already over of it when the client became ready is not counted again';
-comment on column startup.total_ms is 'sum of the parts that are known; NULL where none is';
-comment on column startup.is_silent is 'whether the process said nothing before its first answer: how long it took to start cannot be told apart from how long it took to answer';
+comment on column startup.process_ms is 'from the start of the process to its first frame or line of stderr; NULL over HTTP, for later sessions of a process, and if is_silent';
+comment on column startup.initialize_ms is 'from then, or from the request if that was later, to the result of initialize or server/discover; if is_silent, it includes the time that the client waited for the process to start';
+comment on column startup.ready_ms is 'from then until the client sent notifications/initialized';
+comment on column startup.first_list_ms is 'how long the first result of tools/list took, without any time before the client became ready';
+comment on column startup.total_ms is 'sum of the known parts; NULL if none is known';
+comment on column startup.is_silent is 'whether the process wrote nothing before its first response, so that its start cannot be distinguished from the time of its response';

@@ -14,5 +14,5 @@ comment on column stderr_lines.at_ms is 'when, in ms since the capture opened';
 comment on column stderr_lines.server is 'name of the captured server';
 comment on column stderr_lines.capture is 'id of the capture';
 comment on column stderr_lines.seq is 'number of its record in the capture';
-comment on column stderr_lines.line is 'its text. Foreign text';
+comment on column stderr_lines.line is 'its text. Untrusted text';
 comment on column stderr_lines.size is 'its bytes';

@@ -1,6 +1,6 @@
--- one row per capture and second in which something crossed: how many frames and bytes, each way
+-- one row per capture and second with traffic: how many frames and bytes, in each direction
 --
--- Seconds in which nothing crossed have no row. For minutes, sum by `date_trunc('minute', second)`.
+-- Seconds without traffic have no row. For minutes, sum by `date_trunc('minute', second)`.
 --
 --     select date_trunc('minute', second) as minute, sum(frames), sum(bytes)
 --     from throughput group by all order by minute
@@ -24,14 +24,14 @@ select
     bytes_to_server + bytes_to_client as bytes
 from counted join captures using (capture)
 order by second, capture, at_s;
-comment on view throughput is 'one row per capture and second in which something crossed: how many frames and bytes, each way';
-comment on column throughput.second is 'the second, UTC, counted from the one in which the capture opened; NULL where the time of day is not known';
+comment on view throughput is 'one row per capture and second with traffic: how many frames and bytes, in each direction';
+comment on column throughput.second is 'the second, UTC, counted from the second in which the capture opened; NULL if the capture has no wall clock';
 comment on column throughput.server is 'name of the captured server';
 comment on column throughput.capture is 'id of the capture';
 comment on column throughput.at_s is 'seconds since the capture opened';
 comment on column throughput.frames_to_server is 'frames from the client to the server';
 comment on column throughput.frames_to_client is 'frames from the server to the client';
 comment on column throughput.frames is 'both';
-comment on column throughput.bytes_to_server is 'bytes of the frames to the server, delimiters not counted';
+comment on column throughput.bytes_to_server is 'bytes of the frames to the server, without delimiters';
 comment on column throughput.bytes_to_client is 'bytes of the frames to the client';
 comment on column throughput.bytes is 'both';

@@ -1,6 +1,6 @@
--- one row per request or notification, in the order of time: what was said, and what became of it
+-- one row per request or notification, in chronological order, with its outcome
 --
--- Answers stand in the row of their request. What is no message, and answers that fit no request, are in `frames`.
+-- A response is in the row of its request. Invalid messages, and responses that match no request, are in `frames`.
 --
 --     select at_ms, sender, method, name, outcome, latency_ms, in_flight from timeline limit 20
 create view timeline as
@@ -24,19 +24,19 @@ select
     in_flight, frame, response, size
 from said join captures using (capture)
 order by said.time, capture, frame, item;
-comment on view timeline is 'one row per request or notification, in the order of time: what was said, and what became of it';
+comment on view timeline is 'one row per request or notification, in chronological order, with its outcome';
 comment on column timeline.time is 'when it was sent, UTC';
-comment on column timeline.at_ms is 'when, in ms since the capture opened; of a request, when it was handed on';
+comment on column timeline.at_ms is 'when, in ms since the capture opened; for a request, when it was handed on';
 comment on column timeline.server is 'name of the captured server';
 comment on column timeline.capture is 'id of the capture';
 comment on column timeline.session is 'number of the session in the capture, from 1';
 comment on column timeline.kind is 'request or notification';
-comment on column timeline.sender is 'who said it: client or server';
+comment on column timeline.sender is 'its sender: client or server';
 comment on column timeline.method is 'its method';
-comment on column timeline.name is 'the tool, prompt or resource that it is about; NULL where it names none';
-comment on column timeline.outcome is 'of a request: what became of it, as in exchanges';
-comment on column timeline.latency_ms is 'of a request: how long the answer took; NULL without one';
-comment on column timeline.in_flight is 'of a request: how many of its session waited for an answer when it was sent, itself included';
+comment on column timeline.name is 'the tool, prompt or resource that it is about; NULL if it names none';
+comment on column timeline.outcome is 'for a request: its outcome, as in exchanges';
+comment on column timeline.latency_ms is 'for a request: how long the response took; NULL if there is none';
+comment on column timeline.in_flight is 'for a request: how many requests of its session were open when it was sent, including itself';
 comment on column timeline.frame is 'number of its frame';
-comment on column timeline.response is 'number of the frame of the answer';
+comment on column timeline.response is 'frame number of the response';
 comment on column timeline.size is 'size of its frame in bytes';

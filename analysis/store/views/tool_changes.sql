@@ -1,8 +1,8 @@
--- one row per change of a tool: a definition that differs from the one that was told before by the same server
+-- one row per change of a tool: a definition that differs from the previous one from the same server
 --
--- The same server is one with the same name in its captures that calls itself the same. A tool that is told for the
--- first time, and one that is told no more, is no change. Servers that change what a tool says after it was approved
--- are a known attack, so look at `what`: a new description may give a model new orders.
+-- The server is the same if its captures have the same name and it gives itself the same name. A tool that is listed for
+-- the first time, or no longer listed, is not a change. Changing a tool after its approval is a known attack, so look at
+-- `what`: a new description may give a model new instructions.
 --
 --     select time, server, name, what, version_before, version
 --     from tool_changes where what like '%description%'
@@ -42,19 +42,19 @@ select
 from compared
 where hash_before <> hash
 order by time, server, name;
-comment on view tool_changes is 'one row per change of a tool: a definition that differs from the one that was told before by the same server';
-comment on column tool_changes.time is 'when the changed definition was told, UTC';
+comment on view tool_changes is 'one row per change of a tool: a definition that differs from the previous one from the same server';
+comment on column tool_changes.time is 'when the changed definition was listed, UTC';
 comment on column tool_changes.server is 'name of the captured server';
 comment on column tool_changes.name is 'name of the tool';
-comment on column tool_changes.capture is 'capture in which it was told';
+comment on column tool_changes.capture is 'capture in which it was listed';
 comment on column tool_changes.session is 'number of the session in that capture';
-comment on column tool_changes.frame is 'number of the frame of the list in which it stands';
-comment on column tool_changes.what is 'which members of the definition changed: title, description, inputSchema, outputSchema, annotations; empty where it was others';
-comment on column tool_changes.bytes_before is 'size of the earlier definition as JSON without blanks';
-comment on column tool_changes.bytes is 'size of this one';
-comment on column tool_changes.version_before is 'version that the server named when it told the earlier one';
-comment on column tool_changes.version is 'version that it names now: a change without a new version is the more remarkable';
-comment on column tool_changes.capture_before is 'capture in which the earlier one was told';
+comment on column tool_changes.frame is 'frame number of the list that contains it';
+comment on column tool_changes.what is 'which members of the definition changed: title, description, inputSchema, outputSchema, annotations; empty if it was others';
+comment on column tool_changes.bytes_before is 'size of the earlier definition as compact JSON';
+comment on column tool_changes.bytes is 'size of this definition';
+comment on column tool_changes.version_before is 'version that the server stated with the earlier definition';
+comment on column tool_changes.version is 'version that the server states now: a change without a new version is more suspicious';
+comment on column tool_changes.capture_before is 'capture in which the earlier definition was listed';
 comment on column tool_changes.session_before is 'number of the session in that capture';
-comment on column tool_changes.description is 'the description now. Foreign text';
-comment on column tool_changes.description_before is 'the description before. Foreign text';
+comment on column tool_changes.description is 'the description now. Untrusted text';
+comment on column tool_changes.description_before is 'the description before. Untrusted text';

@@ -1,7 +1,7 @@
--- one row per server and tool: what its definition costs whoever reads it, and what its calls brought
+-- one row per server and tool: what its definition costs, and what its calls returned
 --
--- Every session reads all definitions, so a definition is paid as often as there are sessions. The definition is the
--- newest; a tool that was called without being listed has none.
+-- Every session reads all definitions, so each session pays for each definition again. The row shows the newest
+-- definition; a tool that was called without being listed has none.
 --
 --     select server, count(*) as tools, sum(definition_bytes), sum(definition_tokens_estimate)
 --     from tool_costs group by server
@@ -41,15 +41,15 @@ select
 from definitions full join used
     on used.server is not distinct from definitions.server and used.name = definitions.name
 order by definition_bytes desc nulls last, server, name;
-comment on view tool_costs is 'one row per server and tool: what its definition costs whoever reads it, and what its calls brought';
+comment on view tool_costs is 'one row per server and tool: what its definition costs, and what its calls returned';
 comment on column tool_costs.server is 'name of the captured server';
 comment on column tool_costs.name is 'name of the tool';
-comment on column tool_costs.sessions is 'sessions that were told its definition; 0 where it was called without being listed';
-comment on column tool_costs.definitions is 'how many different definitions they were told: more than 1 is a change, see tool_changes';
-comment on column tool_costs.definition_bytes is 'size of the newest definition as JSON without blanks; NULL where it was never listed';
+comment on column tool_costs.sessions is 'sessions that received its definition; 0 if it was called without being listed';
+comment on column tool_costs.definitions is 'number of different definitions that they received: more than 1 means that it changed, see tool_changes';
+comment on column tool_costs.definition_bytes is 'size of the newest definition as compact JSON; NULL if it was never listed';
 comment on column tool_costs.definition_tokens_estimate is 'definition_bytes / 4: an estimate of the tokens that a model reads for it in each session';
-comment on column tool_costs.calls is 'calls of the tool, whatever became of them';
-comment on column tool_costs.errors is 'those answered with an error, by the tool or by JSON-RPC, or failed over HTTP; cancelled ones not counted';
-comment on column tool_costs.result_bytes is 'bytes of all answers to them';
+comment on column tool_costs.calls is 'calls of the tool, whatever their outcome';
+comment on column tool_costs.errors is 'calls that ended in an error (of the tool or JSON-RPC) or a failed HTTP exchange; cancelled calls do not count';
+comment on column tool_costs.result_bytes is 'bytes of all responses to these calls';
 comment on column tool_costs.result_tokens_estimate is 'result_bytes / 4: an estimate';
-comment on column tool_costs.largest_result_bytes is 'bytes of the largest answer; NULL without one';
+comment on column tool_costs.largest_result_bytes is 'bytes of the largest response; NULL if there is none';
