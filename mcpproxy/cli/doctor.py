@@ -81,7 +81,7 @@ def _explain(verdict: str) -> int:
             return int(Exit.FINE)
     near = get_close_matches(verdict, [verdict_class.id for verdict_class in VERDICTS], 1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint} docs/doctor lists them")
+    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor lists them")
 
 
 def _todo(

@@ -139,7 +139,9 @@ def _nothing(options: argparse.Namespace, machine: Machine) -> str:
         return f"no {options.scope} configuration has a server {names}; mcpproxy install --dry-run lists them"
     if options.scope == "project":
         return f"no client has servers in the project {machine.shown(machine.project)}"
-    return "no client on this machine has a server in a configuration file of yours; docs/clients.md lists the files"
+    who = ", ".join(options.client) or "no client on this machine"
+    has = "has no server" if options.client else "has a server"
+    return f"{who} {has} in a configuration file of yours; docs/clients.md lists the files"
 
 
 def _say_windows_side(clients: list[Client], machine: Machine) -> None:

@@ -59,7 +59,9 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
         if client is None:
             near = get_close_matches(name, [known.id for known in CLIENTS], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"there is no client {sanitise(name, 64)}{hint} Known: {', '.join(c.id for c in CLIENTS)}")
+            raise ValueError(
+                f"there is no client {sanitise(name, 64)}{hint}; known: {', '.join(c.id for c in CLIENTS)}"
+            )
         clients.append(client)
     return clients or list(CLIENTS)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
@@ -13,7 +15,7 @@ from mcpproxy.doctor import config_checks, http_attempt, process_attempt, progra
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.variables import expanded
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import Exits, LogOnStdout, NoAnswer, Refused, Slow, TooSlow
+from mcpproxy.doctor.verdicts import Exits, LogOnStdout, NoAnswer, NotFound, PortClosed, Refused, Slow, TooSlow
 
 LONGEST_S: Final = 60.0
 """How long an attempt takes at most, whatever the client allows."""
@@ -52,6 +54,9 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
     diagnoses = list(config_checks.of_entry(server, machine))
     if any(diagnosis.verdict.fails for diagnosis in diagnoses):
         return Result(server.name, server.client.id, tuple(diagnoses), {})
+    cut = _cut_route(server, is_listener=url is not None)
+    if cut is not None:
+        return Result(server.name, server.client.id, (cut, *diagnoses), {})
     variables = dict(machine.environment)
     if server.kind == "http" and server.url is not None:
         address = expanded(url or server.url[1], server.client, variables)
@@ -74,6 +79,21 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
     return of_command(
         server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, diagnoses
     )
+
+
+def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
+    """What keeps the client from reaching the server through mcpproxy, if it is routed; None if nothing does."""
+    if server.routed is not None and not server.routed.is_there:
+        return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is gone", "run `mcpproxy install` again")
+    if is_listener and server.url is not None:
+        port = urlsplit(server.url[1]).port
+        try:
+            socket.create_connection(("127.0.0.1", port or 80), HTTP_S).close()
+        except OSError:
+            return Diagnosis(
+                PortClosed, f"nothing listens on 127.0.0.1:{port}, where it is routed", "start `mcpproxy up`"
+            )
+    return None
 
 
 def of_command(

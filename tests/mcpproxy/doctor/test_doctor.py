@@ -275,6 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
             results = {
                 "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
                 "tools/list": {"tools": [{"name": "a"}, {"name": "b"}]},
+                "ping": {},
             }
             if "id" not in message:
                 return self.answer(202)
@@ -409,6 +410,17 @@ def test_loopback_through_a_proxy(home: Path) -> None:
         found = verdicts(doctor(home, "claude-code", code=0, **proxied))
         assert list(found) == ["http/loopback-proxied"]
         assert verdicts(doctor(home, "claude-code", code=0, **proxied | {"NO_PROXY": "127.0.0.1"})) == {}
+
+
+def test_a_route_that_is_cut_is_named_before_the_server_behind_it(home: Path) -> None:
+    """The client reaches neither, however well the server itself works."""
+    with http_server() as base:
+        configure(home, {"a": {"url": f"{base}/streamable"}}, ".cursor/mcp.json")
+        assert mcpproxy("install", "cursor", cwd=home, HOME=str(home), NO_PROXY="127.0.0.1").returncode == 0
+        assert "start `mcpproxy up`" in verdicts(doctor(home, "cursor"))["http/port-closed"]
+    gone = entry(["/no/such/mcpproxy", "run", "--name", "x", "--", *good()])
+    configure(home, {"x": gone}, ".cursor/mcp.json")
+    assert "run `mcpproxy install` again" in verdicts(doctor(home, "cursor"))["start/not-found"]
 
 
 # ---- as typed
