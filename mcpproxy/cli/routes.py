@@ -146,10 +146,11 @@ def _host(url: str) -> str:
 
 
 def _outcome(change: Change, *, done: bool) -> str:
+    reason = sanitise(change.reason, 200)  # it may quote the server
     if change.action in _WORDS:
-        more = f" {change.reason}" if change.reason else ""
+        more = f" {reason}" if reason else ""
         return _WORDS[change.action][done] + more + (", switched off in the client" if change.server.is_off else "")
-    return change.reason if change.action == "keep" else f"left alone: {change.reason}"
+    return reason if change.action == "keep" else f"left alone: {reason}"
 
 
 def write_all(plans: list[Plan], decide: Decide, state: State, listing: Listing) -> tuple[list[Plan], int]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -243,3 +244,22 @@ def test_servers_with_a_url_are_asked_first(home: Path) -> None:
     assert b"secret" not in (home / ".local/state/mcpproxy/install.json").read_bytes()
     assert run(home, "uninstall", "cursor").returncode == 0
     assert (home / ".cursor/mcp.json").read_text() == text
+
+
+def test_what_a_server_answers_to_the_probe_cannot_act_on_a_terminal(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"\x1b]0;owned\x07 \x1b[2J\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"a": {"url": url}}}))
+        done = run(home, "install", "cursor")
+        thread.join()
+    assert b"left alone" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr
