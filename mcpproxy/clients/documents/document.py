@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from mcpproxy.clients.documents.editable_text import EditableText
 from mcpproxy.clients.documents.edits import ConfigError, Edit, expected
 from mcpproxy.clients.documents.json_text import JsonText
 
@@ -71,7 +72,7 @@ class Document:
             ConfigError: the file is written in a form in which the edits cannot be made exactly.
         """
         try:
-            text: str = self._text.apply(edits)
+            text = self._text.apply(edits)
             after = _read(text, self._form)
             meant = expected(self._text.data, edits)
         except (LookupError, TypeError, AttributeError) as error:
@@ -81,7 +82,7 @@ class Document:
         return (self._bom + text).encode()
 
 
-def _read(text: str, form: Format) -> Any:
+def _read(text: str, form: Format) -> EditableText:
     if form in ("json", "jsonc"):
         return JsonText(text, strict=form == "json")
     if form == "toml":

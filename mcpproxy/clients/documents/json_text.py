@@ -11,26 +11,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcpproxy.clients.documents.edits import (
-    AddMember,
-    ConfigError,
-    DropHead,
-    Edit,
-    Item,
-    Moved,
-    Path,
-    Prepend,
-    RemoveMember,
-    ReplaceMember,
-    SetValue,
-    Value,
-)
-from mcpproxy.clients.documents.splice import Splices, blank_before, drop_inline, prepend_inline
+from mcpproxy.clients.documents.editable_text import EditableText
+from mcpproxy.clients.documents.edits import AddMember, ConfigError, Item, Moved, Path
+from mcpproxy.clients.documents.splice import Span, Splices, blank_before
 
 MAX_DEPTH: Final = 200
 """Deeper files are refused: no client's file comes near it, and the reader calls itself for each level."""
 
-_COMMENTS: Final = ("//", "/*")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _SCALAR: Final = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)(?![\w.+-])")
@@ -50,8 +37,10 @@ class Node:
     """Of an array."""
 
 
-class JsonText:
-    """A JSON file: its data, and edits at the bytes that they concern."""
+class JsonText(EditableText):
+    """A JSON file."""
+
+    COMMENTS = ("//", "/*")
 
     def __init__(self, text: str, *, strict: bool) -> None:
         """Read a file.
@@ -66,7 +55,6 @@ class JsonText:
         self.text = text
         self._strict = strict
         self._nodes: Node | None = None
-        self.data: Any = None
         try:
             # Most files hold neither comments nor edits to make, and some hold megabytes of a client's history.
             self.data = json.loads(text, parse_constant=_refuse)
@@ -80,46 +68,15 @@ class JsonText:
             self._nodes = _Reader(self.text, self._strict).document()
         return self._nodes
 
-    def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits made.
-
-        Raises:
-            LookupError, TypeError: a path leads nowhere.
-        """
-        splices = Splices(self.text)
-        for edit in edits:
-            self._apply(edit, splices)
-        return splices.result()
-
-    def _apply(self, edit: Edit, splices: Splices) -> None:
-        match edit:
-            case SetValue():
-                node = self._at(edit.path)
-                splices.replace((node.start, node.end), self._written(edit.value))
-            case ReplaceMember():
-                node, key = self._at(edit.path), self._at(edit.path[:-1]).keys[str(edit.path[-1])]
-                splices.replace(key, json.dumps(edit.key))
-                splices.replace((node.start, node.end), self._written(edit.value))
-            case Prepend():
-                node = self._at(edit.path)
-                words = [self._spelled(item) for item in edit.items]
-                prepend_inline(splices, (node.start, node.end), self._item_spans(node), words)
-            case DropHead():
-                node = self._at(edit.path)
-                drop_inline(splices, self._item_spans(node), node.end - 1, edit.count, _COMMENTS)
-            case AddMember():
-                self._add(edit, splices)
-            case RemoveMember():
-                self._remove(edit.path, splices)
-
     def _add(self, edit: AddMember, splices: Splices) -> None:
-        parent, sibling = self._at(edit.after[:-1]), self._at(edit.after)
-        key = parent.keys[str(edit.after[-1])]
+        start, end = self._value_span(edit.after)
+        key = self._key_span(edit.after)
         blank = blank_before(self.text, key[0])
-        colon = self.text[key[1] : sibling.start]
+        colon = self.text[key[1] : start]
         separator = blank if "\n" in blank else " "
         colon = colon if colon.strip() == ":" else ": "
-        splices.insert(sibling.end, f",{separator}{json.dumps(edit.key)}{colon}{self._written(edit.value)}")
+        value = self._written(edit.value, edit.after)
+        splices.insert(end, f",{separator}{self._spelled_key(edit.key)}{colon}{value}")
 
     def _remove(self, path: Path, splices: Splices) -> None:
         parent = self._at(path[:-1])
@@ -144,18 +101,23 @@ class JsonText:
                 raise TypeError(key)
         return node
 
-    def _item_spans(self, node: Node) -> list[tuple[int, int]]:
-        return [(item.start, item.end) for item in node.items or []]
+    def _value_span(self, path: Path) -> Span:
+        node = self._at(path)
+        return node.start, node.end
 
-    def _written(self, value: Value) -> str:
-        if isinstance(value, tuple):
-            return f"[{', '.join(self._spelled(item) for item in value)}]"
-        return self._spelled(value)
+    def _key_span(self, path: Path) -> Span:
+        return self._at(path[:-1]).keys[str(path[-1])]
+
+    def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
+        node = self._at(path)
+        return (node.start, node.end), [(item.start, item.end) for item in node.items or []]
+
+    def _spelled_key(self, key: str) -> str:
+        return json.dumps(key)
 
     def _spelled(self, item: Item) -> str:
         if isinstance(item, Moved):
-            node = self._at(item.path)
-            return self.text[node.start : node.end]
+            return self.text[slice(*self._value_span(item.path))]
         return json.dumps(item, ensure_ascii=False)
 
     def _value(self, node: Node) -> Any:
@@ -259,7 +221,7 @@ class _Reader:
             assert matched is not None
             self._at = matched.end()
             mark = self._text[self._at : self._at + 2]
-            if mark not in _COMMENTS:
+            if mark not in JsonText.COMMENTS:
                 return
             if self._strict:
                 raise self._error("a comment, which this client refuses")

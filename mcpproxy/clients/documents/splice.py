@@ -50,6 +50,20 @@ def newline_of(text: str) -> str:
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
 
 
+def whole_lines(text: str, span: Span) -> Span:
+    """The lines that hold a span, with their line breaks; at an end of the text without one, with the break before."""
+    start, end = line_start(text, span[0]), line_end(text, span[1])
+    if end == len(text) and not text.endswith("\n") and start > 0:
+        start -= len(newline_of(text))
+    return start, end
+
+
+def insert_line(splices: Splices, at: int, line: str) -> None:
+    """Put a line, given without its break, behind another; `at` is the end of that one, its break included."""
+    text, newline = splices.text, newline_of(splices.text)
+    splices.insert(at, newline + line if at == len(text) and not text.endswith("\n") else line + newline)
+
+
 def blank_before(text: str, at: int) -> str:
     """The white space in front of a position."""
     start = at

@@ -17,29 +17,19 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
+from mcpproxy.clients.documents.editable_text import EditableText
 from mcpproxy.clients.documents.edits import (
     AddMember,
     ConfigError,
-    DropHead,
     Edit,
     Item,
     Moved,
     Path,
     Prepend,
-    RemoveMember,
     ReplaceMember,
     SetValue,
-    Value,
 )
-from mcpproxy.clients.documents.splice import (
-    Span,
-    Splices,
-    drop_inline,
-    line_end,
-    line_start,
-    newline_of,
-    prepend_inline,
-)
+from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, whole_lines
 
 _MARK: Final = "\x7fmcpproxy\x7f"
 _ESCAPED: Final = re.escape(tomlkit.string(_MARK).as_string().strip('"'))
@@ -55,8 +45,10 @@ _TOKEN: Final = re.compile(
 )
 
 
-class TomlText:
-    """A TOML file: its data, and edits at the bytes that they concern."""
+class TomlText(EditableText):
+    """A TOML file."""
+
+    COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
         """Read a file.
@@ -65,7 +57,7 @@ class TomlText:
             ConfigError: it is not TOML, or a form of it that cannot be edited exactly.
         """
         try:
-            self.data: Any = tomllib.loads(text)
+            self.data = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(_reason(error)) from None
         try:
@@ -85,48 +77,22 @@ class TomlText:
             LookupError, TypeError: a path leads nowhere.
             ConfigError: the place of a value cannot be found exactly.
         """
-        splices = Splices(self.text)
         self._locate([path for edit in edits for path in _places(edit)])
-        for edit in edits:
-            self._apply(edit, splices)
-        return splices.result()
-
-    def _apply(self, edit: Edit, splices: Splices) -> None:
-        match edit:
-            case SetValue():
-                splices.replace(self._span(edit.path), self._written(edit.value))
-            case ReplaceMember():
-                splices.replace(self._key(edit.path), edit.key)
-                splices.replace(self._span(edit.path), self._written(edit.value))
-            case Prepend():
-                span = self._span(edit.path)
-                words = [self._spelled(item) for item in edit.items]
-                prepend_inline(splices, span, self._items(span), words)
-            case DropHead():
-                span = self._span(edit.path)
-                drop_inline(splices, self._items(span), span[1] - 1, edit.count, ("#",))
-            case AddMember():
-                self._add(edit, splices)
-            case RemoveMember():
-                self._remove(edit.path, splices)
+        return super().apply(edits)
 
     def _add(self, edit: AddMember, splices: Splices) -> None:
-        start, end = self._span(edit.after)
-        value = self._written(edit.value)
+        start, end = self._value_span(edit.after)
+        value = self._written(edit.value, edit.after)
         if isinstance(self._container(edit.after), InlineTable):
             splices.insert(end, f", {edit.key} = {value}")
             return
-        name = self._key(edit.after)
+        name = self._key_span(edit.after)
         line = f"{self.text[line_start(self.text, start) : name[0]]}{edit.key}{self.text[name[1] : start]}{value}"
-        at, newline = line_end(self.text, end), newline_of(self.text)
-        if at == len(self.text) and not self.text.endswith("\n"):
-            splices.insert(at, newline + line)
-        else:
-            splices.insert(at, line + newline)
+        insert_line(splices, line_end(self.text, end), line)
 
-    def _key(self, path: Path) -> Span:
+    def _key_span(self, path: Path) -> Span:
         """The span of a member's own name: the last part of a dotted one."""
-        front = self.text[: self._span(path)[0]].rstrip()
+        front = self.text[: self._value_span(path)[0]].rstrip()
         end = len(front.removesuffix("=").rstrip())
         start = end - len(str(path[-1]))
         if not front.endswith("=") or self.text[start:end] != path[-1]:
@@ -134,7 +100,7 @@ class TomlText:
         return start, end
 
     def _remove(self, path: Path, splices: Splices) -> None:
-        start, end = self._span(path)
+        start, end = self._value_span(path)
         if isinstance(self._container(path), InlineTable):
             comma = self.text.rfind(",", 0, start)
             opening = self.text.rfind("{", 0, start)
@@ -142,10 +108,7 @@ class TomlText:
                 raise ConfigError(f"{path[-1]!r} is the first member of an inline table")
             splices.replace((comma, end), "")
             return
-        first, stop = line_start(self.text, start), line_end(self.text, end)
-        if stop == len(self.text) and not self.text.endswith("\n") and first > 0:
-            first -= len(newline_of(self.text))
-        splices.replace((first, stop), "")
+        splices.replace(whole_lines(self.text, (start, end)), "")
 
     def _container(self, path: Path) -> Any:
         container: Any = self._document
@@ -153,8 +116,12 @@ class TomlText:
             container = container[key]
         return container
 
-    def _span(self, path: Path) -> Span:
+    def _value_span(self, path: Path) -> Span:
         return self._spans[path]
+
+    def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
+        span = self._value_span(path)
+        return span, self._items(span)
 
     def _locate(self, paths: list[Path]) -> None:
         """Find where values are: all at once, because tomlkit takes a while to write a file."""
@@ -198,17 +165,12 @@ class TomlText:
             depth += (word in ("[", "{")) - (word in ("]", "}"))
         return items
 
-    def _written(self, value: Value) -> str:
-        if isinstance(value, tuple):
-            return f"[{', '.join(self._spelled(item) for item in value)}]"
-        return self._spelled(value)
-
     def _spelled(self, item: Item) -> str:
         if not isinstance(item, Moved):
             return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
         if isinstance(item.path[-1], int):
-            return self.text[slice(*self._items(self._span(item.path[:-1]))[item.path[-1]])]
-        return self.text[slice(*self._span(item.path))]
+            return self.text[slice(*self._list_spans(item.path[:-1])[1][item.path[-1]])]
+        return self.text[slice(*self._value_span(item.path))]
 
 
 def _places(edit: Edit) -> Iterator[Path]:

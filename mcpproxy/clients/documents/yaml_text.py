@@ -7,40 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
-from mcpproxy.clients.documents.edits import (
-    AddMember,
-    ConfigError,
-    DropHead,
-    Edit,
-    Item,
-    Moved,
-    Path,
-    Prepend,
-    RemoveMember,
-    ReplaceMember,
-    SetValue,
-    Value,
-)
-from mcpproxy.clients.documents.splice import (
-    Span,
-    Splices,
-    drop_inline,
-    line_end,
-    line_start,
-    newline_of,
-    prepend_inline,
-)
+from mcpproxy.clients.documents.editable_text import EditableText
+from mcpproxy.clients.documents.edits import AddMember, ConfigError, DropHead, Item, Moved, Path, Prepend
+from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, newline_of, whole_lines
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
 _UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
 
 
-class YamlText:
-    """A YAML file: its data, and edits at the bytes that they concern."""
+class YamlText(EditableText):
+    """A YAML file."""
+
+    COMMENTS = ("#",)
 
     def __init__(self, text: str) -> None:
         """Read a file.
@@ -50,7 +32,7 @@ class YamlText:
         """
         try:
             self._top = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.data: Any = yaml.safe_load(text)
+            self.data = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -60,40 +42,12 @@ class YamlText:
         self.text = text
         self._shared = _shared(self._top)
 
-    def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits made.
-
-        Raises:
-            LookupError, TypeError: a path leads nowhere.
-            ConfigError: a value is written in a form that cannot be edited in place.
-        """
-        splices = Splices(self.text)
-        for edit in edits:
-            self._apply(edit, splices)
-        return splices.result()
-
-    def _apply(self, edit: Edit, splices: Splices) -> None:
-        match edit:
-            case SetValue():
-                splices.replace(self._scalar(edit.path), self._written(edit.value, flow=self._in_flow(edit.path)))
-            case ReplaceMember():
-                splices.replace(_span(self._key(edit.path)), edit.key)
-                splices.replace(self._scalar(edit.path), self._written(edit.value, flow=self._in_flow(edit.path)))
-            case Prepend():
-                self._prepend(edit, splices)
-            case DropHead():
-                self._drop(edit, splices)
-            case AddMember():
-                self._add(edit, splices)
-            case RemoveMember():
-                self._remove(edit.path, splices)
-
     def _prepend(self, edit: Prepend, splices: Splices) -> None:
-        node = self._list(edit.path)
-        words = [self._spelled(item, flow=bool(node.flow_style)) for item in edit.items]
+        node = self._sequence(edit.path)
         if node.flow_style:
-            prepend_inline(splices, _span(node), [_span(item) for item in node.value], words)
+            super()._prepend(edit, splices)
             return
+        words = [self._in_form(item, flow=False) for item in edit.items]
         first = node.value[0].start_mark.index
         start = line_start(self.text, first)
         dash = self.text[start:first]
@@ -102,13 +56,12 @@ class YamlText:
         splices.insert(start, "".join(f"{dash}{word}{newline_of(self.text)}" for word in words))
 
     def _drop(self, edit: DropHead, splices: Splices) -> None:
-        node = self._list(edit.path)
+        node = self._sequence(edit.path)
         if node.flow_style:
-            drop_inline(splices, [_span(item) for item in node.value], node.end_mark.index - 1, edit.count, ("#",))
+            super()._drop(edit, splices)
             return
         for item in node.value[: edit.count]:
-            start, end = self._block_item(item)
-            splices.replace((start, end), "")
+            splices.replace(self._block_item(item), "")
         if edit.count >= len(node.value):
             key = self._key(edit.path)
             colon = self.text.index(":", key.end_mark.index) + 1
@@ -122,15 +75,13 @@ class YamlText:
         return first, line_end(self.text, end)
 
     def _add(self, edit: AddMember, splices: Splices) -> None:
-        start_end = self._scalar(edit.after)
-        value = self._written(edit.value, flow=self._in_flow(edit.after))
+        _, end = self._value_span(edit.after)
+        value = self._written(edit.value, edit.after)
         if self._in_flow(edit.after):
-            splices.insert(start_end[1], f", {edit.key}: {value}")
+            splices.insert(end, f", {edit.key}: {value}")
             return
         column = self._key(edit.after).start_mark.column
-        at, newline = line_end(self.text, start_end[1]), newline_of(self.text)
-        line = f"{' ' * column}{edit.key}: {value}"
-        splices.insert(at, line + newline if self.text.endswith("\n") or at < len(self.text) else newline + line)
+        insert_line(splices, line_end(self.text, end), f"{' ' * column}{edit.key}: {value}")
 
     def _remove(self, path: Path, splices: Splices) -> None:
         key, node = self._key(path), self._at(path)
@@ -141,10 +92,7 @@ class YamlText:
         start = line_start(self.text, key.start_mark.index)
         if self.text[start : key.start_mark.index].strip():
             raise ConfigError(f"{path[-1]!r} shares its line with something else")
-        end = line_end(self.text, node.end_mark.index)
-        if end == len(self.text) and not self.text.endswith("\n") and start > 0:
-            start -= len(newline_of(self.text))
-        splices.replace((start, end), "")
+        splices.replace(whole_lines(self.text, (key.start_mark.index, node.end_mark.index)), "")
 
     def _at(self, path: Path) -> yaml.Node:
         node = self._top
@@ -166,13 +114,20 @@ class YamlText:
             raise TypeError(path[-1])
         return _member(parent, path[-1])[0]
 
-    def _scalar(self, path: Path) -> Span:
+    def _key_span(self, path: Path) -> Span:
+        return _span(self._key(path))
+
+    def _value_span(self, path: Path) -> Span:
         node = self._at(path)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">"):
             raise ConfigError(f"{path[-1]!r} is written as a block of text")
         return _span(node)
 
-    def _list(self, path: Path) -> yaml.SequenceNode:
+    def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
+        node = self._sequence(path)
+        return _span(node), [_span(item) for item in node.value]
+
+    def _sequence(self, path: Path) -> yaml.SequenceNode:
         node = self._at(path)
         if not isinstance(node, yaml.SequenceNode):
             raise TypeError(path[-1])
@@ -187,12 +142,13 @@ class YamlText:
             node = _member(node, key)[1] if isinstance(node, yaml.MappingNode) else node.value[key]  # type: ignore[union-attr]
         return False
 
-    def _written(self, value: Value, *, flow: bool) -> str:
-        if isinstance(value, tuple):
-            return f"[{', '.join(self._spelled(item, flow=True) for item in value)}]"
-        return self._spelled(value, flow=flow)
+    def _spelled(self, item: Item) -> str:
+        return self._in_form(item, flow=True)
 
-    def _spelled(self, item: Item, *, flow: bool) -> str:
+    def _spelled_at(self, item: Item, at: Path) -> str:
+        return self._in_form(item, flow=self._in_flow(at))
+
+    def _in_form(self, item: Item, *, flow: bool) -> str:
         if isinstance(item, Moved):
             node = self._at(item.path)
             source = self.text[slice(*_span(node))]
