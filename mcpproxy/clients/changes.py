@@ -178,7 +178,8 @@ def unbridge(server: Server, known: dict[str, Any]) -> Change:
 
 def has_credentials(server: Server) -> bool:
     """Whether an entry sends credentials of its own: headers, or the variable of a token."""
-    return any(value and ("header" in name.lower() or "bearer" in name.lower()) for name, value in server.entry.items())
+    names = [str(name).lower() for name, value in server.entry.items() if value]
+    return any("header" in name or "bearer" in name for name in names)
 
 
 def _why_not_probed(server: Server, probe: Probe) -> str:

@@ -127,10 +127,10 @@ def unrouting(state: State) -> Decide:
     """Takes away what routes a server."""
 
     def decide(server: Server) -> Change:
-        known, place = state.files.get(str(server.file)), json.dumps(server.place)
+        known, place = state.files.get(str(server.file)), place_text(server.place)
 
         def is_ours(member: Place) -> bool:
-            return known is not None and json.dumps(member) in known.added
+            return known is not None and place_text(member) in known.added
 
         if server.kind == "http" and server.url is not None:
             member, url = server.url
@@ -138,11 +138,16 @@ def unrouting(state: State) -> Decide:
             if listener is None:
                 return Change(server, "keep", "not routed")
             return unroute_url(server, url, member, listener, is_ours)
-        if known is not None and place in known.bridged and server.words[-1] == known.bridged[place]["url"]:
+        if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
         return unroute(server, is_ours)
 
     return decide
+
+
+def place_text(place: Place) -> str:
+    """A place as our records name it; a name in YAML may be a date."""
+    return json.dumps(place, default=str)
 
 
 def is_routed(server: Server, state: State) -> bool:
@@ -211,10 +216,10 @@ def _note(written: Written, changes: list[Change]) -> None:
     for change in changes:
         if change.action != "route":
             continue
-        added = [json.dumps(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
+        added = [place_text(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
         written.added = [*dict.fromkeys([*written.added, *added])]
         if change.bridged is not None:
-            written.bridged[json.dumps(change.server.place)] = change.bridged
+            written.bridged[place_text(change.server.place)] = change.bridged
         if change.listener is not None:
             change.listener.users = [*dict.fromkeys([*change.listener.users, _user(change)])]
 
@@ -228,7 +233,7 @@ def _let_go(change: Change) -> bool:
 
 
 def _user(change: Change) -> str:
-    return json.dumps([str(change.server.file), *change.server.place])
+    return place_text((str(change.server.file), *change.server.place))
 
 
 def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> bytes | None:

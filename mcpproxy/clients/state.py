@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.places import state_directory
+from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.listeners import Listener, free_port, read_listener
 from mcpproxy.clients.replace import create
 
@@ -44,6 +46,38 @@ class Written:
     """The places of the entries whose URL became a command, and what they were."""
 
 
+def _read_written(fields: Any) -> Written | None:
+    """What was stored of a file; None if anything about it is odd."""
+    try:
+        written = Written(**fields)
+    except TypeError:
+        return None
+    is_sound = (
+        all(isinstance(text, str) for text in (written.base, written.backup))
+        and written.backup == os.path.basename(written.backup)
+        and all(_is_texts(texts) for texts in (written.after, written.added))
+        and isinstance(written.at_s, int | float)
+        and math.isfinite(written.at_s)
+        and isinstance(written.bridged, dict)
+        and all(_is_bridged(entry) for entry in written.bridged.values())
+    )
+    return written if is_sound else None
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _is_bridged(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("url"), str)
+        and _is_texts(entry.get("member"))
+        and bool(entry["member"])
+        and isinstance(entry.get("type", 0), str | None)
+    )
+
+
 class State:
     """The records of all files, while this process holds their lock."""
 
@@ -54,10 +88,11 @@ class State:
         self.files: dict[str, Written] = {}
         self.listeners: list[Listener] = []
         try:
-            stored = json.loads(self._path.read_bytes())
-            self.files = {name: Written(**fields) for name, fields in stored["files"].items()}
+            stored = json.loads(read_file(self._path))
+            known = {name: _read_written(fields) for name, fields in stored["files"].items()}
+            self.files = {name: written for name, written in known.items() if written is not None}
             self.listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self.files, self.listeners = {}, []
 
     @property
@@ -110,8 +145,8 @@ class State:
         if known is None or digest(data) not in known.after:
             return None
         try:
-            backup = (self.backups / known.backup).read_bytes()
-        except OSError:
+            backup = read_file(self.backups / known.backup)
+        except (OSError, ValueError):
             return None
         return backup if digest(backup) == known.base else None
 
@@ -153,6 +188,7 @@ def locked() -> Iterator[State]:
 
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(folder / "lock", "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+    # Read and write, so that opening waits for nobody, whatever the file is.
+    with open(folder / "lock", "a", opener=lambda path, _: os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield State(folder)

@@ -24,6 +24,9 @@ Format = Literal["json", "jsonc", "toml", "yaml"]
 MAX_BYTES: Final = 64 << 20
 """Larger files are refused: no client could use one, and reading it would take minutes."""
 
+MAX_SLOW_BYTES: Final = 1 << 20
+"""TOML and YAML that are larger are refused: their parsers take a minute for a few MiB."""
+
 _BOM: Final = "\ufeff"
 
 
@@ -51,6 +54,8 @@ class Document:
         Raises:
             ConfigError: it does not parse; the text begins with the line and column where that is known.
         """
+        if form in ("toml", "yaml") and len(data) > MAX_SLOW_BYTES:
+            raise ConfigError(f"it is larger than {MAX_SLOW_BYTES >> 20} MiB")
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -75,9 +80,10 @@ class Document:
             text = self._text.apply(edits)
             after = _read(text, self._form)
             meant = expected(self._text.data, edits)
-        except (LookupError, TypeError, AttributeError) as error:
+            is_meant = after.data == meant
+        except (LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ConfigError(f"the file has another form than expected ({type(error).__name__}: {error})") from None
-        if after.data != meant:
+        if not is_meant:
             raise ConfigError("the edit cannot be made without changing something else")
         return (self._bom + text).encode()
 

@@ -59,7 +59,7 @@ class JsonText(EditableText):
             # Most files hold neither comments nor edits to make, and some hold megabytes of a client's history.
             self.data = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            self.data = self._value(self._top)
+            self.data = self._slowly_read()
 
     @property
     def _top(self) -> Node:
@@ -67,6 +67,14 @@ class JsonText(EditableText):
         if self._nodes is None:
             self._nodes = _Reader(self.text, self._strict).document()
         return self._nodes
+
+    def _slowly_read(self) -> Any:
+        top = self._top
+        try:
+            return self._value(top)
+        except ValueError:
+            # Python reads no integer of more than 4300 digits.
+            raise ConfigError("a number has too many digits") from None
 
     def _add(self, edit: AddMember, splices: Splices) -> None:
         start, end = self._value_span(edit.after)

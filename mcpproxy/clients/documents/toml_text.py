@@ -58,7 +58,7 @@ class TomlText(EditableText):
         """
         try:
             self.data = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(_reason(error)) from None
         try:
             self._document = tomlkit.parse(text)

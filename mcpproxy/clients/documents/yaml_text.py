@@ -15,6 +15,9 @@ from mcpproxy.clients.documents.editable_text import EditableText
 from mcpproxy.clients.documents.edits import AddMember, ConfigError, DropHead, Item, Moved, Path, Prepend
 from mcpproxy.clients.documents.splice import Span, Splices, insert_line, line_end, line_start, newline_of, whole_lines
 
+MAX_NODES: Final = 1_000_000
+"""How many values a file may have, each alias counted as what it stands for: a few lines can stand for billions."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_](?:[\w./@+:?=&%~-]*[\w/])?", re.ASCII)
 _UNSAFE_IN_FLOW: Final = frozenset(",[]{}?#:\"'\n")
 
@@ -32,6 +35,8 @@ class YamlText(EditableText):
         """
         try:
             self._top = yaml.compose(text, Loader=yaml.SafeLoader)
+            if self._top is not None and _size(self._top, {}) > MAX_NODES:
+                raise ConfigError(f"its aliases stand for more than {MAX_NODES:,} values")
             self.data = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
@@ -172,6 +177,27 @@ def _member(node: yaml.MappingNode, key: str | int) -> tuple[yaml.Node, yaml.Nod
 
 def _span(node: yaml.Node) -> Span:
     return node.start_mark.index, node.end_mark.index
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many values a node stands for.
+
+    Raises:
+        ConfigError: it contains itself.
+    """
+    known = sizes.get(id(node))
+    if known == 0:
+        raise ConfigError("an alias stands for what contains it")
+    if known is not None:
+        return known
+    sizes[id(node)] = 0
+    inner: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        inner = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inner)
+    return sizes[id(node)]
 
 
 def _shared(top: yaml.Node | None) -> set[int]:

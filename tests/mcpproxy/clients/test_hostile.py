@@ -1,5 +1,6 @@
 """Files that no client wrote: nothing in them makes a command fail with anything but a line about them."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -93,6 +94,48 @@ def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, kind: str) ->
         assert kind == "empty" or b".cursor/mcp.json" in done.stdout + done.stderr, command
 
 
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
+GOOSE, CODEX, CURSOR = ".config/goose/config.yaml", ".codex/config.toml", ".cursor/mcp.json"
+ENTRIES = "extensions:\n  a: {cmd: cat, args: [x]}\n"
+ODD_FILES = {
+    "digits": (CURSOR, f'{{"n": {"1" * 6000}, "mcpServers": {{"a": {{"command": "cat"}}}}}}', "too many digits"),
+    "digits in TOML": (CODEX, f"n = {'1' * 6000}\n[mcp_servers.a]\ncommand = 'cat'\n", "digits"),
+    "an alias of itself": (GOOSE, f"z: &a [*a]\n{ENTRIES}", "an alias stands for what contains it"),
+    "an alias of the servers": (GOOSE, "extensions: &e\n  a: {cmd: cat, args: [x], x: *e}\n", "an alias stands for"),
+    "aliases for billions": (GOOSE, LAUGHS + ENTRIES, "its aliases stand for more than 1,000,000 values"),
+    "much YAML": (GOOSE, ENTRIES + "# comment\n" * 200_000, "larger than 1 MiB"),
+    "much TOML": (CODEX, "[mcp_servers.a]\ncommand = 'cat'\n" + "# comment\n" * 200_000, "larger than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_FILES)
+def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, kind: str) -> None:
+    name, text, reason = ODD_FILES[kind]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    for command in (["install", "--all"], ["uninstall", "--all"], ["status"], ["doctor"]):
+        done = mcpproxy(*command, cwd=tmp_path, HOME=str(tmp_path))
+        assert done.returncode == (1 if command[0] == "doctor" else 2), command
+        assert b"Traceback" not in done.stderr
+        assert reason in " ".join((done.stdout + done.stderr).decode().split()), command
+    assert path.read_text() == text
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / GOOSE
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "extensions:\n  2020-01-01: {cmd: cat, 5: 1, args: [x]}\n  7: {cmd: cat}\n  8: {uri: 'http://x', 9: 1}\n"
+    )
+    before = path.read_bytes()
+    for command, word in (("install", b"routed"), ("status", b"yes"), ("uninstall", b"restored")):
+        done = mcpproxy(command, "goose", cwd=tmp_path, HOME=str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, b""), command
+        assert done.stdout.count(word) >= 2
+    assert path.read_bytes() == before
+
+
 LISTENERS: list[dict[str, Any]] = [
     {"name": "\x1b[2J/../x", "port": "80", "upstream": "file:///etc/passwd"},
     {"name": "x", "port": -1, "upstream": "http://127.0.0.1", "users": ["y"]},
@@ -100,18 +143,36 @@ LISTENERS: list[dict[str, Any]] = [
     {"name": "../../x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["y"], "capture": "/"},
 ]
 STATES = ["", "[]", "null", "{", '{"files": [], "listeners": {}}', '{"files": {"/x": {"base": 1}}, "listeners": []}']
+WRITTEN: dict[str, Any] = {"base": "x", "backup": "b", "after": ["DIGEST"], "at_s": 0, "added": [], "bridged": {}}
+ODD: dict[str, list[Any]] = {
+    "base": [1, None],
+    "backup": [1, None, "../../../../../../../../dev/zero", "\0", "", "fifo"],
+    "after": [1, None, [["x"]], {"x": 1}],
+    "at_s": ["x", None, 1e999, [1]],
+    "added": [1, None, [["x"]]],
+    "bridged": [1, [1], {'["mcpServers", "a"]': {}}, {'["mcpServers", "a"]': {"url": "npx", "member": [], "type": 3}}],
+}
+STATES += ["[" * 100_000]
+STATES += [
+    json.dumps({"files": {"FILE": {**WRITTEN, name: odd}}, "listeners": []})
+    for name, odds in ODD.items()
+    for odd in odds
+]
 STATES += [json.dumps({"files": {}, "listeners": [one]}) for one in LISTENERS]
 
 
-@pytest.mark.parametrize("state", STATES, ids=str)
+@pytest.mark.parametrize("state", STATES, ids=range(len(STATES)))
 def test_a_state_that_we_did_not_write(tmp_path: Path, state: str) -> None:
     folder = tmp_path / ".local/state/mcpproxy"
     folder.mkdir(parents=True)
-    (folder / "install.json").write_text(state)
     (tmp_path / ".cursor").mkdir()
     path = tmp_path / ".cursor/mcp.json"
     path.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
     before = path.read_bytes()
+    (folder / "backups").mkdir()
+    os.mkfifo(folder / "backups/fifo")
+    known = state.replace("FILE", str(path)).replace("DIGEST", hashlib.sha256(before).hexdigest())
+    (folder / "install.json").write_text(known)
     for command in ("status", "install", "uninstall"):
         done = mcpproxy(command, "cursor", cwd=tmp_path, HOME=str(tmp_path))
         assert (done.returncode, done.stderr) == (0, b""), command
