@@ -104,7 +104,8 @@ class Listing:
         name_width = min(24, max(map(cells, names), default=0))
         what_width = min(30, max(map(cells, what), default=0))
         for name, package, change in zip(names, what, changes, strict=True):
-            text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {_outcome(change, done=done)}"
+            outcome = sanitise(_outcome(change, done=done), 200)
+            text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy.clients.bounded import within
+
 PROBE_S: Final = 5.0
 """How long a server may take."""
 _AT_ONCE: Final = 8
@@ -37,12 +39,19 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def probe(url: str) -> Probe:
     """Ask one server."""
-    request = urllib.request.Request(  # noqa: S310 # only http and https come here
-        url,
-        b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
-        {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
-    )
     try:
+        return within(2 * PROBE_S, lambda: _asked(url))
+    except TimeoutError as error:
+        return Probe("unreachable", _why(error))
+
+
+def _asked(url: str) -> Probe:
+    try:
+        request = urllib.request.Request(  # noqa: S310 # only http and https come here
+            url,
+            b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+            {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
+        )
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=PROBE_S):
             return Probe("open")
     except urllib.error.HTTPError as error:

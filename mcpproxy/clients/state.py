@@ -56,12 +56,18 @@ def _read_written(fields: Any) -> Written | None:
         all(isinstance(text, str) for text in (written.base, written.backup))
         and written.backup == os.path.basename(written.backup)
         and all(_is_texts(texts) for texts in (written.after, written.added))
-        and isinstance(written.at_s, int | float)
-        and math.isfinite(written.at_s)
-        and isinstance(written.bridged, dict)
-        and all(_is_bridged(entry) for entry in written.bridged.values())
+        and _is_number(written.at_s)
+        and _are_bridged(written.bridged)
     )
     return written if is_sound else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _are_bridged(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_bridged(entry) for entry in value.values())
 
 
 def _is_texts(value: Any) -> bool:

@@ -246,20 +246,19 @@ def test_servers_with_a_url_are_asked_first(home: Path) -> None:
     assert (home / ".cursor/mcp.json").read_text() == text
 
 
-def test_what_a_server_answers_to_the_probe_cannot_act_on_a_terminal(home: Path) -> None:
+def test_what_a_server_says_cannot_act_on_a_terminal(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def answer() -> None:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        servers = {"odd": {"url": url}, "broken": {"url": "http://[::1"}}
+        (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        with started("install", "cursor", HOME=str(home), NO_PROXY="127.0.0.1") as process:
             connection, _ = listening.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(b"\x1b]0;owned\x07 \x1b[2J\r\n\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"a": {"url": url}}}))
-        done = run(home, "install", "cursor")
-        thread.join()
-    assert b"left alone" in done.stdout
-    assert b"\x1b" not in done.stdout + done.stderr
+                connection.sendall(b"\x1b[2J\r\n\r\n")
+            output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    assert b"left alone: cannot be reached: \\x1b[2J" in output
+    assert b"left alone" in output.partition(b"broken")[2]
+    assert b"\x1b" not in output
+    assert b"\r" not in output

@@ -1,0 +1,44 @@
+"""Runs what can wait for ever, such as a server that sends one byte in ten seconds, and gives it up in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+LOOK_S: Final = 0.1
+T = TypeVar("T")
+
+
+def within(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
+    """The result of some work, which is done in a thread of its own and abandoned there if it takes too long.
+
+    Args:
+        limit_s: how long it may take, in seconds.
+        work: what to do.
+        given_up: ends the wait at once when it is set.
+
+    Raises:
+        TimeoutError: it took too long, or was given up.
+        Exception: what the work raises.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def act() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 # it is raised below
+            errors.append(error)
+        done.set()
+
+    threading.Thread(target=act, daemon=True).start()
+    until = time.monotonic() + limit_s
+    while not done.wait(LOOK_S):
+        if time.monotonic() > until or (given_up is not None and given_up.is_set()):
+            raise TimeoutError
+    if errors:
+        raise errors[0]
+    return results[0]
