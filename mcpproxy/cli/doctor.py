@@ -24,7 +24,7 @@ from mcpproxy.clients.listeners import listener_of, split_origin
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import State, state_folder
-from mcpproxy.doctor import config_checks, process_attempt
+from mcpproxy.doctor import config_checks, orphans, process_attempt
 from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url
 from mcpproxy.doctor.pages import text_page
 from mcpproxy.doctor.verdict import Diagnosis
@@ -141,19 +141,23 @@ def _examination(server: Server, machine: Machine) -> Examination:
 
 def _examined(todo: list[Examination]) -> list[Result]:
     """Examine several servers side by side; their results in order."""
+    orphans.adopt()
     shows = sys.stderr is not None and sys.stderr.isatty() and len(todo) > 1
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        try:
-            futures: list[Future[Result]] = [pool.submit(examination) for examination in todo]
-            waiting = {*futures}
-            while waiting:
-                _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                if shows and waiting:
-                    say(f"{len(todo) - len(waiting)} of {len(todo)} servers examined")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            process_attempt.end_all()
-            raise
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                futures: list[Future[Result]] = [pool.submit(examination) for examination in todo]
+                waiting = {*futures}
+                while waiting:
+                    _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    if shows and waiting:
+                        say(f"{len(todo) - len(waiting)} of {len(todo)} servers examined")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                process_attempt.end_all()
+                raise
+    finally:
+        orphans.end_children()
     return [future.result() for future in futures]
 
 

@@ -120,6 +120,14 @@ def of_command(
         client: the name of the client.
         remarks: what is known already.
     """
+    unfit = next(
+        (text for text in (*words, str(folder), *given, *given.values()) if not programs.is_passable(text)), None
+    )
+    if unfit is None:
+        unfit = next((variable for variable in given if "=" in variable), None)
+    if unfit is not None:
+        evidence = f"no process can be given {unfit[:200]!r} as a word, a variable or its folder"
+        return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     missing = programs.diagnose(words[0], given, folder, machine.home)
     if missing is not None:
         return Result(name, client, (missing, *remarks), {})
@@ -171,7 +179,8 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
     if seen.status is not None:
         how = f"signal {-seen.status}" if seen.status < 0 else f"status {seen.status}"
         return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, and nothing on stderr")
-    return Diagnosis(NoAnswer, f"no answer within {limit_s:.0f} s{f'; stderr: {stderr_text}' if stderr_text else ''}")
+    why = "it runs, and has closed its stdout" if seen.is_closed else f"no answer within {limit_s:.0f} s"
+    return Diagnosis(NoAnswer, f"{why}{f'; stderr: {stderr_text}' if stderr_text else ''}")
 
 
 def _folder(server: Server, machine: Machine) -> Path:

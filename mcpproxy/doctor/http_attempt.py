@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from mcpproxy.doctor.process_attempt import HELLO
+from mcpproxy.clients.bounded import within
+from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
     HttpNoAnswer,
@@ -27,6 +28,7 @@ from mcpproxy.doctor.verdicts import (
 )
 
 _BODY: Final = 1 << 20
+_TEXT: Final = 1000
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
@@ -71,6 +73,13 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
         is_sse: whether the entry names the older transport, HTTP+SSE.
         limit_s: how long each request may take, in seconds.
     """
+    try:
+        return within(2 * limit_s, lambda: _conversation(url, headers, limit_s, is_sse=is_sse), interrupted)
+    except TimeoutError as error:
+        return HttpAttempt(_failure(error, 2 * limit_s))
+
+
+def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
     began = time.monotonic()
     try:
         if is_sse:
@@ -84,11 +93,12 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
     answer = reply.message
     if answer is None:
         return HttpAttempt(Diagnosis(NotMcp, f"{reply.headers.get('Content-Type', 'no media type')}: not a message"))
-    if "result" not in answer:
+    result = answer.get("result")
+    if not isinstance(result, dict):
         return HttpAttempt(Diagnosis(Refused, f"initialize: {_error_text(answer)}"))
     initialize_s = time.monotonic() - began
     session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]} if "Mcp-Session-Id" in reply.headers else {}
-    more = {**headers, **session, "MCP-Protocol-Version": str(answer["result"].get("protocolVersion", ""))}
+    more = {**headers, **session, "MCP-Protocol-Version": str(result.get("protocolVersion", ""))}
     try:
         return HttpAttempt(*_tools(url, more, limit_s, initialize_s))
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -160,18 +170,21 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, 
     with response:
         fields = {name.title(): value for name, value in response.headers.items()}
         if fields.get("Content-Type", "").startswith("text/event-stream") and response.status == 200:
-            return _Reply(response.status, fields, _first_event(response))
+            return _Reply(response.status, fields, _first_event(response, limit_s))
         return _Reply(response.status, fields, response.read(_BODY))
 
 
-def _first_event(response: Any) -> bytes:
+def _first_event(response: Any, limit_s: float) -> bytes:
     lines: list[bytes] = []
+    until = time.monotonic() + limit_s
     while sum(map(len, lines)) < _BODY:
         line = response.readline(_BODY)
         if not line or (
             not line.strip() and any(earlier.startswith(b"data:") and earlier[5:].strip() for earlier in lines)
         ):
             break
+        if time.monotonic() > until:
+            raise TimeoutError
         lines.append(line)
     return b"".join(lines)
 
@@ -198,7 +211,7 @@ def _of_error(reply: _Reply) -> str:
 
 def _error_text(answer: Mapping[str, Any]) -> str:
     error = answer.get("error")
-    return str(error.get("message", "no message")) if isinstance(error, dict) else "an answer without a result"
+    return str(error.get("message", "no message"))[:_TEXT] if isinstance(error, dict) else "an answer without a result"
 
 
 def _failure(error: Exception, limit_s: float) -> Diagnosis:

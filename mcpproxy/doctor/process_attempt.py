@@ -11,12 +11,13 @@ import contextlib
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -35,12 +36,17 @@ STDERR_LINES: Final = 5
 NOISE_LINES: Final = 5
 """How many lines on stdout that are not messages are kept."""
 _LINE: Final = 16 << 20
+_TEXT: Final = 1000
+"""How much is kept of a line that is shown."""
+_STDERR_LINE: Final = 4096
 _LINES: Final = 100
 _END_S: Final = 5.0
 """How long a server may take to end once its stdin is closed; then it gets TERM, and KILL after as long again."""
 
 
 _running: Final[set[subprocess.Popen[bytes]]] = set()
+interrupted: Final = threading.Event()
+"""Set once nothing is to be started any more."""
 
 
 @dataclass(slots=True)
@@ -62,6 +68,8 @@ class Attempt:
     """What an error response says."""
     noise: list[str] = field(default_factory=list)
     """Lines on stdout that are not messages."""
+    is_closed: bool = False
+    """Whether it closed its stdout, and went on."""
     status: int | None = None
     """The exit status, if it ended before it was asked to."""
     stderr: list[str] = field(default_factory=list)
@@ -98,6 +106,8 @@ def attempt(
             seen.launch_error = error.strerror or str(error)
             return seen
         _running.add(process)
+        if interrupted.is_set():
+            process.terminate()
         try:
             _talk(process, seen, began, limit_s)
         finally:
@@ -108,6 +118,7 @@ def attempt(
 
 def end_all() -> None:
     """Terminate every server that runs, so that the threads which speak to them end, too."""
+    interrupted.set()
     for process in list(_running):
         with contextlib.suppress(OSError):
             process.terminate()
@@ -124,11 +135,16 @@ class _Reader:
         assert process.stdout is not None
         assert process.stderr is not None
         self._threads = [
-            threading.Thread(target=self._stdout, args=(process.stdout,), daemon=True),
-            threading.Thread(target=self._stderr, args=(process.stderr,), daemon=True),
+            threading.Thread(target=self._read, args=(self._stdout, process.stdout), daemon=True),
+            threading.Thread(target=self._read, args=(self._stderr, process.stderr), daemon=True),
         ]
         for thread in self._threads:
             thread.start()
+
+    def _read(self, reading: Callable[[IO[bytes]], None], stream: IO[bytes]) -> None:
+        # The stream may be closed meanwhile.
+        with contextlib.suppress(OSError, ValueError):
+            reading(stream)
 
     def _stdout(self, stream: IO[bytes]) -> None:
         for line in iter(lambda: stream.readline(_LINE), b""):
@@ -147,10 +163,10 @@ class _Reader:
         return False
 
     def _stderr(self, stream: IO[bytes]) -> None:
-        for line in iter(lambda: stream.readline(_LINE), b""):
+        for line in iter(lambda: stream.readline(_STDERR_LINE), b""):
             text = line.decode("utf-8", "replace").strip()
             if text:
-                self._seen.stderr = [*self._seen.stderr, text][-STDERR_LINES:]
+                self._seen.stderr = [*self._seen.stderr, text[:_TEXT]][-STDERR_LINES:]
 
     def wait(self) -> None:
         for thread in self._threads:
@@ -166,13 +182,14 @@ def _talk(process: subprocess.Popen[bytes], seen: Attempt, began: float, limit_s
         result = answer.get("result")
         if isinstance(result, dict) and result.get("protocolVersion") in REVISIONS:
             seen.result = result
-            _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+            _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, until)
             _list(process, reader, seen, until, began)
         else:
             seen.error = _error_text(answer)
     if process.poll() is not None or answer is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             seen.status = process.wait(0.2 if answer is None and time.monotonic() >= until else 2.0)
+        seen.is_closed = seen.status is None and time.monotonic() < until
     reader.is_done = True
     if seen.status is not None:
         reader.wait()
@@ -205,7 +222,7 @@ def _ask(
     params: dict[str, Any],
 ) -> dict[str, Any] | None:
     """The response to a request; None if none came in time."""
-    _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params}, until)
     while (left := until - time.monotonic()) > 0:
         try:
             line = reader.lines.get(timeout=left)
@@ -221,7 +238,7 @@ def _ask(
             message = None
         if not isinstance(message, dict):
             if len(seen.noise) < NOISE_LINES:
-                seen.noise.append(line.decode("utf-8", "replace").strip())
+                seen.noise.append(line[:_TEXT].decode("utf-8", "replace").strip())
         elif message.get("id") == number and "method" not in message:
             return message
         elif "method" in message and "id" in message:
@@ -230,17 +247,31 @@ def _ask(
     return None
 
 
-def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+def _send(process: subprocess.Popen[bytes], message: dict[str, Any], until: float = 0.0) -> None:
+    """Send a message; where the server does not read, wait until a time at most, or drop the message."""
     assert process.stdin is not None
-    with contextlib.suppress(OSError):
-        process.stdin.write(json.dumps(message).encode() + b"\n")
-        process.stdin.flush()
+    data, fd = json.dumps(message).encode() + b"\n", process.stdin.fileno()
+    if len(data) > select.PIPE_BUF:
+        return  # it would be an answer to an id that is longer than a page
+    # A pipe takes so few bytes at once or not at all.
+    with contextlib.suppress(OSError, ValueError):
+        os.set_blocking(fd, False)
+        while True:
+            try:
+                os.write(fd, data)
+            except BlockingIOError:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                select.select([], [fd], [], left)
+            else:
+                return
 
 
 def _error_text(answer: dict[str, Any]) -> str:
     error = answer.get("error")
     if isinstance(error, dict):
-        return f"{error.get('message', '')} ({error.get('code', 'no code')})"
+        return f"{str(error.get('message', ''))[:_TEXT]} ({str(error.get('code', 'no code'))[:_TEXT]})"
     return f"it answered {json.dumps(answer.get('result'))[:200]}"
 
 

@@ -47,7 +47,7 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     path = variables.get("PATH", _DEFAULT_PATH)
     if "/" in command:
         file = folder / command
-        if not file.exists():
+        if not os.path.exists(file):  # which, unlike `Path.exists`, takes any text
             return Diagnosis(NotFound, f"{command} does not exist")
     else:
         program = shutil.which(command, path=path)
@@ -57,6 +57,14 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     if not file.is_file() or not os.access(file, os.X_OK):
         return Diagnosis(NotExecutable, f"{file} is not an executable file")
     return _interpreter(file, path, home)
+
+
+def is_passable(text: str) -> bool:
+    """Whether a text can be a word, a variable or a folder of a process."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _not_found(command: str, path: str, home: Path) -> Diagnosis:
@@ -93,10 +101,14 @@ def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
         return None
     if not first.startswith(b"#!"):
         return None
-    words = shlex.split(first[2:].decode("utf-8", "replace"))
+    first = first.partition(b"\0")[0]
+    try:
+        words = shlex.split(first[2:].decode("utf-8", "replace"))
+    except ValueError:
+        words = first[2:].decode("utf-8", "replace").split()
     if not words:
         return None
-    if not Path(words[0]).exists():
+    if not os.path.exists(words[0]):
         return Diagnosis(InterpreterMissing, f"{file} begins with {first.decode('utf-8', 'replace').strip()}")
     names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if Path(words[0]).name == "env" and names and shutil.which(names[0], path=path) is None:

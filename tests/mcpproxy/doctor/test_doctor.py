@@ -73,6 +73,12 @@ def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def examine(home: Path, text: str, code: int = 1) -> list[dict[str, Any]]:
+    """What `doctor` says of a server in Python."""
+    configure(home, {"server": entry([sys.executable, "-c", text])})
+    return doctor(home, "claude-code", "server", code=code)
+
+
 def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
     """Each verdict with its evidence and advice."""
     return {one["verdict"]: f"{one['evidence']} → {one['advice']}" for row in rows for one in row["verdicts"]}
@@ -174,6 +180,70 @@ def test_a_server_that_leaves_a_daemon_and_ignores_the_end(home: Path) -> None:
         wait_until(lambda: process.poll() is not None)
     pids = [int(pid) for pid in mark.read_text().split()]
     wait_until(lambda: not {*pids} & {*all_pids()})
+
+
+def test_no_daemon_stays(home: Path) -> None:
+    mark = home / "pid"
+    daemon = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
+    )
+    fork = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {daemon!r}], start_new_session=True)\n"
+        f"while not os.path.exists({str(mark)!r}) or not os.path.getsize({str(mark)!r}): time.sleep(0.01)"
+    )
+    code = f"import os, time, sys\n{fork}\nsys.exit(5)"
+    assert "start/exits" in verdicts(examine(home, code))
+    assert int(mark.read_text()) not in all_pids()
+    mark.unlink()
+    examine(home, f"import os, time\n{fork}\n" + GOOD.replace("BEFORE", "pass"), code=0)
+    assert int(mark.read_text()) not in all_pids()
+
+
+def test_a_server_that_asks_without_end_and_never_reads(home: Path) -> None:
+    from mcpproxy.doctor.process_attempt import attempt
+
+    recorder = (sys.executable, "-P", "-m", "mcpproxy")
+    ask = json.dumps({"jsonrpc": "2.0", "id": "x" * 200, "method": "roots/list"})
+    code = f"while True: print({ask!r}, flush=True)"
+    seen = attempt(recorder, [sys.executable, "-c", code], dict(os.environ, HOME=str(home)), home, 3.0)
+    assert (seen.result, seen.status, seen.is_closed) == (None, None, False)
+
+
+def test_little_is_kept_of_long_lines(home: Path) -> None:
+    code = "import sys; sys.stderr.write('x' * 30_000_000); sys.stderr.write('\\nno key\\n'); sys.exit(3)"
+    evidence = verdicts(examine(home, code))["start/exits"]
+    assert "no key" in evidence
+    assert len(evidence) < 10_000
+
+
+def test_a_server_that_closes_its_stdout_and_goes_on(home: Path) -> None:
+    code = "import os, time; os.close(1); time.sleep(1000)"
+    assert "has closed its stdout" in verdicts(examine(home, code))["start/no-answer"]
+
+
+UNFIT: dict[str, dict[str, Any]] = {
+    "NUL in a word": {"args": ["\0"]},
+    "half a character": {"args": ["\ud800"]},
+    "NUL in the command": {"command": "/bin/cat\0"},
+    "half a character in the command": {"command": "cat\ud800"},
+    "NUL in a variable": {"env": {"A": "\0"}},
+    "NUL in the PATH": {"env": {"PATH": "\0"}},
+    "an impossible variable": {"env": {"A=B": "x"}},
+    "NUL in the folder": {"cwd": "\0"},
+    "a long command": {"command": "/" + "x" * 5000},
+    "a first line with an open quote": {"command": "./script"},
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_what_no_process_can_be_given(home: Path, kind: str) -> None:
+    script = home / "project/script"
+    script.write_text('#!/no/such/shell "x\n')
+    script.chmod(0o755)
+    configure(home, {"odd": {"command": sys.executable, **UNFIT[kind]}}, ".cursor/mcp.json")
+    (row,) = doctor(home, "cursor")
+    assert {one["verdict"] for one in row["verdicts"]} & {"start/exits", "start/not-found", "start/interpreter-missing"}
 
 
 def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
@@ -286,6 +356,14 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "hangs":
             self.server.gate.wait(60)  # type: ignore[attr-defined]
             return None
+        if kind in ("drips", "pings"):
+            media = "text/event-stream" if kind == "pings" else "application/json"
+            self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: 9999\r\n\r\n".encode())
+            while not self.server.gate.wait(0.1):  # type: ignore[attr-defined]
+                self.wfile.write(b": ping\n\n" if kind == "pings" else b" ")
+            return None
+        if kind == "text":
+            return self.answer(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": "x"}), "application/json")
         if kind == "page":
             return self.answer(200, "<html>", "text/html")
         if kind == "refuses":
@@ -341,6 +419,7 @@ def test_urls(home: Path) -> None:
         "page": "http/not-mcp",
         "nowhere": "http/not-mcp",
         "refuses": "start/refused",
+        "text": "start/refused",
         "oauth": "http/unauthorized",
         "moved": "http/redirected",
         "sse": "http/wrong-transport",
@@ -387,9 +466,10 @@ def test_a_server_that_accepts_and_says_nothing(home: Path) -> None:
     from mcpproxy.doctor.http_attempt import attempt
 
     with http_server() as base:
-        seen = attempt(f"{base}/hangs", {}, is_sse=False, limit_s=0.5)
-    assert seen.diagnosis is not None
-    assert seen.diagnosis.verdict.id == "http/no-answer"
+        for path in ("hangs", "drips", "pings"):
+            seen = attempt(f"{base}/{path}", {}, is_sse=False, limit_s=0.5)
+            assert seen.diagnosis is not None, path
+            assert seen.diagnosis.verdict.id == "http/no-answer", path
 
 
 def test_headers_of_the_entry_are_sent_and_never_shown(home: Path) -> None:

@@ -1,0 +1,50 @@
+"""Ends what servers leave behind: processes that have put themselves out of the reach of their recorder.
+
+A server may fork and call `setsid`, and end: its child then belongs to nobody. On Linux, such children become ours, so
+that they can be found. Other systems have no such way; there, a daemon stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_SET_CHILD_SUBREAPER: Final = 36
+_ENDING_S: Final = 5.0
+_LOOK_S: Final = 0.01
+
+
+def adopt() -> None:
+    """Make processes whose parent ends ours, from now on; without effect where the system cannot do it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """Kill all children of this process, and theirs, which become ours."""
+    until = time.monotonic() + _ENDING_S
+    while children := list(_children()):
+        for pid in children:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > until:
+            return
+        time.sleep(_LOOK_S)
+
+
+def _children() -> Iterator[int]:
+    own = os.getpid()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything; state and parent follow it.
+            if int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1]) == own:
+                yield int(folder.name)
