@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -197,4 +197,8 @@ def locked() -> Iterator[State]:
     # Read and write, so that opening waits for nobody, whatever the file is.
     with open(folder / "lock", "a", opener=lambda path, _: os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # Left by a kill; nobody else is writing one.
+        for left in (*folder.glob(".install.json.*"), *(folder / "backups").glob(".*")):
+            with suppress(OSError):
+                left.unlink()
         yield State(folder)

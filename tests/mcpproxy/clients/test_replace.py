@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.clients.replace import Changed, NotWritable, create, replace
+from mcpproxy.clients.state import locked, state_folder
 
 KILLED = """
 import os, signal, sys
@@ -114,3 +115,17 @@ def test_files_of_ours_are_private(tmp_path: Path) -> None:
     create(path, b"1")
     create(path, b"2")
     assert (path.read_bytes(), path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (b"2", 0o600, 0o700)
+
+
+def test_what_a_kill_left_in_our_folder_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    folder = state_folder()
+    (folder / "backups").mkdir(parents=True)
+    left = [folder / ".install.json.0123abcd", folder / "backups/.20261124T112807Z-x-98b4-mcp.json.0123abcd"]
+    kept = folder / "backups/20261124T112807Z-x-98b4-mcp.json"
+    for path in (*left, kept):
+        path.write_text("x")
+    with locked():
+        assert not any(path.exists() for path in left)
+    assert kept.exists()
