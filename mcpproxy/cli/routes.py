@@ -159,17 +159,26 @@ def write_all(plans: list[Plan], decide: Decide, state: State, listing: Listing)
 
     Returns:
         The plans that were carried out, and the exit code.
+
+    Raises:
+        OSError: stdout does not take what is printed; the files are written all the same.
     """
     written, code = [], int(Exit.FINE)
+    unprinted: list[OSError] = []
     for plan in plans:
         try:
             changes = carry_out(plan, decide, state) if plan.edits_any else plan.changes
         except Refused as refusal:
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
-        listing.plan(plan, changes, done=True)
+        try:
+            listing.plan(plan, changes, done=True)
+        except OSError as error:
+            unprinted.append(error)
         if any(change.edits for change in changes):
             written.append(plan)
+    if unprinted:
+        raise unprinted[0]
     return written, code
 
 

@@ -85,7 +85,10 @@ class Document:
             raise ConfigError(f"the file has another form than expected ({type(error).__name__}: {error})") from None
         if not is_meant:
             raise ConfigError("the edit cannot be made without changing something else")
-        return (self._bom + text).encode()
+        try:
+            return (self._bom + text).encode()
+        except UnicodeEncodeError:
+            raise ConfigError("what would be written, such as the name of a directory, is not UTF-8 text") from None
 
 
 def _read(text: str, form: Format) -> EditableText:

@@ -262,3 +262,23 @@ def test_what_a_server_says_cannot_act_on_a_terminal(home: Path) -> None:
     assert b"left alone" in output.partition(b"broken")[2]
     assert b"\x1b" not in output
     assert b"\r" not in output
+
+
+def test_all_files_are_written_if_nobody_reads_what_is_printed(home: Path) -> None:
+    before = contents(home)
+    for command, routed in (("install", True), ("uninstall", False)):
+        with started(command, "--all", HOME=str(home)) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            process.wait(60)
+        changed = {name for name, data in contents(home).items() if data != before[name]}
+        assert changed == ({".claude.json", ".cursor/mcp.json"} if routed else set())
+
+
+def test_a_directory_that_no_file_can_name(home: Path) -> None:
+    before = contents(home)
+    done = run(home, "install", "cursor", "--capture", os.fsdecode(b"/tmp/\xff"))
+    assert done.returncode == 2
+    assert b"is not UTF-8 text" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert contents(home) == before
