@@ -85,7 +85,7 @@ async def _serve() -> None:
         for key in wanted.keys() - running.keys():
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)))
-            except (UsageError, CaptureError, OSError) as error:
+            except (UsageError, CaptureError, OSError, ValueError) as error:
                 tell(f"{wanted[key].name} is not recorded: {error}")
         try:
             await asyncio.wait_for(stopped.wait(), LOOK_S)

@@ -129,7 +129,15 @@ def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
         sound = state.read_text()
         with started("up", HOME=str(tmp_path)) as up:
             assert wait_until(lambda: post(url))
-            for garbage in ("", "[]", '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}'):
+            nul = {"name": "x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["x"], "capture": "\0"}
+            odd = json.dumps({"files": {}, "listeners": [nul]})
+            for garbage in (
+                "",
+                "[]",
+                "[" * 100_000,
+                odd,
+                '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}',
+            ):
                 state.write_text(garbage)
                 wait_until(lambda: post(url) is None)
                 state.write_text(sound)
