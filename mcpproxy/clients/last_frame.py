@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.summary import Summarizer
 from captures.errors import CaptureError
-from captures.listing import find_captures, newest_first, search_roots
+from captures.listing import first_segment, newest_first, search_roots
+from captures.places import SUFFIX
 from captures.reader import Capture
 from captures.tail import STEP, Tail
 
@@ -46,8 +48,17 @@ def folders_of(name: str, capture: str) -> list[Path]:
 
 def last_frames(folders: Iterable[Path]) -> list[LastFrame]:
     """The newest captures with frames in some folders, the newest first."""
-    paths = newest_first([path for folder in folders for path in find_captures(folder)])
+    paths = newest_first([path for folder in folders for path in _captures_in(folder)])
     return [last for path in paths[:CAPTURES] if (last := last_frame(path)) is not None]
+
+
+def _captures_in(folder: Path) -> set[Path]:
+    """The captures in a folder, and not below it: an entry of a project may name `/`."""
+    try:
+        names = os.listdir(folder)
+    except (OSError, ValueError):
+        return set()
+    return {first_segment(folder / name) for name in names if name.endswith(SUFFIX)}
 
 
 def last_frame(path: Path) -> LastFrame | None:

@@ -282,3 +282,21 @@ def test_a_directory_that_no_file_can_name(home: Path) -> None:
     assert b"is not UTF-8 text" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert contents(home) == before
+
+
+@pytest.mark.parametrize("capture", ["/", "/proc", "\0", "/dev/zero", "FOLDER"])
+def test_status_starts_nothing_and_searches_no_disk_for_a_project(home: Path, capture: str) -> None:
+    project = home / "project"
+    script = project / "mcpproxy"
+    script.write_text(f"#!/bin/sh\ntouch {home}/executed\n")
+    script.chmod(0o755)
+    below = project / "captures/below"
+    below.mkdir(parents=True)
+    os.mkfifo(below.parent / "a.mcpcap")
+    (below / "b.mcpcap").write_text("x")
+    words = ["run", "--name", "../../x", "--capture", capture.replace("FOLDER", str(below.parent)), "--", "true"]
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"odd": entry(str(script), *words)}}))
+    done = run(home, "status", "claude-code")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"never" in done.stdout
+    assert not (home / "executed").exists()
