@@ -40,7 +40,7 @@ class Task(NamedTuple):
     """Its size in bytes."""
 
 
-class Made(NamedTuple):
+class Result(NamedTuple):
     """The result of a task."""
 
     task: Task
@@ -50,7 +50,7 @@ class Made(NamedTuple):
     """Why it cannot be read."""
 
 
-def held(memory: int, processes: int = 1) -> int:
+def duckdb_memory(memory: int, processes: int = 1) -> int:
     """Bytes that DuckDB may hold in each process that makes files.
 
     Half of the memory, as DuckDB exceeds its limit while it writes, and rows wait in addition.
@@ -83,7 +83,7 @@ def fill(
     keep: Iterable[Path],
     report: Callable[[int], None],
     memory: int,
-) -> Iterator[Made]:
+) -> Iterator[Result]:
     """Make files with several processes.
 
     Args:
@@ -109,8 +109,8 @@ def fill(
                 worker.read = int(message["read"])
             elif worker.task is not None:
                 done, worker.read = done + worker.task.size, 0
-                file = None if message["made"] is None else Path(message["made"])
-                yield Made(worker.task, file, message["refused"])
+                file = None if message["file"] is None else Path(message["file"])
+                yield Result(worker.task, file, message["refused"])
                 worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
             report(done + sum(worker.read for worker in crew.workers))
 
@@ -134,7 +134,7 @@ class _Worker:
             else:
                 self.process.send({"path": os.path.abspath(task.path), "id": task.id, **how})
 
-    def heard(self) -> list[dict[str, Any]] | None:
+    def read_messages(self) -> list[dict[str, Any]] | None:
         """The messages received from it; None if it has ended."""
         lines = self.process.read_lines(_LONGEST_LINE)
         return None if lines is None else [json.loads(line) for line in lines]
@@ -166,11 +166,11 @@ class _Crew:
                 selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
             while selector.get_map():
                 for key, _ in selector.select():
-                    heard = key.data.heard()
-                    if heard is None:
+                    messages = key.data.read_messages()
+                    if messages is None:
                         key.data.task, key.data.read = None, 0
                         selector.unregister(key.fileobj)
-                    for message in heard or ():
+                    for message in messages or ():
                         yield key.data, message
 
 
@@ -194,7 +194,7 @@ def main() -> None:
                 )
             except CaptureError as error:
                 refused = str(error)
-            _say(answers, made=result and os.fspath(result), refused=refused)
+            _say(answers, file=result and os.fspath(result), refused=refused)
     except BrokenPipeError:
         os._exit(0)  # it is no longer needed
 

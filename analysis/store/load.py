@@ -87,11 +87,11 @@ class Loader:
         Raises:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
         """
-        opened = Capture(path)
-        id_ = capture or capture_id(opened)
+        source = Capture(path)
+        id_ = capture or capture_id(source)
         with _few_collections():
             try:
-                _Load(self._tables, opened, id_, progress).run()
+                _Load(self._tables, source, id_, progress).run()
             except CaptureError:
                 self._tables.forget(id_)
                 raise
@@ -107,11 +107,11 @@ class Loader:
         Raises:
             CaptureError: as `load`.
         """
-        opened = Capture(path)
-        start = capture or capture_id(opened), wall(opened.header.members.get("wall_ns"))
+        source = Capture(path)
+        start = capture or capture_id(source), wall(source.header.members.get("wall_ns"))
         with _few_collections():
             rows = self._tables.rows["findings"]
-            for finding in _findings(opened):
+            for finding in _findings(source):
                 rows.append(start + _finding_row(finding))
                 if len(rows) >= BATCH:
                     self._tables.flush()
@@ -259,10 +259,10 @@ class _Load:
             request = self._note(seen)
             for frame in seen.message.frames:
                 meant.setdefault(frame.seq, []).append((seen, request))
-        for seq, those in meant.items():
+        for seq, meanings in meant.items():
             if seq in self._held:
-                seen, request = those[0]
-                self._add_frame(self._held.pop(seq), seen, request if len(those) == 1 else None)
+                seen, request = meanings[0]
+                self._add_frame(self._held.pop(seq), seen, request if len(meanings) == 1 else None)
 
     def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
@@ -358,14 +358,14 @@ class _Load:
             talk.ready_ns = t_ns
         if type(message) is Response:
             exchange = seen.exchange
-            return None if exchange is None else self._answered(seen, message, exchange)
+            return None if exchange is None else self._take_response(seen, message, exchange)
         if type(message) is Request:
-            return self._asked(seen, message, talk)
+            return self._take_request(seen, message, talk)
         if type(message) is Notification:
-            self._told(seen, message)
+            self._take_notification(seen, message)
         return None
 
-    def _told(self, seen: Seen, notification: Notification) -> None:
+    def _take_notification(self, seen: Seen, notification: Notification) -> None:
         if seen.cancels is not None:
             cancelled = self._sent.get(seen.cancels)
             if cancelled is not None and not cancelled.is_cancelled:
@@ -388,7 +388,7 @@ class _Load:
             self._written.add(oldest.number)
         return talk
 
-    def _asked(self, seen: Seen, request: Request, talk: Talk) -> Sent:
+    def _take_request(self, seen: Seen, request: Request, talk: Talk) -> Sent:
         params = request.body.get("params")
         sent = self._sent[request] = Sent(seen, request, talk, name_of(params))
         talk.requests += 1
@@ -415,7 +415,7 @@ class _Load:
         requests = self._in_exchange.get(sent.exchange, {})
         return next(iter(requests)) if len(requests) == 1 else None
 
-    def _answered(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
+    def _take_response(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
         sent = self._sent.get(exchange.request)
         if sent is None:
             return None

@@ -225,10 +225,10 @@ def _of_states(known: dict[str, list[Capture]]) -> Iterator[str]:
     several = [states for states in known.values() if len(states) > 1]
     count = sum(map(len, several))
     for states in several[:1]:
-        what = "one capture" if len(several) == 1 else f"{len(several):,} captures"
+        subject = "one capture" if len(several) == 1 else f"{len(several):,} captures"
         more = f" and {count - 2:,} more" if count > 2 else ""
         files = f"{states[0].path}, {states[1].path}{more}"
-        yield f"{count:,} files hold {what} in different states, and what they share counts twice: {files}"
+        yield f"{count:,} files hold {subject} in different states, and what they share counts twice: {files}"
 
 
 def _cached(
@@ -254,7 +254,7 @@ def _cached(
     keep = {state.database for state in known if state.database is not None}
     tasks = [cache_workers.Task(state.path, state.id, missing[state.id]) for state in known if state.id in missing]
     settled = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, held = _Steps(progress, sum(missing.values())), cache_workers.held(memory)
+    steps, duckdb_memory = _Steps(progress, sum(missing.values())), cache_workers.duckdb_memory(memory)
     steps.done(sum(state.task.size for state in settled.values()))
     readable: list[Source] = []
     for state in known:
@@ -268,7 +268,9 @@ def _cached(
                 if refusal is not None:
                     raise CaptureError(refusal)
             else:
-                file = cache.store(state.path, state.id, findings=findings, keep=keep, progress=steps.told, memory=held)
+                file = cache.store(
+                    state.path, state.id, findings=findings, keep=keep, progress=steps.report, memory=duckdb_memory
+                )
                 steps.done(missing[state.id])
         except CaptureError as error:
             refused.append((state.path, error))
@@ -281,7 +283,7 @@ def _cached(
 
 def _filled(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
-) -> dict[str, cache_workers.Made]:
+) -> dict[str, cache_workers.Result]:
     """The missing files made by several processes, by id; empty if one process is as quick."""
     count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
     if not count or not cache.cap():
@@ -291,8 +293,8 @@ def _filled(
         if progress is not None:
             progress(min(read, total), total)
 
-    held = cache_workers.held(memory, count)
-    results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=held)
+    duckdb_memory = cache_workers.duckdb_memory(memory, count)
+    results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory)
     return {result.task.id: result for result in results}
 
 
@@ -319,8 +321,8 @@ def prepare(
     """
     connection.execute(creation())
     _create_views(connection)
-    attached, copied, read = _roads(connection, list(readable))
-    if attached and (copied or read):
+    attached, copied, unattached = _sort_by_access(connection, list(readable))
+    if attached and (copied or unattached):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
         connection.execute(creation())
@@ -328,10 +330,10 @@ def prepare(
         for table in _wanted(findings=findings):
             connection.execute(f"insert into {table} select * from {name}.{table}")  # noqa: S608 - names are ours
         connection.execute(f"detach {name}")
-    refused = _read(connection, read, findings=findings, progress=progress) if read else []
+    refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
     connection.execute("use memory.main")
     if attached:
-        names = [*attached, *(["memory.rest"] if copied or read else [])]
+        names = [*attached, *(["memory.rest"] if copied or unattached else [])]
         _unite(connection, names, _wanted(findings=findings))
     return refused
 
@@ -360,9 +362,11 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
         left = after
 
 
-def _roads(connection: duckdb.DuckDBPyConnection, readable: list[Source]) -> tuple[list[str], list[str], list[Source]]:
+def _sort_by_access(
+    connection: duckdb.DuckDBPyConnection, readable: list[Source]
+) -> tuple[list[str], list[str], list[Source]]:
     """Attach the cache files: the names that stay attached, those to be copied, and the sources to be read."""
-    attached, copied, read = list[str](), list[str](), list[Source]()
+    attached, copied, unattached = list[str](), list[str](), list[Source]()
     files = sorted(
         ((_sum([source.database]), source) for source in readable if source.database is not None), reverse=True
     )
@@ -370,12 +374,12 @@ def _roads(connection: duckdb.DuckDBPyConnection, readable: list[Source]) -> tup
         assert source.database is not None
         name = f"cache_{number}"
         if not _attach(connection, name, source.database):
-            read.append(source)
+            unattached.append(source)
         elif number <= MOST_ATTACHED or size > SMALL:
             attached.append(name)
         else:
             copied.append(name)
-    return attached, copied, read + [source for source in readable if source.database is None]
+    return attached, copied, unattached + [source for source in readable if source.database is None]
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
@@ -406,7 +410,7 @@ def _read(
     with Loader(connection) as loader:
         for source, size in zip(readable, sizes, strict=True):
             try:
-                loader.load(source.path, source.id, steps.told)
+                loader.load(source.path, source.id, steps.report)
                 if findings:
                     loader.load_findings(source.path, source.id)
             except CaptureError as error:
@@ -441,7 +445,7 @@ class _Steps:
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._before = progress, total, 0
 
-    def told(self, read: int) -> None:
+    def report(self, read: int) -> None:
         """Report how much of the present one has been read."""
         if self._progress is not None:
             self._progress(min(self._total, self._before + read), self._total)
@@ -449,7 +453,7 @@ class _Steps:
     def done(self, size: int) -> None:
         """Finish the present one."""
         self._before += size
-        self.told(0)
+        self.report(0)
 
 
 def _captures(path: Path) -> list[Path]:

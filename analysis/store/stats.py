@@ -243,7 +243,7 @@ class Figures:
             by: what a row is about.
             sort: by what rows are sorted; None for the most frequent first, and of days the earliest.
         """
-        server, what = _KEYS[by]
+        server, kind = _KEYS[by]
         order = "what" if by == "day" and sort is None else _ORDERS[sort or "n"]
         return [
             _latency(row)
@@ -251,7 +251,7 @@ class Figures:
                 f"""
                 with marked as (
                     select
-                        {server} as server, {what} as what, is_decided, is_error, answer_ms, open_ms,
+                        {server} as server, {kind} as what, is_decided, is_error, answer_ms, open_ms,
                         case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
                     from calls
                     where ? or (method = 'tools/call' and asked_by = 'client')

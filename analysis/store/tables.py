@@ -156,7 +156,7 @@ class Tables:
         """
         connection.execute("begin")
         self._connection = connection
-        self._made: set[str] = set()
+        self._staged: set[str] = set()
         self._batches = 0
         """The number of uncommitted batches."""
         self.rows: dict[str, list[Row]] = {name: [] for name in _GIVEN}
@@ -185,11 +185,11 @@ class Tables:
             self._batches = 0
 
     def _insert(self, name: str, rows: list[Row]) -> None:
-        if name not in self._made:
+        if name not in self._staged:
             given = {"capture": "varchar", "wall": "bigint", **_GIVEN[name]}
             columns = ", ".join(f"{column} {type_}" for column, type_ in given.items())
             self._connection.execute(f"create or replace temp table new_{name} ({columns})")
-            self._made.add(name)
+            self._staged.add(name)
         appender = self._connection.appender(f"temp.new_{name}")
         appender.append_rows(rows)
         appender.flush()
@@ -203,7 +203,7 @@ class Tables:
         self.flush()
         for name in NAMES:
             self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
-        if "stalls" in self._made:
+        if "stalls" in self._staged:
             self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
 
     def close(self) -> None:
@@ -212,11 +212,11 @@ class Tables:
         if self.split_sessions:
             self._connection.execute(_JOINED)
             self._connection.execute(_REPLACED)
-        if "stalls" in self._made:
+        if "stalls" in self._staged:
             self._connection.execute(_STALLED)
-        for name in self._made:
+        for name in self._staged:
             self._connection.execute(f"drop table temp.new_{name}")
-        self._made.clear()
+        self._staged.clear()
         self._connection.execute("commit")
 
     def give_up(self) -> None:

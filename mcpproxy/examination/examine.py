@@ -96,7 +96,7 @@ class Examination:
             if exchange.session is not None:
                 seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
                 self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
-        yield from self._told(
+        yield from self._located(
             self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
         )
 
@@ -134,13 +134,13 @@ class Examination:
             self.frames += 1
             self._from_server += item.dir == "s2c"
         findings = self._checker.feed(item)
-        return self._told(findings) if findings else ()
+        return self._located(findings) if findings else ()
 
-    def _told(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
+    def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
             if self._wanted.picks(finding.rule) and self._is_selected(finding):
                 self._has_findings = True
-                yield self._found(finding)
+                yield self._locate(finding)
 
     def _is_selected(self, finding: Finding) -> bool:
         if self._wanted.only is None:
@@ -150,7 +150,7 @@ class Examination:
         )
         return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
 
-    def _found(self, finding: Finding) -> LocatedFinding:
+    def _locate(self, finding: Finding) -> LocatedFinding:
         mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
         return LocatedFinding(
             finding,

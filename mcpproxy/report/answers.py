@@ -159,9 +159,9 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
     left_out = _left_out(places, least, head, width)
     if left_out:
         places = [at for at in places if at not in left_out]
-        what = count_text(len(left_out), "more column")
+        columns_text = count_text(len(left_out), "more column")
         names = _some([head[at].text for at in sorted(left_out)])
-        notes.append(f"{what} for which there is no room here, and --format json has them: {names}")
+        notes.append(f"{columns_text} for which there is no room here, and --format json has them: {names}")
     return _Layout(_squeezed(places, natural, firm, width), right, short, notes)
 
 

@@ -147,23 +147,23 @@ class Conversation:
                 Thing(item.t_ns, message) for message in self.session.abandoned_by(item) if self._selects(message)
             )
         remark = remark_on(item, ended=self._ended)
-        if remark is None or (isinstance(item, Record) and self._is_told_otherwise(item)):
+        if remark is None or (isinstance(item, Record) and self._is_redundant(item)):
             return late
         self._ended = self._ended or remark.is_end
         return late if self._only is not None else (*late, Thing(self._last_ns, remark))
 
-    def _selects(self, what: Seen | Frame | Exchange) -> bool:
+    def _selects(self, item: Seen | Frame | Exchange) -> bool:
         """Whether a message is worth a line; or a whole batch, or an unanswered request."""
         if self._only is None:
             return True
-        if isinstance(what, Frame):
-            facts = facts_of_batch(what)
-        elif isinstance(what, Exchange):
-            if what.session is None:
+        if isinstance(item, Frame):
+            facts = facts_of_batch(item)
+        elif isinstance(item, Exchange):
+            if item.session is None:
                 return True
-            facts = facts_of(Seen(what.request, what.session), what)
+            facts = facts_of(Seen(item.request, item.session), item)
         else:
-            facts = facts_of(what)
+            facts = facts_of(item)
         is_selected = self._only.matches(facts)
         self.has_selected = self.has_selected or is_selected
         return is_selected
@@ -177,7 +177,7 @@ class Conversation:
         elif isinstance(request, dict) and request.get("method") == "POST" and len(self._posts) < POSTS_KEPT:
             self._posts.add(number)
 
-    def _is_told_otherwise(self, record: Record) -> bool:
+    def _is_redundant(self, record: Record) -> bool:
         """Whether a record belongs to a stream that answers a POST and ends normally: its frames say as much."""
         members = record.members
         number = members.get("exchange")
@@ -205,9 +205,9 @@ class Conversation:
         yield from self._listed([exchange for exchange in open_ if exchange.abandoned_ns is not None], "abandoned")
         yield from self._listed([exchange for exchange in open_ if exchange.cancelled_ns is None], self._unanswered())
 
-    def _listed(self, left: list[Exchange], what: str) -> Iterator[Thing]:
+    def _listed(self, left: list[Exchange], state: str) -> Iterator[Thing]:
         if left:
-            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {what}"))
+            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {state}"))
         for exchange in left[:UNANSWERED_LINES]:
             yield Thing(exchange.request.t_ns, exchange)
         if len(left) > UNANSWERED_LINES:
@@ -285,8 +285,8 @@ class Conversation:
             return None
 
 
-def _whole_of(what: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
+def _whole_of(item: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
     """The frames to write below a line: a batch as a whole, not again for each message in it."""
-    if isinstance(what, Batch):
-        return (what.frame,)
-    return what.message.frames if isinstance(what, Seen) and what.message.index is None else ()
+    if isinstance(item, Batch):
+        return (item.frame,)
+    return item.message.frames if isinstance(item, Seen) and item.message.index is None else ()

@@ -97,7 +97,7 @@ class Text(Report):
         self._ranking = Ranking()
         self._hidden = 0
         """Notes that were not requested."""
-        self._has_told = False
+        self._has_shown = False
 
     def begin(self, capture: Path) -> Iterable[str]:
         """Forget the capture before."""
@@ -113,7 +113,7 @@ class Text(Report):
         if finding.level < self._least and finding.rule not in self._named:
             self._hidden += finding.stands_for
             return
-        self._has_told = True
+        self._has_shown = True
         self._ranking.add(located)
         is_first = not self._groups
         group = self._groups.setdefault(finding.rule, _Group())
@@ -143,7 +143,7 @@ class Text(Report):
             yield from (f"{line}\n" for line in (*ranked, ""))
         if totals.captures:
             text = summary(totals)
-            if self._hidden and not self._has_told:
+            if self._hidden and not self._has_shown:
                 text += f" --notes tells {'it' if self._hidden == 1 else 'them'}."
             yield from (f"{line}\n" for line in (wrapped(text, self._width) if self._wraps else [text]))
 
@@ -161,9 +161,9 @@ class Text(Report):
         yield "\n"
 
     @staticmethod
-    def _more(group: _Group, what: str, indent: str) -> Iterator[str]:
+    def _more(group: _Group, scope: str, indent: str) -> Iterator[str]:
         if group.count > len(group.shown):
-            yield f"{indent}and {group.count - len(group.shown):,} more{what}\n"
+            yield f"{indent}and {group.count - len(group.shown):,} more{scope}\n"
 
     def _finding(self, entry: LocatedFinding, times: int, *, sessions: bool) -> Iterator[str]:
         finding = entry.finding
@@ -215,8 +215,8 @@ class Text(Report):
 def summary(totals: Totals) -> str:
     """The totals on one line: how many of what, in how much, and who caused them."""
     errors, warnings, notes = (totals.at(level) for level in (Level.ERROR, Level.WARNING, Level.NOTE))
-    what = _counted(errors, warnings, notes) or "no findings"
-    text = f"{what} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
+    counts = _counted(errors, warnings, notes) or "no findings"
+    text = f"{counts} in {count_text(totals.frames, 'frame')} of {count_text(totals.sessions, 'session')}."
     if totals.first_abandoned is not None:
         first = totals.first_abandoned
         which = "was abandoned" if totals.abandoned == 1 else "were abandoned, the first"

@@ -76,18 +76,18 @@ class Messages:
             self._settle(exchange)
 
     def _note(self, seen: Seen) -> None:
-        is_found = self._only.matches(facts_of(seen))
-        if is_found:
+        is_selected = self._only.matches(facts_of(seen))
+        if is_selected:
             self.selected[_key(seen.message)] = seen
         exchange = seen.exchange or seen.cancelled
         if exchange is not None:
-            self._settle(exchange, is_found=is_found)
+            self._settle(exchange, is_selected=is_selected)
             if seen.exchange is not None and _key(exchange.request) in self._exchanges:
                 self._answers[_key(exchange.request)] = seen
 
-    def _settle(self, exchange: Exchange, *, is_found: bool = False) -> None:
+    def _settle(self, exchange: Exchange, *, is_selected: bool = False) -> None:
         key = _key(exchange.request)
-        if is_found or key in self.selected:
+        if is_selected or key in self.selected:
             self._exchanges[key] = exchange
 
     def pages(self, findings: Iterable[LocatedFinding] | None, style: Style) -> Iterator[str]:

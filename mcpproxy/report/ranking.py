@@ -64,24 +64,24 @@ class Ranking:
     def __init__(self) -> None:
         self._rules: dict[str, _Broken] = {}
         self._captures = 0
-        self._told: set[tuple[str, int, str]] = set()
+        self._listed: set[tuple[str, int, str]] = set()
         """Rule, session and side of the findings in this capture."""
 
     def begin(self) -> None:
         """A capture is opened."""
         self._captures += 1
-        self._told.clear()
+        self._listed.clear()
 
     def add(self, located: LocatedFinding) -> None:
         """Count a finding."""
         finding = located.finding
         self._rules.setdefault(finding.rule, _Broken(located)).add(located)
-        self._told.add((finding.rule, finding.session, finding.blames))
+        self._listed.add((finding.rule, finding.session, finding.blames))
 
     def end(self, ended: Ended) -> None:
         """Count violations that are reported only the first time."""
         for broken, count in ended.counts.items():
-            if broken in self._told:
+            if broken in self._listed:
                 self._rules[broken[0]].count += count - 1
 
     def lines(self, style: Style, width: int) -> Iterator[str]:

@@ -96,37 +96,37 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     return lines
 
 
-def row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
+def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
     """The row of a thing; `width` decides how wide its columns are."""
-    frame = _frame_of(what)
-    exchange = what.exchange if isinstance(what, Remark) else None if frame is None else frame.exchange
+    frame = _frame_of(item)
+    exchange = item.exchange if isinstance(item, Remark) else None if frame is None else frame.exchange
     width -= _FRAME + 1 + (0 if exchange is None else _EXCHANGE + 1)
-    return _row_of(what, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
+    return _row_of(item, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
 
 
-def _frame_of(what: Seen | Batch | Exchange | Remark) -> Frame | None:
-    if isinstance(what, Remark):
+def _frame_of(item: Seen | Batch | Exchange | Remark) -> Frame | None:
+    if isinstance(item, Remark):
         return None
-    if isinstance(what, Batch):
-        return what.frame
-    return (what.message if isinstance(what, Seen) else what.request).frames[0]
+    if isinstance(item, Batch):
+        return item.frame
+    return (item.message if isinstance(item, Seen) else item.request).frames[0]
 
 
-def _row_of(what: Seen | Batch | Exchange | Remark, width: int) -> Row:
-    if isinstance(what, Seen):
-        return _message(what, width)
-    if isinstance(what, Batch):
-        problem = what.frame.verdict.problem
-        body = [Span(f"batch of {what.holds:,}")]
-        return Row(_arrow(what.frame, "!" if problem else ""), body, problem, size=units.size(len(what.frame.raw)))
-    if isinstance(what, Exchange):
+def _row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
+    if isinstance(item, Seen):
+        return _message(item, width)
+    if isinstance(item, Batch):
+        problem = item.frame.verdict.problem
+        body = [Span(f"batch of {item.holds:,}")]
+        return Row(_arrow(item.frame, "!" if problem else ""), body, problem, size=units.size(len(item.frame.raw)))
+    if isinstance(item, Exchange):
         body = [
-            *_subject(what.request, "dim", width),
-            *_without_answer(what),
-            Span(f"  {gist(what.request)}", "dim"),
+            *_subject(item.request, "dim", width),
+            *_without_answer(item),
+            Span(f"  {gist(item.request)}", "dim"),
         ]
-        return Row(_arrow(what.request.frames[0]), body)
-    return Row(Span(what.glyph, what.role), [Span(what.text, what.role)], error=what.detail)
+        return Row(_arrow(item.request.frames[0]), body)
+    return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
 
 
 def _without_answer(exchange: Exchange) -> list[Span]:
@@ -176,7 +176,8 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
     if status.text and not status.is_bad:
         body.append(Span(f"  {status.text}", "dim"))
-    # A response that matches only if 7 and "7" are taken as equal: most clients never match it.
+    # `is_converted`: the request had the id 7 and the response has "7", or the other way round. The row shows them as a
+    # pair, but most clients do not match the two, and wait on.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),
         body,

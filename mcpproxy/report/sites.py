@@ -115,9 +115,9 @@ class Sites:
 
     def _file_of(self, first: Record) -> Path:
         """The segment that begins with a record: the one that its header names, otherwise the next."""
-        wanted = first.members.get("segment")
+        number = first.members.get("segment")
         for path in segments(self._files[0]):
-            if first.rec == "header" and type(wanted) is int and segment_number(path) == wanted:
+            if first.rec == "header" and type(number) is int and segment_number(path) == number:
                 return path
         following = self._at + 1
         return self._files[following if following < len(self._files) else -1]

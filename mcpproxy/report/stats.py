@@ -119,12 +119,12 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         "tool_ms": _tool_ms(stats),
     }
     for row in stats.latency:
-        held = [
+        histogram = [
             {"from_ms": 0 if bucket == -10 else 2.0**bucket, "to_ms": 2.0 ** (bucket + 1), "answers": answers}
             for bucket, answers in row.buckets.items()
         ]
         values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
-        yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": held}
+        yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": histogram}
     yield from ({"figure": "errors", **error._asdict()} for error in stats.errors)
     for figure, counts in (
         ("id_mismatches", stats.id_mismatches),
@@ -203,7 +203,7 @@ def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> I
         if several:
             yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
         indent = "  " if several else ""
-        cut = _told_apart([_name(row, stats.by) for row in rows], label - 1 - len(indent))
+        cut = _distinct_names([_name(row, stats.by) for row in rows], label - 1 - len(indent))
         for row, called in zip(rows, cut, strict=True):
             name = indent + called
             shown = {
@@ -246,7 +246,7 @@ def _columns(names: list[str], width: int, sort: Sort | None, *, has_blocks: boo
     return columns, has_shapes
 
 
-def _told_apart(names: list[str], room: int) -> list[str]:
+def _distinct_names(names: list[str], room: int) -> list[str]:
     """The names in so many cells: those that would look alike are cut in the middle, for their ends to be seen."""
     cut = [fit(name, room) for name in names]
     times = Counter(cut)
@@ -254,8 +254,8 @@ def _told_apart(names: list[str], room: int) -> list[str]:
 
 
 def _name(row: Latency, by: By) -> str:
-    what = row.server if by == "server" else row.what
-    return sanitise(what or "(none)")
+    name = row.server if by == "server" else row.what
+    return sanitise(name or "(none)")
 
 
 class _Row(NamedTuple):
@@ -268,8 +268,8 @@ class _Row(NamedTuple):
 def _figures(stats: Stats) -> Iterator[_Row]:
     errors = _sum(stats.errors)
     yield _Row("ERRORS", f"{errors:,}", _some([_counted(definition) for definition in stats.errors]), bool(errors))
-    yield _found("ID MISMATCHES", stats.id_mismatches, stats)
-    yield _found("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
+    yield _finding_row("ID MISMATCHES", stats.id_mismatches, stats)
+    yield _finding_row("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
     abandoned, unanswered = _sum(stats.abandoned), _sum(stats.unanswered)
     yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
     yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
@@ -287,7 +287,7 @@ def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> 
     return sum(row.times for row in rows)
 
 
-def _found(title: str, counts: list[Count], stats: Stats) -> _Row:
+def _finding_row(title: str, counts: list[Count], stats: Stats) -> _Row:
     total = _sum(counts)
     details = _some([_explained(count) for count in counts])
     if not stats.has_findings:
@@ -333,10 +333,10 @@ def _unanswered(stats: Stats) -> list[str]:
     requests = stats.unanswered
     words = []
     for request in requests:
-        what = sanitise(request.what, 100)
+        kind = sanitise(request.what, 100)
         if request.captures > 1:
             # Frame numbers mean nothing without their capture.
-            words.append(f"{what} {request.times:,} in {request.captures:,} captures")
+            words.append(f"{kind} {request.times:,} in {request.captures:,} captures")
             continue
         noun = "frame" if request.times == 1 else "frames"
         numbers = ", ".join(str(number) for number in request.requests[:MOST_NAMES])
@@ -344,7 +344,7 @@ def _unanswered(stats: Stats) -> list[str]:
         of = f" of {_capture(request.path)}" if stats.totals.captures > 1 else ""
         waits = f", waiting for {_ms(request.waited_ms)}" if request.live else ""
         probably = "".join(f", {'the first ' if request.times > 1 else ''}{text}" for text in _probably(request))
-        words.append(f"{what} ({noun} {numbers}{of}{waits}{probably})")
+        words.append(f"{kind} ({noun} {numbers}{of}{waits}{probably})")
     live, lost = sum(request.live for request in requests), sum(request.may_be_lost for request in requests)
     unjudged = sum(request.may_be_unjudged for request in requests)
     notes = [f"{live:,} may still be answered"] if live else []

@@ -50,11 +50,11 @@ class SqlSession:
         self._paths = list(paths)
         self._limits = limits
         self._hear, self._progress = hear, progress
-        self._told: set[str] = set()
-        self._found: list[Source] = []
+        self._reported: set[str] = set()
+        self._sources: list[Source] = []
         self._sandbox: Sandbox | None = None
         self._has_findings = False
-        self._has_made = False
+        self._has_created = False
         """Whether something may have been created in the sandbox, which is lost with it."""
         self.is_spoiled = False
         """Whether a capture could not be read, or is damaged; both have been reported."""
@@ -85,21 +85,21 @@ class SqlSession:
         """
         findings = self._has_findings or bool(set(re.findall(r"\w+", sql.lower())) & self._of_findings)
         try:
-            return self._asked(sql, findings=findings, counts_reader=counts_reader)
+            return self._run(sql, findings=findings, counts_reader=counts_reader)
         except QueryError as error:
             if not self._weeds(error):
                 raise
-        return self._asked(sql, findings=findings, counts_reader=counts_reader)
+        return self._run(sql, findings=findings, counts_reader=counts_reader)
 
-    def _asked(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
+    def _run(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
         if self._sandbox is None or not self._sandbox.is_alive or findings != self._has_findings:
-            if self._has_made:
+            if self._has_created:
                 self._hear("what was made so far (tables, views, macros) is gone: the captures are opened anew")
-                self._has_made = False
+                self._has_created = False
             self.close()
             self._sandbox = self._opened(findings=findings)
             self._has_findings = findings
-        self._has_made = self._has_made or bool(_MAKING.search(sql))
+        self._has_created = self._has_created or bool(_MAKING.search(sql))
         answer = self._sandbox.ask(sql, counts_reader=counts_reader)
         # A damaged file is usually detected before the first row, and then the query can be restarted.
         rows = iter(answer)
@@ -116,7 +116,7 @@ class SqlSession:
 
     def _weeds(self, error: QueryError) -> bool:
         """Delete damaged cache files, if an error says that one is; returns whether there were any."""
-        is_damaged = weed(self._found, error)
+        is_damaged = weed(self._sources, error)
         if is_damaged:
             self.close()
         return is_damaged
@@ -133,7 +133,7 @@ class SqlSession:
             readable, refused, doubles = sources(
                 self._paths, findings=findings, progress=tell, memory=self._limits.memory
             )
-            self._found = readable
+            self._sources = readable
             sandbox = Sandbox(readable, findings=findings, limits=self._limits, progress=tell)
         try:
             reasons = [*(str(error) for _, error in refused), *(why for _, why in sandbox.refused)]
@@ -151,8 +151,8 @@ class SqlSession:
 
     def _hear_once(self, line: str) -> None:
         """Report a line once only: at the prompt, captures are opened more than once."""
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             self._hear(line)
 
 

@@ -53,13 +53,13 @@ class SqlWorker:
 
     def __init__(self, requests: int, answers: int) -> None:
         self._requests, self._answers = requests, answers
-        self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._queries: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._session: SqlSession | None = None
         self._paths: list[Path] = []
         self._loaded: list[tuple[str, int]] = []
         """The state of the files when the captures were loaded."""
         self._load_s = 0.0
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._turn = 0
         self._may_stop = False
 
@@ -79,7 +79,7 @@ class SqlWorker:
         ]
         self._reply({"relations": known, "keywords": KEYWORDS.split()})
         while True:
-            question = self._asked.get()
+            question = self._queries.get()
             self._turn = question["turn"]
             try:
                 reply = self._answered(question)
@@ -92,7 +92,7 @@ class SqlWorker:
         """Receive queries. When stdin ends, so does this process, whatever is running."""
         for line in os.fdopen(self._requests, "rb"):
             # Not orjson: a path may hold bytes that are not UTF-8.
-            self._asked.put(json.loads(line))
+            self._queries.put(json.loads(line))
         os._exit(0)
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
@@ -161,8 +161,8 @@ class SqlWorker:
 
     def _tell(self, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s >= TELL_S:
-            self._told_s = now_s
+        if now_s - self._reported_s >= TELL_S:
+            self._reported_s = now_s
             self._reply({"progress": [done, total]})
 
     def _reply(self, message: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ def main() -> NoReturn:
         try:
             child = Child(setup, answers)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the parent is to hear of it
-            _reply(answers, {"error": _told(error)})
+            _reply(answers, {"error": _error_members(error)})
             os._exit(1)
         child.serve(requests)
     os._exit(0)
@@ -69,8 +69,8 @@ class Child:
         self._memory: int = setup["memory"]
         self._by_resident: bool = setup["by_resident"]
         self._processor_s = int(setup["timeout_s"] * THREADS) + 10
-        self._asked: SimpleQueue[str] = SimpleQueue()
-        self._told_of = 0
+        self._queries: SimpleQueue[str] = SimpleQueue()
+        self._reported = 0
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_FSIZE, 0)
         self._connection = duckdb.connect(
@@ -108,20 +108,20 @@ class Child:
             Thread(target=self._watch, daemon=True).start()
         _reply(self._answers, {"ready": self._refused})
         while True:
-            sql = self._asked.get()
+            sql = self._queries.get()
             used = resource.getrusage(resource.RUSAGE_SELF)
             _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + self._processor_s, for_good=False)
             try:
                 self._answer(sql)
                 _reply(self._answers, {"done": True})
             except Exception as error:  # noqa: BLE001 - whatever a statement makes DuckDB raise is an answer
-                _reply(self._answers, {"error": {**_told(error), "nearest": self._nearest(error)}})
+                _reply(self._answers, {"error": {**_error_members(error), "nearest": self._nearest(error)}})
 
     def _listen(self, requests: int) -> None:
         """Receive requests while a query runs. When stdin ends, the process ends, whatever is running."""
         while (request := read(requests)) is not None:
             if "sql" in request:
-                self._asked.put(request["sql"])
+                self._queries.put(request["sql"])
             else:
                 self._connection.interrupt()
         os._exit(0)
@@ -132,8 +132,8 @@ class Child:
         os._exit(OVER_MEMORY)
 
     def _report(self, done: int, total: int) -> None:
-        if done - self._told_of >= _REPORT:
-            self._told_of = done
+        if done - self._reported >= _REPORT:
+            self._reported = done
             _reply(self._answers, {"progress": [done, total]})
 
     def _answer(self, sql: str) -> None:
@@ -203,12 +203,12 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def _limit(which: int, wanted: int, *, for_good: bool = True) -> None:
+def _limit(which: int, limit: int, *, for_good: bool = True) -> None:
     """Lower a kernel limit, unless it is already lower."""
     most = resource.getrlimit(which)[1]
     if most != resource.RLIM_INFINITY:
-        wanted = min(wanted, most)
-    resource.setrlimit(which, (wanted, wanted if for_good else most))
+        limit = min(limit, most)
+    resource.setrlimit(which, (limit, limit if for_good else most))
 
 
 def _address_space() -> int:
@@ -260,8 +260,8 @@ def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], C
         for row in zip(*cells, strict=True):
             line = orjson.dumps(row)
             if len(line) > ROW_LIMIT:
-                what = f"a row of more than {ROW_LIMIT >> 20} MiB; take a part of it, as with left(text, 1000)"
-                raise QueryError("row size", what)
+                problem = f"a row of more than {ROW_LIMIT >> 20} MiB; take a part of it, as with left(text, 1000)"
+                raise QueryError("row size", problem)
             if batch and size + len(line) > BATCH:
                 yield batch
                 batch, size = [], 0
@@ -271,7 +271,7 @@ def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], C
         count = max(1, min(ROWS, BATCH * len(rows) // total))
 
 
-def _told(error: Exception) -> dict[str, Any]:
+def _error_members(error: Exception) -> dict[str, Any]:
     """An error as a message."""
     if isinstance(error, QueryError):
         return {"kind": error.kind, "text": str(error)}

@@ -12,7 +12,7 @@ import pytest
 
 from analysis import child_process
 from analysis.store import cache, cache_workers
-from analysis.store.cache_workers import Made, Task, fill, held, processes
+from analysis.store.cache_workers import Result, Task, duckdb_memory, fill, processes
 from analysis.store.open import sources
 from tests.analysis.store.written import Written
 from tests.bench.check import repeated
@@ -80,8 +80,8 @@ def test_where_memory_is_short_one_process_has_all_of_it() -> None:
     tasks = [Task(Path(f"{number}.mcpcap"), f"{number:032x}", 10 * cache_workers.WORTH) for number in range(64)]
     for memory in (64 << 20, 256 << 20, 1 << 30, 8 << 30):
         count = processes(tasks, memory)
-        assert max(1, count) * held(memory, max(1, count)) <= memory // 2
-        assert count == 0 or held(memory, count) >= cache_workers.SHARE
+        assert max(1, count) * duckdb_memory(memory, max(1, count)) <= memory // 2
+        assert count == 0 or duckdb_memory(memory, count) >= cache_workers.SHARE
     assert processes(tasks, 256 << 20) == 0
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], t
 
 
 def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Path]) -> None:
-    made: list[Made] = []
+    made: list[Result] = []
     for one in fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY):
         made.append(one)
         if len(made) == 1:
