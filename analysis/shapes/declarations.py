@@ -48,7 +48,7 @@ class Body(NamedTuple):
 
     @property
     def row(self) -> str:
-        """Its row in the table, which has the declarations of all revisions."""
+        """The key of its row in the table; a row has a declaration for each revision."""
         return f"{self.part} {self.method} {self.answer}"
 
 
@@ -73,7 +73,7 @@ def body_of(part: Part, method: str, rank: int, value: object, request_params: o
     if answer is None:
         return None
     body = Body(part, method, rank, answer)
-    return body if _declaration(body) is not None else None
+    return body if body in _bodies() else None
 
 
 def _answer(method: str, rank: int, value: object, request_params: object) -> Answer | None:
@@ -94,9 +94,9 @@ def _answer(method: str, rank: int, value: object, request_params: object) -> An
 @cache
 def form_of(body: Body) -> Form:
     """The form of a body in its revision."""
-    declaration = _declaration(body)
-    form = None if declaration is None else _form(declaration, body.rank)
-    return form if form is not None else Object("", {}, frozenset())
+    form = _form(_bodies()[body], body.rank)
+    assert form is not None, "no body is declared as any"
+    return form
 
 
 @cache
@@ -104,9 +104,16 @@ def _table() -> dict[str, Any]:
     return cast("dict[str, Any]", orjson.loads(TABLE.read_bytes()))
 
 
-def _declaration(body: Body) -> Declaration | None:
-    row = _table()["bodies"].get(body.row)
-    return None if row is None else row[body.rank]
+@cache
+def _bodies() -> dict[Body, Declaration]:
+    """The declaration of each body."""
+    bodies: dict[Body, Declaration] = {}
+    for row, declarations in _table()["bodies"].items():
+        part, method, answer = row.split()
+        for rank, declaration in enumerate(declarations):
+            if declaration is not None:
+                bodies[Body(part, method, rank, answer)] = declaration
+    return bodies
 
 
 # ---- forms from declarations
