@@ -30,7 +30,7 @@ class Problem(NamedTuple):
     pointer: str
     """Where, in the message: a JSON Pointer."""
     text: str
-    """What is wrong, in words without values."""
+    """The problem, in words that quote no value."""
     kind: Kind = "shape"
     """The rule it belongs to; `shape` means that it does not fit the schema."""
 

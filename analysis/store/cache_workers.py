@@ -152,7 +152,7 @@ class _Crew:
             for _ in range(self._count):
                 self.workers.append(_Worker())
         except OSError:
-            pass  # those that could be started do the work
+            pass  # the workers that did start do the work
         return self
 
     def __exit__(self, *_: object) -> None:

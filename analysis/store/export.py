@@ -96,9 +96,9 @@ def export(
     """
     whole = os.path.abspath(place)
     if not is_utf8(whole):
-        raise CannotExport(f"cannot write to {place}: DuckDB opens no file in a folder whose name is no UTF-8")
+        raise CannotExport(f"cannot write to {place}: DuckDB cannot open files in a folder whose name is not UTF-8")
     if form == "duckdb" and "?" in whole:
-        raise CannotExport(f"cannot write to {place}: DuckDB takes a ? in the name of a database for the end of it")
+        raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
         return _exported(readable, form, place, findings=findings, force=force, progress=progress)
     except (duckdb.Error, OSError) as error:

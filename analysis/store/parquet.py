@@ -47,7 +47,9 @@ def write_parquet(
         OSError: the disk is full, or fails.
     """
     if not is_utf8(path):
-        raise QueryError("parquet", "cannot write Parquet: DuckDB opens no file in a folder whose name is no UTF-8")
+        raise QueryError(
+            "parquet", "cannot write Parquet: DuckDB cannot open files in a folder whose name is not UTF-8"
+        )
     try:
         _write(path, columns, names, rows, until_s)
     except duckdb.InterruptException as error:

@@ -366,7 +366,7 @@ def token_of(value: object) -> Id | None:
 
 
 def _size(message: Request | Response) -> int:
-    """Bytes of the frames in which a message came; of one in a batch those of its own."""
+    """Bytes of the frames of a message; in a batch, only its own bytes."""
     if message.index is None:
         frames = message.frames
         return len(frames[0].raw) if len(frames) == 1 else sum([len(frame.raw) for frame in frames])

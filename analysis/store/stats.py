@@ -26,7 +26,7 @@ MEMORY: Final = 1_000_000_000
 LOSSES: Final = (
     "select path, damage, lost, forgotten from captures where damage > 0 or lost > 0 or forgotten > 0 order by path"
 )
-"""Asks what is missing: `Loss`."""
+"""Selects what captures lack: the rows of `Loss`."""
 LONGEST: Final = 1000
 """The most rows read for one figure, the most important first."""
 
@@ -49,7 +49,7 @@ _ORDERS: Final[dict[Sort, str]] = {
 
 
 class Loss(NamedTuple):
-    """What is missing in one capture."""
+    """What one capture lacks."""
 
     path: str
     damage: int
@@ -57,11 +57,11 @@ class Loss(NamedTuple):
     lost: int
     """Records known to be lost."""
     forgotten: int
-    """Requests and the like that had to be forgotten, as too many were open at once."""
+    """Requests and similar that were forgotten because too many were open at once."""
 
 
 class Totals(NamedTuple):
-    """What was asked."""
+    """The size of the captures."""
 
     captures: int
     servers: int
@@ -78,7 +78,7 @@ class Totals(NamedTuple):
     cut_off: int
     """Captures that were never closed, and are not live: a kill leaves them so."""
     forgotten: int
-    """Requests and the like that had to be forgotten, as too many were open at once."""
+    """Requests and similar that were forgotten because too many were open at once."""
 
 
 class Latency(NamedTuple):
@@ -125,7 +125,7 @@ class Abandoned(NamedTuple):
     captures: int
     """In so many captures."""
     path: str
-    """File of it."""
+    """The file of the capture."""
     probable_answer: int | None
     """Number of the frame of an answer that fits no request and was probably meant for it."""
     probable_answer_id: str | None
@@ -176,7 +176,7 @@ class Time(NamedTuple):
     client_ms: float
     """The rest: the model and the user."""
     waiting_ms: float
-    """The part of client time in which the server waited for what it had asked the client."""
+    """The part of client time in which the server waited for responses from the client."""
     stalled_ms: float
     """A frame waited because its receiver did not accept it."""
     unanswered: int
@@ -192,7 +192,7 @@ class ToolTime(NamedTuple):
 
 
 class Startup(NamedTuple):
-    """How long it took sessions to come up: medians over those of which the part is known."""
+    """How long sessions took to start: for each part, the median over the sessions in which it is known."""
 
     sessions: int
     total_ms: float
@@ -201,7 +201,7 @@ class Startup(NamedTuple):
     ready_ms: float | None
     first_list_ms: float | None
     silent: int
-    """Sessions in which nothing tells the start of the process from the first answer."""
+    """Sessions in which the start of the process cannot be distinguished from the first response."""
     process_sessions: int
     """Sessions of which the part is known; so are the next three."""
     initialize_sessions: int
@@ -210,16 +210,16 @@ class Startup(NamedTuple):
 
 
 class Figures:
-    """Asks one connection."""
+    """Queries the figures from a connection."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, refused: list[tuple[Path, Exception]]) -> None:
-        """With tables and views in it."""
+        """`connection`: has the tables and views."""
         self._connection = connection
         self.refused = refused
         """Captures that could no longer be read, and why."""
 
     def totals(self) -> Totals:
-        """What was asked."""
+        """The size of the captures."""
         (row,) = self._rows(
             """
             select

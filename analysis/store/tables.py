@@ -1,6 +1,6 @@
 """The tables for inserts: which values come from Python, and which columns SQL computes from them.
 
-tables.sql declares the columns. What is not computed comes from Python, in the order of the columns there.
+tables.sql declares the columns. Values that SQL does not compute come from Python, in the order of the columns there.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
 from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
@@ -65,7 +65,7 @@ _COMPUTED: Final[dict[str, dict[str, str]]] = {
     "tools": {"tokens_estimate": "round(bytes / 4)::bigint", "time": "clock(t_ns)"},
     "stderr": {"time": "clock(t_ns)"},
 }
-# Values that stand in rows in the place of a computed column, for its computation.
+# Values that rows have in place of a computed column, from which SQL computes it.
 _IN_PLACE_OF: Final = {
     ("frames", "message"): ("is_json", "boolean"),
     ("exchanges", "stall_ms"): ("stall_ns", "bigint"),
@@ -129,7 +129,7 @@ _STALLED: Final = """
 
 _COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
 _STATED: Final = [name for name in _GIVEN["sessions"] if name not in _COUNTED]
-# Of what is no count, the last row knows most.
+# For values that are not counts, the last row knows most.
 _LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
 _JOINED: Final = f"""
     create or replace temp table new_split as
@@ -227,7 +227,7 @@ class Tables:
 
 @cache
 def _insertion(table: str) -> str:
-    """The statement that moves waiting rows into a table, and computes what is computed."""
+    """The statement that moves waiting rows into a table, and computes the other columns."""
     computed = _COMPUTED[table]
     cells = ", ".join(_clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
     return f"insert into {table} select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours

@@ -1,7 +1,7 @@
 """Examination: turns the items of one capture into findings, with everything else that a report shows.
 
-Besides the selected rules, the rules that supersede findings of theirs run too, so that a selection does not bring
-superseded findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the
+Besides the selected rules, the rules that supersede them also run, so that a selection does not bring superseded
+findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the
 checker's state.
 """
 
@@ -34,10 +34,10 @@ def is_any(_rule: str) -> bool:
 
 
 class Wanted(NamedTuple):
-    """Which findings are wanted."""
+    """Selects findings."""
 
     picks: Callable[[str], bool] = is_any
-    """Whether a rule is wanted, by its id."""
+    """Whether a rule is selected, by its id."""
     baseline: Baseline = Baseline()
     """The accepted findings."""
     only: Filter | None = None
@@ -102,7 +102,7 @@ class Examination:
 
     @property
     def ended(self) -> Ended:
-        """Returns what is known at the end."""
+        """The outcome of the examination."""
         damaged = self.is_damaged or self.missing > 0
         checker = self._checker
         forgotten = checker.fold.forgotten

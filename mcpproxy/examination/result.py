@@ -59,17 +59,17 @@ class LocatedFinding(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is wrong, and where in the message: on one line, not yet safe on a screen."""
+        """The problem, and where in the message: one line, not sanitised."""
         return located(self.finding.message, self.finding.pointer)
 
 
 def located(message: str, pointer: str) -> str:
-    """What is wrong, and the place in the message, if there is one."""
+    """The problem, and the place in the message, if there is one."""
     return f"{message}, at {pointer}" if pointer else message
 
 
 class Ended(NamedTuple):
-    """What is known of a capture once it has been checked."""
+    """The outcome of checking a capture."""
 
     capture: Path
     counts: Mapping[tuple[str, int, str], int]
@@ -140,7 +140,7 @@ class Report:
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002
-        """It could not be read, or not to its end; whatever was reported of it since `begin` does not count."""
+        """It could not be read to its end: findings reported since `begin` do not count."""
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002

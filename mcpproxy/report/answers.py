@@ -117,7 +117,7 @@ class _Layout(NamedTuple):
     short: dict[int, Callable[[str], str]]
     """How to shorten a value, for the columns that do not fit."""
     notes: list[str]
-    """What is left out."""
+    """Remarks on what was left out."""
 
 
 def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[Span]]:
@@ -161,7 +161,7 @@ def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span
         places = [at for at in places if at not in left_out]
         columns_text = count_text(len(left_out), "more column")
         names = _some([head[at].text for at in sorted(left_out)])
-        notes.append(f"{columns_text} for which there is no room here, and --format json has them: {names}")
+        notes.append(f"{columns_text} did not fit; --format json has them: {names}")
     return _Layout(_squeezed(places, natural, firm, width), right, short, notes)
 
 

@@ -1,7 +1,7 @@
 """The text of `mcpproxy show`: one conversation, with a line for each event.
 
 It has three steps that a caller can use separately for `--tail`, `--limit` and `--filter`: `fold` turns an item of a
-capture into the things worth a line, `lines` writes one of them, `heading` says who is talking. `feed` and `finish` do
+capture into the things worth a line, `lines` writes one thing, `heading` names the participants. `feed` and `finish` do
 all three.
 """
 
@@ -74,7 +74,7 @@ class Conversation:
             whole: each message is written whole below its line.
         """
         self.session = Fold()
-        """What is known of the conversation."""
+        """The state of the conversation so far."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
         self._times = times
@@ -92,7 +92,7 @@ class Conversation:
         self._last_ns = 0
         self._shown_ns: int | None = None
 
-    # All of it.
+    # All steps at once.
 
     def feed(self, item: object) -> Iterator[str]:
         """The lines of one item, preceded by the heading when it is due."""
@@ -114,7 +114,7 @@ class Conversation:
         """The lines for the end of the input.
 
         Args:
-            still_open: a recorder still writes the capture, so that this is no end.
+            still_open: a recorder still writes the capture, so this is not its end.
         """
         yield from self._release()
         for thing in self.closing(still_open=still_open):
@@ -178,7 +178,7 @@ class Conversation:
             self._posts.add(number)
 
     def _is_redundant(self, record: Record) -> bool:
-        """Whether a record belongs to a stream that answers a POST and ends normally: its frames say as much."""
+        """Whether a record adds nothing to the frames: it is about a stream that answers a POST and ends normally."""
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number not in self._posts:
@@ -270,7 +270,7 @@ class Conversation:
             wall = self._wall(t_ns, "%H:%M:%S")
             if wall is not None:
                 return f"{wall}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
-        # An exchange left open stands out of order, so the time since the line before means nothing.
+        # An open exchange is listed out of order, so the time since the previous line means nothing.
         if self._times == "delta" and not isinstance(thing.what, Exchange):
             t_ns = max(0, t_ns - before) if before is not None else 0
         return units.since_start(t_ns)

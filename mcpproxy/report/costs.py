@@ -27,7 +27,7 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
     each = spent / frames / 1000 if frames else 0
     yield f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included; rules: {each:.1f} µs a frame"
     if costly:
-        yield f"{'rule':<44}{'asked':>12}{'µs each':>10}{'share':>8}"
+        yield f"{'rule':<44}{'runs':>12}{'µs each':>10}{'share':>8}"
     for id_, cost in costly[:SHOWN]:
         share = cost.ns / spent if spent else 0
         yield f"{id_:<44}{cost.asked:>12,}{cost.ns / cost.asked / 1000:>10.2f}{share:>8.1%}"
@@ -39,6 +39,5 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
     silent = set(every) - {id_ for id_, _ in costly}
     groups = sorted({group_of(id_) for id_ in every} - {group_of(id_) for id_, _ in costly})
     unused = f"; of these groups none: {', '.join(groups)}" if groups else ""
-    verb = "was" if len(silent) == 1 else "were"
-    text = f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and {verb} never asked{unused}"
+    text = f"{count_text(len(silent), 'rule')} of {len(every)} had nothing to look at and never ran{unused}"
     yield from wrapped(text, WIDTH)

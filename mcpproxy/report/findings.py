@@ -1,4 +1,4 @@
-"""Findings as text, as a good compiler prints them: what is wrong, who caused it, and the exact place.
+"""Findings as text, in the style of compiler messages: the problem, the side at fault, and the exact place.
 
 Grouped by capture, then by rule, the worst first; of one rule and session a limited number is shown, and the rest is
 counted. While a capture is followed, each finding is printed as it arrives. The end says what to fix first.
@@ -144,7 +144,7 @@ class Text(Report):
         if totals.captures:
             text = summary(totals)
             if self._hidden and not self._has_shown:
-                text += f" --notes tells {'it' if self._hidden == 1 else 'them'}."
+                text += f" Show {'it' if self._hidden == 1 else 'them'} with --notes."
             yield from (f"{line}\n" for line in (wrapped(text, self._width) if self._wraps else [text]))
 
     def _heading(self) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 A capture without such findings has one passing case, so that it does not look unchecked; one that held nothing to check
 has one skipped case. Notes are output of a passing case unless requested. What fails the command makes no difference: a
-report written with `--fail-on never` still counts what was found. The format is the one that Jenkins, GitLab and most
+report written with `--fail-on never` still counts the findings. The format is the one that Jenkins, GitLab and most
 viewers read, and untrusted text in it is made visible first: XML has no way to write a control character.
 """
 

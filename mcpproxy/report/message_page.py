@@ -47,12 +47,12 @@ class Messages:
         """Look for the messages that a filter selects."""
         self.fold = Fold()
         self.selected: dict[_Key, Seen] = {}
-        """Those that were found."""
+        """The selected messages."""
         self.beside: dict[int, Remark] = {}
         """By number, requested records that are not frames."""
         self._only = only
         self._exchanges: dict[_Key, Exchange] = {}
-        """The exchanges of requests that were found, or whose response was."""
+        """The exchanges of selected requests and responses."""
         self._answers: dict[_Key, Seen] = {}
         """By request, the response."""
 
@@ -91,7 +91,7 @@ class Messages:
             self._exchanges[key] = exchange
 
     def pages(self, findings: Iterable[LocatedFinding] | None, style: Style) -> Iterator[str]:
-        """The lines of all that was found, each message with its partner.
+        """The lines of all selected messages, each with its partner.
 
         Args:
             findings: of the capture; None if no rules ran.
@@ -119,7 +119,7 @@ class Messages:
 
     @property
     def numbers(self) -> set[int]:
-        """The records of all that was found, and of the partners."""
+        """The records of all selected messages and their partners."""
         of_messages = {
             frame.seq
             for key, seen in self.selected.items()
@@ -204,7 +204,7 @@ def called(frame: Frame, index: int | None) -> str:
 
 
 def id_lines(messages: Messages, style: Style) -> Iterator[str]:
-    """A line for each message that was found: its place, its session, whose id it is, and its outcome."""
+    """A line for each selected message: its place, its session, the sender of the request, and its outcome."""
     for _, seen in sorted(messages.selected.items()):
         message = seen.message
         if isinstance(message, Response):

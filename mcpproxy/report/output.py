@@ -62,15 +62,15 @@ codecs.register_error(LEGIBLE, _legible)
 
 
 def is_aligned(text: str, encoding: str) -> bool:
-    """Whether a text takes as many cells as it would in UTF-8, so that what stands below it stands where it should."""
+    """Whether a text takes as many cells as it would in UTF-8, so that marks below it are in the right place."""
     return text.isascii() or cells(text.encode(encoding, LEGIBLE).decode(encoding)) == cells(text)
 
 
 def json_line(row: Mapping[str, Any]) -> str:
     """One object as a line of JSON.
 
-    Text that is no Unicode (a file's name, say) is written with escapes, and so is what a terminal that shows it later
-    could act on without a trace: to a program it means the same.
+    Text that is not valid Unicode (a file's name, say) is written with escapes, and so is what a terminal that shows
+    it later could act on without a trace: to a program it means the same.
     """
     try:
         return for_stdout(_HIDDEN.sub(_escaped, orjson.dumps(row, default=str).decode())) + "\n"

@@ -1,8 +1,8 @@
-"""The lines of a conversation before and after they are laid out in columns.
+"""Lays out the lines of a conversation in columns.
 
-A row is: arrow, what, how it ended, latency, size. The middle takes all the width there is; times stand left and
-numbers right, so that both can be run down with the eye. `!` marks a message and `✗` what is not a message, with the id
-of the rule that it breaks; that id is never cut.
+A row has an arrow, the message, its outcome, latency and size. Times are on the left and numbers on the right, so that
+both are easy to scan; the middle takes the remaining width. `!` marks a message that violates a rule, `✗` a frame that
+is not a message; the id of the rule follows and is never cut.
 """
 
 from typing import Final, NamedTuple
@@ -74,12 +74,12 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    # What is left for the body after everything that must not be cut.
+    # The room for the body, after everything that must not be cut.
     taken = indent + (len(row.problem) + 2 if row.problem else 0)
     room = max(0, width - taken - (len(tail) + 2 if tail else 0))
     body, used = fit_spans(row.body, room)
     if row.problem and used == room:
-        # Beside the id of a rule there is little room: what is said comes before columns.
+        # The id of a rule leaves little room: give up the columns and keep the text.
         tail = f"{row.latency:>7}  {row.size:>6}" if row.latency else row.size
         room = max(0, width - taken - (len(tail) + 2 if tail else 0))
         body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)
@@ -91,13 +91,13 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
     lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
     if not fits:
-        # Below the numbers: there is more room, and an error is to be read.
+        # Below the numbers, where there is more room: people need to read an error.
         lines.append([Span(" " * _ERROR), Span(fit(row.error, width - _ERROR))])
     return lines
 
 
 def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
-    """The row of a thing; `width` decides how wide its columns are."""
+    """The row of an item; `width` decides how wide its columns are."""
     frame = _frame_of(item)
     exchange = item.exchange if isinstance(item, Remark) else None if frame is None else frame.exchange
     width -= _FRAME + 1 + (0 if exchange is None else _EXCHANGE + 1)
@@ -198,7 +198,7 @@ def _invalid(message: Invalid) -> Row:
 
 
 def _column(width: int) -> int:
-    """Columns of what a row is about."""
+    """The width of the subject of a row."""
     width = USUAL if width > WHOLE // 2 else width
     return min(24 + max(-8, width - 80) // 4, 40)
 
@@ -215,7 +215,7 @@ def _subject(request: Request, role: Role, width: int) -> list[Span]:
 
 
 def _padding(width: int, *spans: Span) -> Span:
-    """The room between what a row is about and what is said about it."""
+    """The blanks between the subject of a row and the rest."""
     return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))
 
 

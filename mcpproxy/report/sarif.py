@@ -37,7 +37,7 @@ class Sarif(Report):
         self._count = 0
         self._has_failed = False
         self._notes: list[dict[str, Any]] = []
-        """Notifications of what kept the run from succeeding, and of what was forgotten."""
+        """Notifications about what made the run fail, and about forgotten requests."""
 
     def add(self, located: LocatedFinding) -> Iterable[str]:
         """A result; findings in the baseline are marked as suppressed."""
@@ -57,7 +57,7 @@ class Sarif(Report):
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """The rest of the document; all of it if nothing was found."""
+        """The rest of the document; the whole document if there are no findings."""
         if not self._count:
             yield self._opening()
         invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}

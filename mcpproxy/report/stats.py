@@ -56,18 +56,18 @@ _SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max
 _SHAPE: Final = SHAPE + 2
 _MARGIN: Final = 22
 _VALUE: Final = 9
-_NOT_LOOKED: Final = "the rules were not asked, as that takes longer for so much: --findings does"
+_NOT_LOOKED: Final = "the rules did not run, as that takes long for this much; --findings runs them"
 
 
 class Stats(NamedTuple):
-    """All of it."""
+    """All figures."""
 
     totals: Totals
     by: By
     latency: list[Latency]
     errors: list[Count]
     has_findings: bool
-    """Whether the rules were asked: else of the next two only what needs none is known."""
+    """Whether the rules ran. If not, the next two fields have only the rows that need no rules."""
     id_mismatches: list[Count]
     lifecycle_violations: list[Count]
     abandoned: list[Abandoned]
@@ -81,7 +81,7 @@ class Stats(NamedTuple):
 
 
 def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings: bool) -> Stats:
-    """Ask for all of it."""
+    """Query all figures."""
     return Stats(
         figures.totals(),
         by,
@@ -104,7 +104,7 @@ def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings
 
 
 def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
-    """An object for each figure; `figure` says which. The first has all sums; null are those that need the rules."""
+    """An object for each figure, named by `figure`. The first has all sums; sums that need the rules may be null."""
     yield {
         "figure": "totals",
         **stats.totals._asdict(),
@@ -172,7 +172,7 @@ def _head(totals: Totals) -> str:
             duration(totals.duration_ns),
             *([f"{totals.live:,} still being recorded"] if totals.live else []),
             *([f"{totals.cut_off:,} cut off, as by a kill"] if totals.cut_off else []),
-            *([f"▲ {totals.forgotten:,} forgotten, as too many were open at once"] if totals.forgotten else []),
+            *([f"▲ {totals.forgotten:,} forgotten because too many were open at once"] if totals.forgotten else []),
         ]
     )
 
@@ -247,7 +247,7 @@ def _columns(names: list[str], width: int, sort: Sort | None, *, has_blocks: boo
 
 
 def _distinct_names(names: list[str], room: int) -> list[str]:
-    """The names in so many cells: those that would look alike are cut in the middle, for their ends to be seen."""
+    """The names in `room` cells each. If several would look alike, the middle is cut so that their ends show."""
     cut = [fit(name, room) for name in names]
     times = Counter(cut)
     return [short if times[short] == 1 else fit_ends(name, room) for name, short in zip(names, cut, strict=True)]
@@ -348,8 +348,8 @@ def _unanswered(stats: Stats) -> list[str]:
     live, lost = sum(request.live for request in requests), sum(request.may_be_lost for request in requests)
     unjudged = sum(request.may_be_unjudged for request in requests)
     notes = [f"{live:,} may still be answered"] if live else []
-    notes += [f"answers to {lost:,} may be in what was lost"] if lost else []
-    notes += [f"answers to {unjudged:,} may be in frames that could not be looked into"] if unjudged else []
+    notes += [f"responses to {lost:,} may be among the lost records"] if lost else []
+    notes += [f"responses to {unjudged:,} may be in frames that could not be parsed"] if unjudged else []
     return [*_some(words), *notes]
 
 

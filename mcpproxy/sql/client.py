@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class SqlClient:
-    """Asks one thing at a time. What came of it stands in its attributes; `hear` is called when they change."""
+    """Runs one query at a time. Its attributes hold the state and the result; `hear` is called when they change."""
 
     def __init__(self) -> None:
         self.hear: Callable[[], None] | None = None
@@ -79,7 +79,7 @@ class SqlClient:
         Args:
             paths: the captures.
             sql: statements; the result is that of the last.
-            anew: reload what has grown, however long that takes.
+            anew: reload captures that have grown, however long that takes.
         """
         self.stop()
         self._turn += 1
@@ -90,7 +90,7 @@ class SqlClient:
             places = [os.path.abspath(path) for path in paths]
             self._process.send({"turn": self._turn, "paths": places, "sql": sql, "anew": anew})
         except OSError as error:
-            self._fail(f"cannot be asked: {error}")
+            self._fail(f"cannot run the query: {error}")
 
     def stop(self) -> bool:
         """Stop the running query; False if there is none."""

@@ -1,4 +1,4 @@
-"""Captures opened for SQL: found, loaded, and put behind a sandbox that is rebuilt when necessary."""
+"""Runs SQL on captures: loads them and queries a sandbox, which is restarted when necessary."""
 
 import os
 import re
@@ -39,12 +39,12 @@ class SqlSession:
         hear: Callable[[str], None] = say,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Nothing is loaded before the first query.
+        """Prepare; the first query loads the captures.
 
         Args:
             paths: the captures.
             limits: the resource limits of a query.
-            hear: called with what could not be read, and what is missing in the results.
+            hear: called with a line for each capture that could not be read, or whose rows are incomplete.
             progress: called with how much is loaded; None for a line on a terminal.
         """
         self._paths = list(paths)
@@ -78,7 +78,8 @@ class SqlSession:
 
         Args:
             sql: the statements.
-            counts_reader: whether the time in which its rows are consumed counts: if no person reads them.
+            counts_reader: whether the time in which the caller reads the rows counts towards the time limit;
+                it should not if a person reads them.
 
         Raises:
             QueryError: it was refused, failed, or exceeded a limit.
@@ -94,7 +95,7 @@ class SqlSession:
     def _run(self, sql: str, *, findings: bool, counts_reader: bool) -> Answer:
         if self._sandbox is None or not self._sandbox.is_alive or findings != self._has_findings:
             if self._has_created:
-                self._hear("what was made so far (tables, views, macros) is gone: the captures are opened anew")
+                self._hear("tables, views and macros created so far are gone: the captures were reopened")
                 self._has_created = False
             self.close()
             self._sandbox = self._opened(findings=findings)
@@ -111,11 +112,11 @@ class SqlSession:
             yield from rows
         except QueryError as error:
             if self._weeds(error):
-                raise QueryError("cache", "a damaged file of the cache was thrown away; ask again") from error
+                raise QueryError("cache", "a damaged cache file was deleted; run the query again") from error
             raise
 
     def _weeds(self, error: QueryError) -> bool:
-        """Delete damaged cache files, if an error says that one is; returns whether there were any."""
+        """Delete damaged cache files, if an error reports damage; return whether there were any."""
         is_damaged = weed(self._sources, error)
         if is_damaged:
             self.close()
@@ -123,7 +124,7 @@ class SqlSession:
 
     @cached_property
     def _of_findings(self) -> set[str]:
-        """The names that make sense only once the rules have run."""
+        """The relations that need findings: their rows are missing until the rules have run."""
         return {"findings"} | {name for name, text in view_texts().items() if re.search(r"\bfindings\b", text)}
 
     def _opened(self, *, findings: bool) -> Sandbox:
@@ -161,18 +162,20 @@ def of_cache_size() -> list[str]:
     text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
     if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
         return []
-    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is no size such as 500M, 10G or 0; 2G is taken"]
+    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a valid size (such as 500M, 10G or 0); 2G is used"]
 
 
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
-    """Report what is missing in each capture, and what was done with the rest; returns whether any is damaged."""
+    """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
     is_damaged = False
     for path, damage, lost, forgotten in losses:
         is_damaged = is_damaged or damage > 0
-        missing = [f"{size(damage)} are no records"] if damage else []
+        missing = [f"{size(damage)} are not records"] if damage else []
         missing += [f"{count_text(lost, 'record')} lost"] if lost else []
-        missing += [f"{forgotten:,} requests or the like forgotten, as too many were open at once"] if forgotten else []
-        advice = "`mcpproxy verify` tells when" if lost else "`mcpproxy check` tells of what sort"
+        missing += (
+            [f"{forgotten:,} requests or similar forgotten because too many were open at once"] if forgotten else []
+        )
+        advice = "`mcpproxy verify` shows when" if lost else "`mcpproxy check` shows which kinds"
         advice = "`mcpproxy repair` copies what is whole" if damage else advice
         hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
     return is_damaged
@@ -248,7 +251,7 @@ def tell(error: QueryError) -> None:
 
 
 def lines_of(error: QueryError) -> list[str]:
-    """Why a query failed: in DuckDB's words, with its mark under the place, and suggestions."""
+    """Why a query failed: DuckDB's message, with its mark under the place, and suggestions."""
     lines = [sanitise(line, 200) for line in str(error).split("\n") if line.strip()][:ERROR_LINES]
     # DuckDB makes suggestions of its own, good ones if the relation is known.
     if error.nearest and f'"{error.nearest[0]}"' not in str(error):
@@ -256,7 +259,7 @@ def lines_of(error: QueryError) -> list[str]:
     return lines
 
 
-# Not every refusal says so: secrets and extension functions are reported as unknown.
+# Not every refusal is a permission error: secrets and extension functions are reported as unknown.
 _LOCKED: Final = re.compile(r"configuration has been locked|exists in the \w+ extension|non-existent secret")
 _ADVICE: Final = {
     "permission": "a query reads captures and nothing else: it may SELECT, and make tables, views and macros in its "

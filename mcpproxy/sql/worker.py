@@ -1,13 +1,13 @@
 """The process that runs SQL for the screens: a line of JSON in, lines of JSON out (`mcpproxy.sql.client` starts it).
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
-and queries the sandbox, a child process of its own. It ends when its stdin does, and the sandbox with it, so neither
-outlives the screens, however those end. SIGINT stops the running query; the next query finds everything unchanged.
+and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
+outlives the screens, however they end. SIGINT stops the running query and leaves everything else unchanged.
 
-Asked:    `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` loads what has grown, however long that takes.
+Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown.
 Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
-          [done, total], `note` (a text), and at the end `answer` or `error` (lines). An answer is bounded: `more` tells
-          that rows are left out.
+          [done, total], `note` (a text), and at the end `answer` or `error` (lines). An answer is bounded: `more` says
+          that rows were left out.
 """
 
 import json

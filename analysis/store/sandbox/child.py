@@ -38,7 +38,7 @@ NEAREST: Final = 3
 
 _LONGEST_MS: Final = 3_600_000
 _OVERHEAD: Final = 1 << 30
-"""Address space of the process itself where the system does not tell; on Linux 800 MB, most of it never touched."""
+"""Address space of the process itself if the system does not report it; on Linux 800 MB, most of it never touched."""
 _REPORT: Final = 1 << 20
 """Bytes between two messages about progress."""
 
@@ -53,7 +53,7 @@ def main() -> NoReturn:
     if setup is not None:
         try:
             child = Child(setup, answers)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the parent is to hear of it
+        except Exception as error:  # noqa: BLE001 - the parent must learn of any failure here
             _reply(answers, {"error": _error_members(error)})
             os._exit(1)
         child.serve(requests)
@@ -152,7 +152,7 @@ class Child:
         """Start a statement: its columns, and where to fetch its rows.
 
         Python's times have no nanoseconds, and those with a zone need a package of their own. So DuckDB writes such
-        columns as text, by a SELECT around the statement. What cannot stand in one runs as it is.
+        columns as text, by a SELECT around the statement. Statements that cannot be nested run unchanged.
         """
         connection, text = self._connection, _bare(statement.query)
         if str(statement.type).endswith(".SELECT"):
@@ -164,13 +164,13 @@ class Child:
             except duckdb.InterruptException:
                 raise
             except duckdb.Error:
-                # Run as it is, it says what is wrong with it in its own words.
+                # Run unchanged below, so that the error is about the statement itself.
                 pass
         cursor = connection.execute(statement)
         return [Column(column[0], str(column[1])) for column in cursor.description or ()], cursor
 
     def _nearest(self, error: Exception) -> list[str]:
-        """Names of ours near to the one that an error is about: DuckDB's own guesses favour its system tables."""
+        """Our names that resemble the name in an error: DuckDB's own guesses favour its system tables."""
         missing = _MISSING.search(str(error)[:TEXT_LIMIT])
         if missing is None:
             return []
@@ -247,7 +247,7 @@ def _around(text: str, columns: list[Column]) -> str | None:
     ]
     if given == names:
         return None
-    return f"select {', '.join(given)} from (\n{text}\n) as _answer({', '.join(names)})"  # noqa: S608 - foreign it is
+    return f"select {', '.join(given)} from (\n{text}\n) as _answer({', '.join(names)})"  # noqa: S608 - untrusted by design
 
 
 def _batches(cursor: duckdb.DuckDBPyConnection, encode: list[Callable[[Cells], Cells]]) -> Iterator[list[bytes]]:

@@ -113,7 +113,7 @@ class Sandbox:
         self._poll = select.poll()
         self._poll.register(self._answers, select.POLLIN)
         setup = {
-            # The child stands elsewhere: a path that is relative to us leads it to nothing. In digits, as the bytes of
+            # The child has another working directory, so relative paths would break. In digits, as the bytes of
             # a path need be no UTF-8.
             "sources": [
                 [_digits(source.path), source.id, source.database and _digits(source.database)] for source in readable
@@ -183,7 +183,7 @@ class Sandbox:
 
     def close(self) -> None:
         """End the child, whatever it is doing."""
-        # Their numbers will be those of other files.
+        # Their numbers will be reused for other files.
         self._requests = self._answers = -1
         self._process.close()
 
@@ -277,7 +277,7 @@ class Sandbox:
         try:
             write(self._requests, orjson.dumps(request))
         except TypeError:
-            raise QueryError("parser", "the statement is no UTF-8") from None
+            raise QueryError("parser", "the statement is not UTF-8") from None
         except OSError:
             self._say_how_it_died()
 

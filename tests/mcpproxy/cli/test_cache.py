@@ -150,7 +150,7 @@ def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path
         if fails_amid_the_rows(file):
             with SqlSession([long], Limits()) as session:
                 told = failed(session.ask("from frames"))
-    assert told == (True, "a damaged file of the cache was thrown away; ask again")
+    assert told == (True, "a damaged cache file was deleted; run the query again")
     assert not file.exists()
     with SqlSession([long], Limits()) as session:
         assert len(list(session.ask("from frames"))) == 2 * LONG

@@ -359,7 +359,7 @@ def test_a_profile_tells_what_rules_cost_and_which_were_never_asked(capture: Pat
     assert (profiled.returncode, profiled.stdout) == (plain.returncode, plain.stdout)
     table = profiled.stderr.decode().splitlines()
     assert re.search(r"^[\d,]+ frames? took [\d.]+ s, .* µs a frame$", table[0])
-    assert table[1].split() == ["rule", "asked", "µs", "each", "share"]
+    assert table[1].split() == ["rule", "runs", "µs", "each", "share"]
     end = next(number for number, line in enumerate(table) if " had nothing to look at " in line)
     asked = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in table[2:end] if "other" not in line}
     assert set(asked) <= set(rules())
@@ -367,7 +367,7 @@ def test_a_profile_tells_what_rules_cost_and_which_were_never_asked(capture: Pat
     shares = [float(line.split()[-1].rstrip("%")) for line in table[2:end]]
     assert abs(sum(shares) - 100) < 3
     told = " ".join(table[end:])
-    assert "were never asked; of these groups none:" in told
+    assert "never ran; of these groups none:" in told
     assert "auth" in told.split(": ")[-1].split(", ")
     assert max(map(len, table)) <= 80
 

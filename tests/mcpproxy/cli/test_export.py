@@ -139,7 +139,7 @@ def test_without_findings_there_is_no_table_that_looks_clean(captures: Path, tmp
 def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None:
     done = mcpproxy("export", tmp_path / "out", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
-    told = f"{CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; the rest was written"
+    told = f"{CORPUS / 'damaged.mcpcap'}: 711 B are not records, 4 records lost; the rest was written"
     assert told.encode() in complaints(done)
     assert b"not-a-capture" in complaints(done)
     assert list((tmp_path / "out/frames").rglob("*.parquet"))
@@ -233,7 +233,7 @@ def test_a_folder_has_any_name(form: str, name: str, captures: Path, tmp_path: P
 
 def test_a_folder_that_duckdb_cannot_name_is_told(captures: Path, tmp_path: Path) -> None:
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/h\xff")
-    for form, name, why in (("parquet", odd, "no UTF-8"), ("duckdb", odd, "no UTF-8"), ("duckdb", "a?b=1", "a ?")):
+    for form, name, why in (("parquet", odd, "not UTF-8"), ("duckdb", odd, "not UTF-8"), ("duckdb", "a?b=1", "a ?")):
         done = mcpproxy("export", "--format", form, name, captures, cwd=tmp_path)
         assert done.returncode == 2
         assert complaints(done).startswith(b"mcpproxy: cannot write to "), complaints(done)

@@ -30,7 +30,7 @@ def test_query_has_all_columns(capture: Path) -> None:
     text = mcpproxy("query", "select * from latency", capture, COLUMNS="").stdout.decode()
     head = text.splitlines()[0].split()
     assert {"p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "abandoned", "interim"} <= set(head)
-    assert "no room here" not in text
+    assert "did not fit" not in text
 
 
 def test_stats_and_check_stay_on_their_lines(capture: Path) -> None:

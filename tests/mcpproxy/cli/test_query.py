@@ -427,7 +427,7 @@ def test_where_nothing_is_recorded_it_says_where_it_looked(tmp_path: Path, monke
 def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     done = query("select count(*) as n from frames", CORPUS / "flipped-bit.mcpcap", "--json")
     assert (done.returncode, done.stdout) == (2, b'{"n":19}\n')
-    assert b"flipped-bit.mcpcap: 256 B are no records, 1 record lost; answers are about the rest" in complaints(done)
+    assert b"flipped-bit.mcpcap: 256 B are not records, 1 record lost; answers are about the rest" in complaints(done)
     for fine in ("killed", "torn", "two-segments", "ring.3"):
         answered("select count(*) as n from frames", CORPUS / f"{fine}.mcpcap")
     gap = query("select count(*) as n from frames", CORPUS / "gap.mcpcap")
@@ -595,7 +595,10 @@ def test_a_size_of_the_cache_that_is_none_is_told(home: Path, name: str) -> None
     more = {"query": ["from captures"], "stats": [], "export": ["out"]}[name]
     done = mcpproxy(name, *more, DEMO, MCPPROXY_CACHE_SIZE="abc")
     assert done.returncode == 0
-    assert complaints(done) == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is no size such as 500M, 10G or 0; 2G is taken\n"
+    assert (
+        complaints(done)
+        == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is not a valid size (such as 500M, 10G or 0); 2G is used\n"
+    )
     assert mcpproxy(name, *more, DEMO, *(["--force"] * (name == "export")), MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
 
 
@@ -606,8 +609,8 @@ def test_what_is_lost_as_the_rules_have_to_run_is_told(home: Path) -> None:
         typist.ask("create temp table mine as select 9 as a;")
         typist.ask("select 'Could not read'::int;")
         assert "9" in typist.ask("from mine;").replace("mine", "")
-        assert "what was made so far" in typist.ask("select count(*) from findings;")
-        assert "what was made so far" not in typist.ask("select count(*) from findings;")
+        assert "created so far are gone" in typist.ask("select count(*) from findings;")
+        assert "created so far are gone" not in typist.ask("select count(*) from findings;")
 
 
 def test_ctrl_c_stops_the_query_and_not_the_program(home: Path) -> None:

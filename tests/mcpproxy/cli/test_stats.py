@@ -138,7 +138,7 @@ def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None
 def test_damage_is_told_and_the_rest_is_counted() -> None:
     done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
     assert done.returncode == 2
-    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are no records, 4 records lost; figures are about the rest"
+    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are not records, 4 records lost; figures are about the rest"
     assert complaints(done).decode().startswith(told)
     assert done.stdout.startswith(b"1 capture ")
 
@@ -168,7 +168,7 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
     more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
     done = mcpproxy(name, *more[name], path)
     assert done.returncode == 2
-    assert f"{path}: 4 B are no records; ".encode() in complaints(done)
+    assert f"{path}: 4 B are not records; ".encode() in complaints(done)
 
 
 def test_what_a_killed_recorder_leaves_is_no_damage() -> None:
@@ -192,10 +192,10 @@ def test_rules_are_not_asked_about_large_captures(
 ) -> None:
     monkeypatch.setattr(command, "QUICK", 10)
     assert command.run([str(capture)]) == 0
-    assert "the rules were not asked" in capsys.readouterr().out
+    assert "the rules did not run" in capsys.readouterr().out
     assert command.run(["--findings", str(capture)]) == 0
     shown = capsys.readouterr().out
-    assert "the rules were not asked" not in shown
+    assert "the rules did not run" not in shown
     assert "id/type-changed 1" in shown
 
 

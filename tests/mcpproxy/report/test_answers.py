@@ -162,9 +162,9 @@ def test_of_columns_without_room_those_that_answer_stay() -> None:
     names = ("time", "capture", "session", "request", "response", "method", "name", "code", "text", "latency_ms")
     columns = [Column(name, "BIGINT" if name in ("session", "request", "response") else "VARCHAR") for name in names]
     rows = [[at * 10**6 if column.kind == "integer" else f"value {at}" * 3 for column in columns] for at in range(4)]
-    head, *_, named = lines(columns, rows, 72)
+    head, *below = lines(columns, rows, 72)
     assert head.split() == ["request", "method", "name", "code", "text"]
-    assert named.endswith("them: time, capture, session, response, latency_ms")
+    assert " ".join(below).endswith("them: time, capture, session, response, latency_ms")
 
 
 def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int) -> list[str]:

@@ -101,7 +101,7 @@ def test_the_worst_comes_first_and_findings_of_a_rule_stand_together() -> None:
 
 def test_notes_are_only_counted_unless_they_are_wanted() -> None:
     shown = text([found(level=Level.NOTE)])
-    assert shown == "1 note in 0 frames of 0 sessions. --notes tells it.\n"
+    assert shown == "1 note in 0 frames of 0 sessions. Show it with --notes.\n"
     assert "  note     id/null" in text([found(level=Level.NOTE)], notes=True)
 
 

@@ -168,8 +168,8 @@ def test_a_busy_server_leaves_room_for_the_others() -> None:
 
 def test_what_nobody_looked_for_is_not_called_none() -> None:
     shown = text(stats(has_findings=False, id_mismatches=[], lifecycle_violations=[]))
-    assert "ID MISMATCHES                 ?   the rules were not asked" in shown
-    assert "LIFECYCLE VIOLATIONS          ?   the rules were not asked" in shown
+    assert "ID MISMATCHES                 ?   the rules did not run" in shown
+    assert "LIFECYCLE VIOLATIONS          ?   the rules did not run" in shown
     assert "ID MISMATCHES               1 +" in text(stats(has_findings=False))
 
 
@@ -199,8 +199,8 @@ def test_foreign_text_neither_acts_nor_breaks_a_line(name: str, width: int) -> N
 
 def test_what_may_hold_an_answer_is_called_what_it_is() -> None:
     shown = " ".join(text(stats(), 200).split())
-    assert "1 may still be answered · answers to 2 may be in what was lost" in shown
-    assert "answers to 3 may be in frames that could not be looked into" in shown
+    assert "1 may still be answered · responses to 2 may be among the lost records" in shown
+    assert "responses to 3 may be in frames that could not be parsed" in shown
 
 
 def test_numbers_of_frames_come_with_their_capture() -> None:
