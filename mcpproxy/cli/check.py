@@ -129,10 +129,10 @@ def _is_picked(rule: str, options: argparse.Namespace) -> bool:
 
 
 def _check_traces(options: argparse.Namespace) -> int:
-    has_more = any(
+    has_conflict = any(
         (options.capture, options.baseline, options.update_baseline, options.filter, options.follow, options.profile)
     )
-    if has_more or options.format not in ("text", "json"):
+    if has_conflict or options.format not in ("text", "json"):
         return fail("--trace goes with --rule, --ignore, and --format text or json; see mcpproxy check --help")
     if options.trace == "-":
         if sys.stdin is None:
@@ -155,7 +155,7 @@ class _Check:
         self._updated = updated
         """Takes what is found, where the baseline is to accept it from now on."""
         self._totals = Totals()
-        self._report = self._made()
+        self._report = self._new_report()
         self._name = Path()
         """Of the capture that is checked now, as reports tell it."""
         self._failed = False
@@ -180,8 +180,8 @@ class _Check:
         _write(self._report.close(self._totals))
         if self._wanted.costs is not None:
             took_ns = time.perf_counter_ns() - self._began_ns
-            every = [rule.id for rule in rules_for(self._wanted.picks)]
-            say_table(cost_lines(self._wanted.costs.rules, every, self._totals.frames, took_ns))
+            rule_ids = [rule.id for rule in rules_for(self._wanted.picks)]
+            say_table(cost_lines(self._wanted.costs.rules, rule_ids, self._totals.frames, took_ns))
         if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
             say("no finding fits the filter")
         if self._failed or (self._is_empty and not self._options.allow_empty):
@@ -197,7 +197,7 @@ class _Check:
         bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
         return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
 
-    def _made(self) -> Report:
+    def _new_report(self) -> Report:
         options = self._options
         chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
         # What makes the run fail, and what was asked for by its name, is worth telling.
@@ -254,14 +254,14 @@ class _Check:
 
     def _check(self, path: Path) -> None:
         capture = Capture(path)
-        examination = self._begun(path)
+        examination = self._begin(path)
         for item in capture:
             self._feed(examination, item)
         self._end(examination, still_open=is_live(capture.segments[-1]))
 
     async def _follow(self, path: Path) -> None:
         async for item in follow(path):
-            self._following = self._following or self._begun(path)
+            self._following = self._following or self._begin(path)
             if item is None:
                 sys.stdout.flush()
             else:
@@ -269,7 +269,7 @@ class _Check:
         if self._following is not None:
             self._end(self._following, still_open=False)
 
-    def _begun(self, path: Path) -> Examination:
+    def _begin(self, path: Path) -> Examination:
         self._totals.captures += 1
         _write(self._report.begin(self._name))
         return Examination(path, self._wanted)

@@ -58,9 +58,9 @@ def run(argv: list[str]) -> int:
 
 
 def _new_capture(directory: str | None) -> Path:
-    wanted = None if directory is None else os.path.join(directory, "")
-    default = "" if wanted is not None else os.path.join(captures_root(), NAME)
-    return Path(choose_path(wanted, default, time.time_ns())).absolute()
+    folder = None if directory is None else os.path.join(directory, "")
+    default = "" if folder is not None else os.path.join(captures_root(), NAME)
+    return Path(choose_path(folder, default, time.time_ns())).absolute()
 
 
 def _record(path: Path) -> tuple[int, str | None]:
@@ -82,7 +82,7 @@ def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
     us = sanitise(_own_command(), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
-    faults = "\n".join(f"  {number}: {fault.what}" for number, fault in FAULTS.items())
+    faults = "\n".join(f"  {number}: {fault.description}" for number, fault in FAULTS.items())
     return f"""
 What the server did on purpose, in answer to
 {faults}

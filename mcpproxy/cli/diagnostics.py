@@ -36,7 +36,7 @@ class Exit(IntEnum):
 
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
-_told: Final[list[int]] = []
+_ending_signals: Final[list[int]] = []
 """The signal that asked the process to end."""
 
 
@@ -81,7 +81,7 @@ def interrupt_of(error: BaseException) -> int | None:
     None for any other error.
     """
     if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
-        return 128 + _told[0] if _told else INTERRUPTED
+        return 128 + _ending_signals[0] if _ending_signals else INTERRUPTED
     return None
 
 
@@ -91,20 +91,20 @@ def _ended_by_signals() -> Iterator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Another one must not end the clearing up.
-        for ignored in taken:
+        for ignored in handled:
             signal.signal(ignored, signal.SIG_IGN)
-        _told.append(number)
+        _ending_signals.append(number)
         _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)
 
     # A signal that our parent had ignored (nohup) stays ignored.
-    taken = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
+    handled = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in taken:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 

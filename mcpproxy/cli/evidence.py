@@ -56,8 +56,8 @@ class Evidence:
         """It has been examined."""
         self._text += self._report.end(examination.ended._replace(capture=capture))
         if not self._here:
-            much = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
-            self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {much}")
+            extent = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
+            self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {extent}")
 
     def lines(self) -> Iterator[str]:
         """The whole report; nothing if no capture could be read."""
@@ -89,21 +89,21 @@ def gathered(
         for path in chosen.paths:
             name = STDIN if path == chosen.stdin else path
             try:
-                is_whole = _examined(path, name, evidence) and is_whole
+                is_whole = _examine(path, name, evidence) and is_whole
             except CaptureError as error:
                 is_whole = False
                 say(str(error).replace(str(path), str(name)))
     return evidence, is_whole
 
 
-def _examined(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
+def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
     capture = Capture(path)
     examination = Examination(path, Wanted(evidence.__contains__))
     for rule_evidence in evidence.values():
         rule_evidence.begin(name)
 
-    def add(founds: Iterable[LocatedFinding]) -> None:
-        for located in founds:
+    def add(findings: Iterable[LocatedFinding]) -> None:
+        for located in findings:
             evidence[located.finding.rule].add(examination.proven(located, PROOFS)._replace(capture=name))
 
     for item in capture:

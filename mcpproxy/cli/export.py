@@ -46,21 +46,21 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
 
     with Progress() as progress:
 
-        def written(given: Sources) -> tuple[Done | None, Sources]:
-            if not given.readable:
-                return None, given
+        def write(sources: Sources) -> tuple[Done | None, Sources]:
+            if not sources.readable:
+                return None, sources
             done = export(
-                given.readable,
+                sources.readable,
                 options.format,
                 Path(options.place),
                 findings=options.findings,
                 force=options.force,
                 progress=progress.tell,
             )
-            return done, given
+            return done, sources
 
-        done, given = with_sources(paths, written, findings=options.findings, progress=progress.tell)
-    for notice in (*of_cache_size(), *given.doubles, *(str(error) for _, error in given.refused)):
+        done, sources = with_sources(paths, write, findings=options.findings, progress=progress.tell)
+    for notice in (*of_cache_size(), *sources.doubles, *(str(error) for _, error in sources.refused)):
         say(notice)
     if done is None:
         return fail("no capture could be read, so nothing was written")
@@ -73,4 +73,4 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()
     is_damaged = tell_of_losses(done.losses, "the rest was written")
-    return int(Exit.USAGE if given.refused or done.refused or is_damaged else Exit.FINE)
+    return int(Exit.USAGE if sources.refused or done.refused or is_damaged else Exit.FINE)

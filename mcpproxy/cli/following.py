@@ -32,13 +32,13 @@ class Followed:
         """
         wait_for(arguments)
         self._arguments, self._scope = arguments, scope
-        meant = [_meant(argument) for argument in arguments]
+        meanings = [_meaning(argument) for argument in arguments]
         self._files = [
-            argument.paths[0] for argument in meant if argument is not None and argument.kind in ("file", "listed")
+            argument.paths[0] for argument in meanings if argument is not None and argument.kind in ("file", "listed")
         ]
         self.is_endless = len(self._files) < max(1, len(arguments))
         """Whether more captures may still begin, however many have ended."""
-        self.is_one = len(arguments) < 2 and not scope.is_wide and not (meant and _is_folder(meant[0]))
+        self.is_one = len(arguments) < 2 and not scope.is_wide and not (meanings and _is_folder(meanings[0]))
         """Whether one session is meant, so that following ends with it."""
 
     async def paths(self) -> AsyncIterator[Path]:
@@ -47,20 +47,20 @@ class Followed:
             yield file
         if not self.is_endless:
             return
-        here = [
+        recorded = [
             path
             for path in present(self._arguments, replace(self._scope, every=True))
             if is_recorded(path) and _has_begun(path)
         ]
-        known = {_name(path) for path in (*self._files, *here)}
+        known = {_name(path) for path in (*self._files, *recorded)}
         # What is being recorded without a header yet is one of those to come.
         known |= {_name(path) for path in present(self._arguments, EVERY) if not is_recorded(path)}
         files = {_name(path) for path in self._files}
-        for path in here[:1] if self.is_one else here[::-1]:
+        for path in recorded[:1] if self.is_one else recorded[::-1]:
             if _name(path) not in files:
                 say(f"following {path}")
                 yield path
-        if here and self.is_one:
+        if recorded and self.is_one:
             return
         of = f" of {', '.join(self._arguments)}" if self._arguments else ""
         if self._arguments and not known:
@@ -77,7 +77,7 @@ class Followed:
             await asyncio.sleep(POLL_S)
 
 
-def _meant(argument: str) -> Meaning | None:
+def _meaning(argument: str) -> Meaning | None:
     """What an argument means now; None if it is a name without captures."""
     try:
         return meaning_of(argument)

@@ -19,11 +19,11 @@ from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.report.text import count_text
 
-SAID_LINES: Final = 1000
+QUEUED_LINES: Final = 1000
 """Lines for stderr that may wait."""
-SAID_S: Final = 1.0
+FLUSH_S: Final = 1.0
 """How long they may hold up the end."""
-TELL_S: Final = 10.0
+REPEAT_S: Final = 10.0
 """How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -149,22 +149,22 @@ def is_wildcard(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
-def connection_limit(wanted: int | None) -> int:
+def connection_limit(requested: int | None) -> int:
     """How many connections clients may have at a time.
 
     Raises:
         UsageError: the system does not allow as many.
     """
-    if wanted == 0:
+    if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
     try:
-        most = connections(wanted)
+        most = connections(requested)
     except TooFewDescriptors as error:
         raise UsageError(
-            f"--max-connections {wanted} needs {error.needed} open files, but the system allows {error.allowed}: "
+            f"--max-connections {requested} needs {error.needed} open files, but the system allows {error.allowed}: "
             f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
         ) from error
-    if wanted is None and most < USUAL:
+    if requested is None and most < USUAL:
         say(f"the limit of open files allows {count_text(most, 'connection')} at a time; to serve more, raise it")
     return most
 
@@ -195,7 +195,7 @@ class StderrLines:
     """Lines on their way to stderr, which may have no reader any more: traffic never waits for it."""
 
     def __init__(self) -> None:
-        self._lines: queue.Queue[str] = queue.Queue(SAID_LINES)
+        self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
         self._thread: threading.Thread | None = None
 
     def put(self, line: str) -> None:
@@ -212,8 +212,8 @@ class StderrLines:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, but at most `SAID_S`."""
-        until = time.monotonic() + SAID_S
+        """Wait until all lines are written, but at most `FLUSH_S`."""
+        until = time.monotonic() + FLUSH_S
         with self._lines.all_tasks_done:
             while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
                 self._lines.all_tasks_done.wait(left)
@@ -224,14 +224,14 @@ stderr_lines = StderrLines()
 
 def seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
     """The same line at most once in ten seconds."""
-    said_at: dict[str, float] = {}
+    last_said: dict[str, float] = {}
 
     def tell_seldom(message: str) -> None:
         now = time.monotonic()
-        if now - said_at.get(message, -TELL_S) >= TELL_S:
-            if len(said_at) > 100:
-                said_at.clear()
-            said_at[message] = now
+        if now - last_said.get(message, -REPEAT_S) >= REPEAT_S:
+            if len(last_said) > 100:
+                last_said.clear()
+            last_said[message] = now
             tell(message)
 
     return tell_seldom

@@ -61,40 +61,40 @@ def show_messages(paths: list[Path], only: Filter, options: argparse.Namespace) 
     last = -1
     for path in paths:
         try:
-            looked = _Looked(path, only, asks=options.id is None and options.format == "text")
+            search = _Search(path, only, checks=options.id is None and options.format == "text")
         except CaptureError as error:
             code = fail(str(error))
             continue
-        code = int(Exit.USAGE) if looked.is_damaged else code
-        last = max(last, looked.last)
-        if not looked.messages.numbers:
+        code = int(Exit.USAGE) if search.is_damaged else code
+        last = max(last, search.last)
+        if not search.messages.numbers:
             continue
         if len(paths) > 1 and options.format == "text":
             sys.stdout.write(("\n" if has_found else "") + f"{sanitise(str(path), None)}\n\n")
         has_found = True
         lines = (
-            _rows(path, looked.messages.numbers)
+            _rows(path, search.messages.numbers)
             if options.format == "json"
-            else id_lines(looked.messages, style)
+            else id_lines(search.messages, style)
             if options.id is not None
-            else looked.messages.pages(looked.findings, style)
+            else search.messages.pages(search.findings, style)
         )
         sys.stdout.writelines(f"{line}\n" for line in lines)
     if has_found:
         return code
-    what = f"frame {options.frame}" if options.frame is not None else f"message with the id {sanitise(options.id)}"
-    there = f"; the last record is {last}" if options.frame is not None and len(paths) == 1 and last >= 0 else ""
-    return fail(f"there is no {what} in {_named(paths)}{there}")
+    target = f"frame {options.frame}" if options.frame is not None else f"message with the id {sanitise(options.id)}"
+    last_text = f"; the last record is {last}" if options.frame is not None and len(paths) == 1 and last >= 0 else ""
+    return fail(f"there is no {target} in {_named(paths)}{last_text}")
 
 
 def _named(paths: list[Path]) -> str:
     return sanitise(str(paths[0]), None) if len(paths) == 1 else f"these {len(paths):,} captures"
 
 
-class _Looked:
+class _Search:
     """One capture, looked through."""
 
-    def __init__(self, path: Path, only: Filter, *, asks: bool) -> None:
+    def __init__(self, path: Path, only: Filter, *, checks: bool) -> None:
         capture = Capture(path)
         self.messages = Messages(only)
         self.findings: list[LocatedFinding] | None = None
@@ -102,7 +102,7 @@ class _Looked:
         self.is_damaged = False
         self.last = -1
         """Number of the last record."""
-        examination = Examination(path, Wanted()) if asks and capture.size <= QUICK else None
+        examination = Examination(path, Wanted()) if checks and capture.size <= QUICK else None
         findings: list[LocatedFinding] = []
         assembler = FrameAssembler()
         for item in capture:

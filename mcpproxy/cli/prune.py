@@ -71,10 +71,10 @@ def run(arguments: list[str]) -> int:
         candidates = [candidate for path in meant.paths if (candidate := _candidate(path)) is not None]
     chosen = _chosen(candidates, options)
     if chosen and not (options.yes or options.dry_run):
-        what = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
+        amount = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            return fail(f"prune would delete {what}: say --yes to have it done, or --dry-run to see which")
-        if not _is_wanted(chosen, what):
+            return fail(f"prune would delete {amount}: say --yes to have it done, or --dry-run to see which")
+        if not _is_wanted(chosen, amount):
             return int(Exit.FINE)
     code, freed, count = int(Exit.FINE), 0, 0
     for candidate in chosen:
@@ -93,11 +93,11 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _is_wanted(chosen: list[Candidate], what: str) -> bool:
+def _is_wanted(chosen: list[Candidate], amount: str) -> bool:
     """Ask whether these may go."""
     for candidate in chosen:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
-    sys.stdout.write(f"Delete {what}? [y/N] ")
+    sys.stdout.write(f"Delete {amount}? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -125,7 +125,7 @@ def run(arguments: list[str]) -> int:
         tell(error)
         return int(Exit.USAGE)
     except NotACapture as error:
-        return fail(f"{error}{_meant_as_view(options.capture)}")
+        return fail(f"{error}{_view_hint(options.capture)}")
 
 
 def _format_of(output: str | None) -> str | None:
@@ -191,7 +191,7 @@ def _read(name: str) -> str:
         raise CaptureError(f"cannot read SQL from {name}: it is no UTF-8") from error
 
 
-def _meant_as_view(words: list[str]) -> str:
+def _view_hint(words: list[str]) -> str:
     """A hint for those who gave a view's name where SQL belongs."""
     word = words[0] if words else ""
     known = any(relation.name == word for relation in relations())

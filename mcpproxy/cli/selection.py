@@ -269,8 +269,8 @@ def _near(argument: str, known: list[Path]) -> str:
 def captures_of(server: str, known: list[Path]) -> list[Path]:
     """The captures of a server: by the folder they are in, else by the name in their headers."""
     # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
-    wanted = slug(server)
-    if wanted and (named := [path for path in known if path.parent.name == wanted]):
+    folder = slug(server)
+    if folder and (named := [path for path in known if path.parent.name == folder]):
         return named
     if any(_is_called(path, server) for path in known):
         return []
@@ -344,7 +344,7 @@ def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) ->
     count = sum(len(meaning.paths) for meaning, _ in chosen)
     if not count:
         raise NotACapture(f"there is no capture yet; looked in {_places()}; `mcpproxy demo` records one")
-    what = (
+    state = (
         "is being recorded now"
         if scope.live
         else "was recorded at that time"
@@ -352,13 +352,13 @@ def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) ->
         else "is left by --last 0"
     )
     named = ", ".join(meaning.name for meaning, _ in chosen if meaning.name)
-    raise _nothing(f"none of the {count_text(count, 'capture')}{f' of {named}' if named else ''} {what}")
+    raise _nothing(f"none of the {count_text(count, 'capture')}{f' of {named}' if named else ''} {state}")
 
 
 def _is_called(path: Path, argument: str) -> bool:
     """Whether an argument is what `ls` prints of a capture: its file name, or the end of it."""
-    stem, wanted = path.name.removesuffix(SUFFIX), argument.removesuffix(SUFFIX)
-    return wanted in (stem, f"{path.parent.name}/{stem}") or (len(wanted) >= 4 and stem.endswith(f"-{wanted}"))
+    stem, name = path.name.removesuffix(SUFFIX), argument.removesuffix(SUFFIX)
+    return name in (stem, f"{path.parent.name}/{stem}") or (len(name) >= 4 and stem.endswith(f"-{name}"))
 
 
 def _identified(known: list[Path], begun: str) -> list[Path]:

@@ -110,7 +110,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     return None
 
 
-_UNTOLD: Final = OF_FINDINGS | {"has:answer", "has:mark"}
+_NOT_YET_KNOWN: Final = OF_FINDINGS | {"has:answer", "has:mark"}
 """What of a message is not known when it is printed: no rules run, answers come later, marks are of the screens."""
 
 
@@ -122,7 +122,7 @@ def _filter(text: str) -> Filter:
     """
     only = parse(text)
     for key, at in only.keys.items():
-        if key in _UNTOLD:
+        if key in _NOT_YET_KNOWN:
             raise FilterError(f"`show` cannot tell `{key}` of a message when it prints it", text, at)
     return only
 
@@ -136,16 +136,16 @@ def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Json
 def _print(path: Path, options: argparse.Namespace) -> int:
     capture = Capture(path)
     printer = _printer(path, options)
-    spoiled = _Spoiled()
+    damage = _DamageReport()
 
-    fed = (row for item in capture for row in printer.feed(spoiled.look(item)))
+    fed = (row for item in capture for row in printer.feed(damage.look(item)))
     rows: Iterable[Row] = fed if options.tail is None else deque(fed, options.tail)
     # What only the end shows comes after the last lines and is none of them.
     end = printer.finish(still_open=is_live(capture.segments[-1]))
     for row in islice(chain(rows, end), options.limit):
         sys.stdout.write(printer.text(row))
-    _tell_of_nothing(printer)
-    return spoiled.exit_code()
+    _say_if_nothing_was_selected(printer)
+    return damage.exit_code()
 
 
 class _Following:
@@ -167,7 +167,7 @@ class _Following:
                         await self._follow(path, "")
                     else:
                         group.create_task(self._follow(path, _label(path)))
-        except* _Enough:
+        except* _LimitReached:
             pass
         except* BrokenPipeError:
             raise BrokenPipeError from None  # for callers that handle it, but not exception groups
@@ -176,13 +176,13 @@ class _Following:
     async def _follow(self, path: Path, label: str) -> None:
         options = self._options
         printer = _printer(path, options, label)
-        spoiled = _Spoiled()
+        damage = _DamageReport()
         # So many of what is there already, then all that comes.
         waiting: deque[Row] = deque(maxlen=options.tail)
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.feed(spoiled.look(item)))
+                    waiting.extend(printer.feed(damage.look(item)))
                     if options.tail is not None and not printer.caught_up:
                         continue
                 if item is None and not printer.caught_up:
@@ -197,8 +197,8 @@ class _Following:
         except CaptureError as error:
             self._code = fail(str(error))
             return
-        _tell_of_nothing(printer)
-        self._code = max(self._code, spoiled.exit_code())
+        _say_if_nothing_was_selected(printer)
+        self._code = max(self._code, damage.exit_code())
 
     def _write(self, printer: "_Json | _Text", row: "Row") -> None:
         if self._left is None or self._left > 0:
@@ -206,10 +206,10 @@ class _Following:
         if self._left is not None:
             self._left -= 1
             if self._left <= 0:
-                raise _Enough
+                raise _LimitReached
 
 
-class _Enough(Exception):
+class _LimitReached(Exception):
     """As many lines as were wanted are printed."""
 
 
@@ -224,12 +224,12 @@ def _label(path: Path) -> str:
     return f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
 
 
-def _tell_of_nothing(printer: "_Json | _Text") -> None:
+def _say_if_nothing_was_selected(printer: "_Json | _Text") -> None:
     if not printer.has_selected:
         say("no message fits the filter")
 
 
-class _Spoiled:
+class _DamageReport:
     """Remembers damage in the input, and reports it on stderr."""
 
     def __init__(self) -> None:
@@ -313,7 +313,7 @@ class _Json:
         """Whether there was anything to print."""
         self._only = only
         self._fold = Fold()
-        self._unsaid: dict[int, tuple[Record, Frame]] = {}
+        self._pending: dict[int, tuple[Record, Frame]] = {}
         """Frames of which nothing is known yet, as they may be lines of a message; `assembly.py` bounds them."""
         self.caught_up = False
         self._wall_ns: int | None = None
@@ -331,7 +331,7 @@ class _Json:
             yield row_of(item, entry, self._wall_ns)
         elif entry is not None:
             if isinstance(entry, Frame):
-                self._unsaid[entry.seq] = item, entry
+                self._pending[entry.seq] = item, entry
             yield from self._selected(self._fold.feed(entry), self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
@@ -339,9 +339,9 @@ class _Json:
         frames = {frame.seq: frame for message in seen for frame in message.message.frames}
         chosen = {frame.seq for message in seen if only.matches(facts_of(message)) for frame in message.message.frames}
         for seq in sorted(frames):
-            if seq not in self._unsaid:
+            if seq not in self._pending:
                 continue
-            item, frame = self._unsaid.pop(seq)
+            item, frame = self._pending.pop(seq)
             if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
                 self.has_selected = True
                 yield row_of(item, frame, self._wall_ns)

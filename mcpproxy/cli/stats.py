@@ -66,19 +66,21 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     from mcpproxy.report.stats import as_objects, as_text, gathered
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
-    asks = options.findings or size(paths) <= QUICK
+    runs_rules = options.findings or size(paths) <= QUICK
     with Progress() as progress:
 
-        def counted(given: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
-            if not given.readable:
-                return None, [], given
-            with figures(given.readable, findings=asks, progress=progress.tell, memory=options.memory) as answer:
-                stats, losses = gathered(answer, options.by, options.sort, has_findings=asks), answer.losses()
-                return stats, losses, given._replace(refused=[*given.refused, *answer.refused])
+        def count(sources: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
+            if not sources.readable:
+                return None, [], sources
+            with figures(
+                sources.readable, findings=runs_rules, progress=progress.tell, memory=options.memory
+            ) as answer:
+                stats, losses = gathered(answer, options.by, options.sort, has_findings=runs_rules), answer.losses()
+                return stats, losses, sources._replace(refused=[*sources.refused, *answer.refused])
 
         try:
-            stats, losses, given = with_sources(
-                paths, counted, findings=asks, progress=progress.tell, memory=options.memory
+            stats, losses, sources = with_sources(
+                paths, count, findings=runs_rules, progress=progress.tell, memory=options.memory
             )
         except OverMemory:
             return fail(
@@ -86,11 +88,11 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
                 "name fewer captures, or allow more with --memory"
             )
     if stats is None:
-        _tell(given.refused)
+        _say_refused(sources.refused)
         return fail("no capture could be read, so there is nothing to count")
-    for notice in (*of_cache_size(), *given.doubles):
+    for notice in (*of_cache_size(), *sources.doubles):
         say(notice)
-    _tell(given.refused)
+    _say_refused(sources.refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
@@ -98,10 +100,10 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     is_damaged = tell_of_losses(losses, "figures are about the rest")
-    return int(Exit.USAGE if given.refused or is_damaged else Exit.FINE)
+    return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 
-def _tell(refused: list[tuple[Path, Exception]]) -> None:
+def _say_refused(refused: list[tuple[Path, Exception]]) -> None:
     for _, error in refused:
         say(str(error))
 

@@ -67,7 +67,7 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
             failed = True
             say(f"the rule {rule} itself failed on {sanitise(case.name)}, please report it: {sanitise(fault)}")
         try:
-            is_good = _told(case, [finding for finding in findings if picks(finding.finding.rule)], picks, form)
+            is_good = _report(case, [finding for finding in findings if picks(finding.finding.rule)], picks, form)
         except _Malformed as error:
             failed = True
             say(f"cannot check {name}: line {case.line}: {error}")
@@ -104,14 +104,14 @@ def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
     return located, checker.faults
 
 
-def _told(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
+def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
     """Print a case; whether it is as expected."""
     due, notes = _due(case, "expect", picks), _due(case, "notes", picks)
     grave = [finding for finding in findings if finding.finding.level > Level.NOTE]
     missed = due - Counter(finding.key for finding in grave)
     missed += Counter(dict.fromkeys(notes.keys() - {finding.key for finding in findings}, 1))
     left = Counter(finding.key for finding in grave) - due
-    unexpected = list(_taken(grave, left))
+    unexpected = list(_unexpected(grave, left))
     if form == "json":
         for finding in findings:
             sys.stdout.write(json_line(_row(case, finding)))
@@ -139,7 +139,7 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
     return +due
 
 
-def _taken(grave: list[_FindingInTrace], left: Due) -> Iterator[_FindingInTrace]:
+def _unexpected(grave: list[_FindingInTrace], left: Due) -> Iterator[_FindingInTrace]:
     """The unexpected findings: of several alike, the last ones."""
     for expectation in reversed(grave):
         if left[expectation.key] > 0:

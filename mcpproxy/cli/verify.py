@@ -127,5 +127,5 @@ def gap_text(gap: Gap) -> str:
         return f"not recorded after a fault of mcpproxy: {count_text(missed, 'frame')}{more}"
     which = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
     frames = sum(side.get("frames", 0) for side in gap.lost.values()) if gap.lost is not None else None
-    what = "" if frames is None else f", {count_text(frames, 'frame')} among them"
-    return f"{which} lost{what} ({sanitise(gap.reason, 40)})"
+    frames_text = "" if frames is None else f", {count_text(frames, 'frame')} among them"
+    return f"{which} lost{frames_text} ({sanitise(gap.reason, 40)})"

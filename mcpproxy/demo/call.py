@@ -111,7 +111,7 @@ class Call:
         return meta if isinstance(meta, dict) else {}
 
     @property
-    def asked(self) -> str:
+    def fault_key(self) -> str:
         """The method, and the tool if it is a tool call: the key of the table of faults."""
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
@@ -137,6 +137,6 @@ class Call:
 
     def tell(self, level: str, data: str) -> None:
         """A log message, if the client wants to hear of that level: by request in the modern era."""
-        wanted = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
-        if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted):
+        least = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
+        if least is not None and LEVELS.index(level) >= LEVELS.index(least):
             self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

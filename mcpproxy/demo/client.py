@@ -77,7 +77,7 @@ class Conversation:
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     def hear(self, wanted: Wanted) -> Json:
-        """The next message that is wanted; others are passed over.
+        """Returns the next wanted message, and skips the others.
 
         Raises:
             SilentError: it did not come.

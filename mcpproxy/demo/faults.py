@@ -9,7 +9,7 @@ from mcpproxy.demo.call import Json, encode
 class Fault(NamedTuple):
     """A deliberate fault: what is written in place of a correct response."""
 
-    what: str
+    description: str
     """What it does."""
     shows: str
     """The rule that finds it, or what makes it visible."""

@@ -250,7 +250,7 @@ class Server:
         return named
 
     def _answer(self, call: Call, answer: Json) -> None:
-        fault = self._faults.pop(call.asked, None) if "result" in answer else None
+        fault = self._faults.pop(call.fault_key, None) if "result" in answer else None
         if fault is None:
             self._put([answer])
             return

@@ -45,19 +45,19 @@ class Faults:
         """By direction; None is the server's stderr."""
         self._writer = writer
         self._tell = tell
-        self._has_told = False
+        self._has_reported = False
 
     def in_verdict(self, error: Exception) -> None:
         """A frame is recorded without a verdict: report it, once."""
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_reported:
+            self._has_reported = True
             self._tell(
                 f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
             )
 
-    def in_recording(self, what: str, error: Exception) -> None:
+    def in_recording(self, stream: str, error: Exception) -> None:
         """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""
-        self._tell(f"a fault of mcpproxy ended the recording of {what} ({type(error).__name__}); traffic goes on")
+        self._tell(f"a fault of mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic goes on")
         self._writer.post(Entry("gap", members(reason="fault")))
 
     def write_off(self) -> None:

@@ -52,19 +52,19 @@ class FieldRedactor:
     def __init__(self, hashed: Hash, clean: Clean) -> None:
         self._hash = hashed
         self._clean = clean
-        self._made: dict[tuple[bytes, bytes], bytes] = {}
+        self._cache: dict[tuple[bytes, bytes], bytes] = {}
 
     def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
         """A header list as JSON, `[[name, value], …]`, order, case and duplicates kept."""
-        return b"[%b]" % b",".join([self._made.get(field) or self._make(field) for field in fields])
+        return b"[%b]" % b",".join([self._cache.get(field) or self._make(field) for field in fields])
 
     def _make(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
         stored = dumps([_text(name), self._value(name.lower(), value)])
         if len(value) <= REMEMBERED_BYTES:
-            if len(self._made) >= REMEMBERED:
-                self._made.clear()
-            self._made[field] = stored
+            if len(self._cache) >= REMEMBERED:
+                self._cache.clear()
+            self._cache[field] = stored
         return stored
 
     def _value(self, name: bytes, value: bytes) -> str:

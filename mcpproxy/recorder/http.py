@@ -102,7 +102,7 @@ class HttpRecorder:
         own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
         self.name = safe_name(name or own or "server")
         self.tell = tell
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
         self.rewrites = "rewrite-location" in (opt_outs or ())
         redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
@@ -192,8 +192,8 @@ class HttpRecorder:
 
     def warn(self, flag: str, where: str) -> None:
         """Report what leads the client past the recorder: once for each kind."""
-        if flag not in self.told and not (self.rewrites and flag in MENDED):
-            self.told.add(flag)
+        if flag not in self.warned and not (self.rewrites and flag in MENDED):
+            self.warned.add(flag)
             self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded{MENDED.get(flag, '')}")
 
     async def finish(self, ending: str) -> None:
@@ -295,16 +295,16 @@ class Conversation:
 
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests were forwarded, or refused."""
-        self._do(self._went_on(at_ns, events))
+        self._do(self._request_events(at_ns, events))
 
-    def _went_on(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
+    def _request_events(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            if rest := self._asked(event):
+            if rest := self._request_event(event):
                 yield from rest
         self._place()
 
-    def _asked(self, event: http1.Event) -> Iterator[None] | None:
+    def _request_event(self, event: http1.Event) -> Iterator[None] | None:
         if isinstance(event, http1.Head):
             self._asking = self._begin()
             self._asking.ask(event)
@@ -324,14 +324,14 @@ class Conversation:
     def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
         self._begin_at(at_ns)
         for event in events:
-            if rest := self._answered(event):
+            if rest := self._response_event(event):
                 yield from rest
         if self._open:
             # Most responses are complete in the chunk that begins them; then their end covers both.
             self._open[0].tell_response()
         self._place()
 
-    def _answered(self, event: ResponseEvent) -> Iterator[None] | None:
+    def _response_event(self, event: ResponseEvent) -> Iterator[None] | None:
         if not self._open:
             return None
         exchange = self._open[0]

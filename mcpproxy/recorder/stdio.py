@@ -60,7 +60,7 @@ def tell(message: str) -> None:
     poll = select.poll()
     poll.register(2, select.POLLOUT)
     try:
-        if any(what & select.POLLOUT for _, what in poll.poll(0)):
+        if any(events & select.POLLOUT for _, events in poll.poll(0)):
             os.write(2, f"mcpproxy: {sanitise(message, None)}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return

@@ -23,20 +23,20 @@ class TooFewDescriptors(Exception):
         return _connections(self.allowed)
 
 
-def connections(wanted: int | None) -> int:
+def connections(requested: int | None) -> int:
     """Returns how many connections to serve at a time; raises the soft limit on open files as far as they need.
 
     Args:
-        wanted: exactly this many; None for the default, or for as many as the system allows if that is fewer.
+        requested: exactly this many; None for the default, or for as many as the system allows if that is fewer.
 
     Raises:
-        TooFewDescriptors: the system allows fewer than `wanted`.
+        TooFewDescriptors: the system allows fewer than `requested`.
     """
-    needed = 2 * (USUAL if wanted is None else wanted) + SPARE
+    needed = 2 * (USUAL if requested is None else requested) + SPARE
     allowed = _raised(needed)
     if allowed >= needed:
-        return USUAL if wanted is None else wanted
-    if wanted is None:
+        return USUAL if requested is None else requested
+    if requested is None:
         return _connections(allowed)
     raise TooFewDescriptors(needed, allowed)
 

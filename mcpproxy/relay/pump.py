@@ -334,9 +334,9 @@ def _write_rest(fd: int, chunk: bytes, done: int) -> None:
             _wait_for(fd, select.POLLOUT)
 
 
-def _wait_for(fd: int, what: int) -> None:
+def _wait_for(fd: int, event: int) -> None:
     poll = select.poll()
-    poll.register(fd, what)
+    poll.register(fd, event)
     poll.poll()
 
 
@@ -378,7 +378,7 @@ class Rescuer:
             return
 
     def _watch(self) -> None:
-        quiet, seen = 0, -1
+        quiet, last_count = 0, -1
         was_late = False
         looked_ns = time.monotonic_ns()
         while quiet < QUIET_LOOKS:
@@ -396,6 +396,6 @@ class Rescuer:
             for pump in stuck:
                 pump.rescue(now_ns)
             count = sum(pump.chunks for pump in self._pumps)
-            quiet, seen = (quiet + 1, seen) if count == seen else (0, count)
+            quiet, last_count = (quiet + 1, last_count) if count == last_count else (0, count)
             if any(pump.tapping for pump in self._pumps):
                 quiet = 0

@@ -405,7 +405,7 @@ class _Drain:
         return not self._writers.poll(0)
 
 
-def _reap(wanted: int) -> int | None:
+def _reap(wanted_pid: int) -> int | None:
     """Reap every child that has ended (as pid 1 we inherit others); returns the status of the wanted one.
 
     Returns None while it is alive.
@@ -418,7 +418,7 @@ def _reap(wanted: int) -> int | None:
             return status_of_wanted
         if pid == 0:
             return status_of_wanted
-        if pid == wanted:
+        if pid == wanted_pid:
             status_of_wanted = status
 
 

@@ -153,7 +153,7 @@ def test_the_demo_records_the_conversation_as_it_was_shows_it_and_tells_where_it
     assert "framing/stdout-not-json" in done.stdout
     assert "slow_echo" in done.stdout
     assert str(capture) in done.stderr
-    assert all(fault.what in done.stderr for fault in FAULTS.values())
+    assert all(fault.description in done.stderr for fault in FAULTS.values())
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["in a checkout", "installed"])

@@ -25,7 +25,9 @@ class Upstream(NamedTuple):
     """An HTTP proxy to tunnel through."""
 
 
-async def connect(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Callable[[], asyncio.Protocol]) -> None:
+async def connect(
+    loop: asyncio.AbstractEventLoop, upstream: Upstream, new_protocol: Callable[[], asyncio.Protocol]
+) -> None:
     """Connect to the upstream, through a tunnel if there is an HTTP proxy.
 
     Raises:
@@ -33,7 +35,7 @@ async def connect(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Cal
     """
     if upstream.proxy is None:
         await loop.create_connection(
-            made,
+            new_protocol,
             upstream.host,
             upstream.port,
             ssl=upstream.tls,
@@ -43,7 +45,7 @@ async def connect(loop: asyncio.AbstractEventLoop, upstream: Upstream, made: Cal
     tunnel = await _tunnel(loop, upstream.proxy, f"{upstream.host}:{upstream.port}")
     try:
         await loop.create_connection(
-            made, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
+            new_protocol, sock=tunnel, ssl=upstream.tls, server_hostname=upstream.host if upstream.tls else None
         )
     except BaseException:
         tunnel.close()
