@@ -1,8 +1,8 @@
 """The user's input history: SQL typed at the prompt or on a screen, and filters.
 
-A statement takes one line there, and a filter one with the name of its screen in another file. Both are for our own
-eyes (0600), as they may hold what is only in a capture, and they are a convenience: if they cannot be read or written,
-the program continues without them.
+Each statement is a line of one file; each filter is a line of another, after the name of its screen. Only the user can
+read both (0600), because they may quote a capture. They are a convenience: if they cannot be read or written, the
+program continues without them.
 """
 
 import os
@@ -19,7 +19,7 @@ from captures.places import home
 from mcpproxy.sql.statements import in_one_line
 
 LENGTH: Final = 1000
-"""Lines that are kept."""
+"""How many lines are kept."""
 
 _LARGEST: Final = 4 << 20
 _SQL: Final = "query_history"
@@ -27,7 +27,7 @@ _FILTERS: Final = "filter_history"
 
 
 def history_path(name: str = _SQL) -> Path | None:
-    """The path, in the user's state directory; None if there is none."""
+    """The path of a history file in the user's state directory; None if there is no such directory."""
     named = os.environ.get("XDG_STATE_HOME")
     if named and os.path.isabs(named):
         return Path(named, "mcpproxy", name)
@@ -39,17 +39,17 @@ def history_path(name: str = _SQL) -> Path | None:
 
 
 def remembered() -> list[str]:
-    """The SQL that was typed, the newest last."""
-    # A file that was damaged has them, and readline fails at them.
+    """The statements in the history, newest last."""
+    # A damaged file may contain NUL, and readline fails on it.
     return [line for line in _lines(history_path()) if "\0" not in line]
 
 
 def remember(statement: str) -> str | None:
-    """Add a statement; twice in a row counts once.
+    """Add a statement, unless it repeats the last one.
 
     Returns:
-        It as it is remembered; None where it is not, as it cannot be told in one line: in it a line ends inside of a
-        text or a quoted name. What holds a NUL is not remembered either.
+        The line that was added; None if the statement does not fit on a line, because a string or a quoted name in it
+        contains a line break, or if it contains a NUL.
     """
     line = in_one_line(statement)
     if line is None or "\0" in line:
@@ -61,15 +61,15 @@ def remember(statement: str) -> str | None:
 
 
 def filters_of(screen: str) -> list[str]:
-    """The filters that were typed on a screen, the newest last."""
+    """The filters in the history of a screen, newest last."""
     return [line.removeprefix(f"{screen} ") for line in _lines(history_path(_FILTERS)) if line.startswith(f"{screen} ")]
 
 
 def remember_filter(screen: str, text: str) -> None:
-    """Add a filter; one that was there before moves to the end.
+    """Add a filter, or move it to the end if it is already there.
 
     Args:
-        screen: its name, without blanks.
+        screen: the name of the screen, without blanks.
         text: the filter, in one line.
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)

@@ -1,9 +1,9 @@
 """Marks: the user's marks and notes on a capture, in a small file beside it; the capture itself never changes.
 
 `NAME.marks.json` beside `NAME.mcpcap`, 0600: `{"marks": 1, "capture": ID, "rows": [{"seq": N, "note": "…"}, …]}`. It
-names the capture by its id and rows by their numbers, so it outlives the ring that deletes segments. It is replaced as
-a whole (a rename), after another look at what is there, so two windows can mark at the same time. What is there and
-cannot be understood is left alone.
+names the capture by its id and rows by their numbers, so it stays valid when the ring deletes segments. It is read
+again before each change and replaced as a whole (by a rename), so two windows can mark at the same time. A file that
+cannot be parsed is left alone.
 """
 
 import errno
@@ -58,7 +58,7 @@ class Marks:
         """Read the file.
 
         Raises:
-            CannotMark: it is not a marks file, belongs to another capture, or cannot be read.
+            CannotMark: it is not a file of marks, belongs to another capture, or cannot be read.
         """
         self.notes = self._read()
 
@@ -66,7 +66,7 @@ class Marks:
         """Mark a row, or remove its mark unless it has a note; returns whether it is marked now.
 
         Raises:
-            CannotMark: that could not be kept, and nothing has changed.
+            CannotMark: the mark could not be written; nothing has changed.
         """
 
         def turn(notes: dict[int, str]) -> None:
@@ -79,10 +79,10 @@ class Marks:
         return seq in self.notes
 
     def note(self, seq: int, text: str) -> None:
-        """Mark a row with a note; an empty one takes the note that was there away, and the mark with it.
+        """Mark a row with a note; an empty note removes an existing note, and the mark with it.
 
         Raises:
-            CannotMark: that could not be kept, and nothing has changed.
+            CannotMark: the mark could not be written; nothing has changed.
         """
 
         def write(notes: dict[int, str]) -> None:
@@ -113,7 +113,7 @@ class Marks:
             raise self._failed("read", error) from error
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise CannotMark(f"{self.path.name} is no file")
+            raise CannotMark(f"{self.path.name} is not a regular file")
         with os.fdopen(fd, "rb") as file:
             try:
                 data = file.read(LARGEST + 1)
@@ -122,14 +122,14 @@ class Marks:
         try:
             document: Any = orjson.loads(data) if len(data) <= LARGEST else None
             if document["marks"] != VERSION:
-                raise CannotMark(f"{self.path.name} is of a newer version")
+                raise CannotMark(f"{self.path.name} was written by a newer version of mcpproxy")
             if document["capture"] != self._id:
-                raise CannotMark(f"{self.path.name} is about another capture")
+                raise CannotMark(f"{self.path.name} belongs to another capture")
             return {
                 row["seq"]: str(row.get("note", ""))[:LONGEST] for row in document["rows"] if type(row["seq"]) is int
             }
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CannotMark(f"{self.path.name} is no file of marks; move it away to mark rows") from error
+            raise CannotMark(f"{self.path.name} is not a file of marks; move it away to mark rows") from error
 
     def _write(self, notes: dict[int, str]) -> None:
         rows = [{"seq": seq, "note": note} if note else {"seq": seq} for seq, note in sorted(notes.items())]
@@ -152,7 +152,7 @@ class Marks:
         except OSError as error:
             raise self._failed("keep marks in", error) from error
         except orjson.JSONEncodeError as error:
-            raise CannotMark("a note has to be Unicode") from error
+            raise CannotMark("a note must be valid Unicode") from error
 
     def _failed(self, verb: str, error: OSError) -> CannotMark:
         if error.errno == errno.ELOOP:

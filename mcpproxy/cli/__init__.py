@@ -1,7 +1,7 @@
-"""The commands, by name and one line of help. Only the chosen one is imported, because a client waits for `run`.
+"""The commands: name and one line of help. Only the chosen module is imported, because a client waits for `run`.
 
-A command is the module of its name in this package, with `run(arguments) -> exit code`; all but `run` have a
-`parser()` from which help, completion and the documentation's tests are made.
+Each command is a module of this package with a function `run(arguments) -> exit code`. All except `run` also have a
+`parser()`, from which help, completion scripts and the tests of the documentation are generated.
 """
 
 import gc
@@ -14,17 +14,17 @@ COMMANDS = {
     "doctor": "find out why a server does not come up in a client",
     "status": "show which servers are routed, and when each was last heard",
     "run": "run a stdio server, record everything, change nothing",
-    "serve": "stand in front of an HTTP server, record everything, change nothing",
+    "serve": "put a recording proxy in front of an HTTP server, change nothing",
     "ls": "list captures",
     "info": "summarise a capture: header, counts, duration, state",
     "show": "print the conversation of a capture",
     "tui": "show sessions in the terminal, live and recorded",
-    "check": "report what breaks the rules of the protocol",
-    "rule": "list the rules, or explain one",
+    "check": "report violations of the protocol's rules",
+    "rule": "list the rules, or explain a rule",
     "stats": "print figures: latency, errors, ids, life cycle, costs",
     "export": "write captures as Parquet, CSV or a database",
     "query": "query captures in SQL",
-    "cache": "empty the cache that the SQL commands use",
+    "cache": "clear the cache that the SQL commands use",
     "verify": "prove that a capture is complete, or say what is missing",
     "repair": "copy everything that is intact in a damaged capture",
     "prune": "delete old captures",
@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """The help of the program."""
+    """The text of `mcpproxy --help`."""
     rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
     return f"""usage: mcpproxy COMMAND [ARGUMENT ...]
 
@@ -49,7 +49,7 @@ Flight recorder for the Model Context Protocol: sits unseen between client and s
 
 
 def dispatch(arguments: list[str]) -> int:
-    """Run one command; returns the exit code of the program."""
+    """Run a command; returns the exit code of the program."""
     name = arguments[0] if arguments else ""
     if name == "run":
         _let_ctrl_c_end_us()
@@ -72,14 +72,14 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def module_of(name: str) -> str:
-    """The module of a command. Python keeps the word `import` for itself."""
+    """The module of a command; `import` is a keyword of Python, so its module is `import_`."""
     return f"mcpproxy.cli.{name}_" if name == "import" else f"mcpproxy.cli.{name}"
 
 
 def _let_ctrl_c_end_us() -> None:
-    """A Ctrl-C while a recorder starts ends it as it would end the server, without a traceback.
+    """Let Ctrl-C end a recorder that is starting as it would end the server, without a traceback.
 
-    By the builtin module: `signal` itself loads for 3 ms, in which a Ctrl-C would still be a traceback.
+    This uses the builtin module: importing `signal` takes 3 ms, during which Ctrl-C would still print a traceback.
     """
     import _signal as signal  # type: ignore[import-not-found] # it has no stubs
 
@@ -88,7 +88,7 @@ def _let_ctrl_c_end_us() -> None:
 
 
 def _about(arguments: list[str]) -> int:
-    """Handle what is not a command: a question about the program, or a mistake."""
+    """Handle arguments that name no command: a question about the program, or a mistake."""
     name = arguments[0] if arguments else ""
     if not arguments or name in ("--help", "-h", "help"):
         sys.stdout.write(usage())

@@ -1,6 +1,6 @@
-"""The argument parser of every command but `run`; like all our errors, its errors are one line on stderr.
+"""The argument parser of every command except `run`; its errors are one line on stderr, like all our errors.
 
-Arguments are parsed before a command prints anything, its help included. So stdout is set up here.
+Arguments are parsed before a command prints anything, help included, so this is where stdout is set up.
 """
 
 import argparse
@@ -23,10 +23,10 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def count(text: str) -> int:
-    """A count, of up to nine digits.
+    """Parse a count of up to nine digits.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not a count.
     """
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of up to nine digits")
@@ -34,22 +34,22 @@ def count(text: str) -> int:
 
 
 def memory(text: str) -> int:
-    """Bytes of memory: `512M`, `4G`; from 64M on.
+    """Parse an amount of memory in bytes, such as `512M` or `4G`; at least 64M.
 
     Raises:
         argparse.ArgumentTypeError: it is not a valid size.
     """
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
     if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MOST_MEMORY:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size of at least 64M, such as 512M or 4G")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a size of at least 64M, such as 512M or 4G")
     return int(match[1]) * _BYTES[match[2]]
 
 
 def age(text: str) -> int:
-    """An age in seconds: `90m`, `12h`, `30d`, `4w`.
+    """Parse an age such as `90m`, `12h`, `30d` or `4w`; returns seconds.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not an age.
     """
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if not match:
@@ -58,16 +58,16 @@ def age(text: str) -> int:
 
 
 def moment(text: str) -> int:
-    """A time in nanoseconds since 1970: an age, or an ISO 8601 date, with or without a time; local without a zone.
+    """Parse an age, or an ISO 8601 date with or without a time, local if it has no zone; returns ns since 1970.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is neither.
     """
     return _moment(text, timedelta())
 
 
 def latest(text: str) -> int:
-    """The same for the end of a span: a date without a time means the end of that day."""
+    """Parse the end of a span, in the same way; a date without a time means the end of that day."""
     return _moment(text, timedelta(days=1))
 
 
@@ -85,10 +85,10 @@ def _moment(text: str, of_day: timedelta) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Arguments of one command. Options are never guessed from their first letters: a later one would change them."""
+    """The parser of a command. Options cannot be abbreviated: a new option would change what the short form means."""
 
     def __init__(self, command: str, description: str | None) -> None:
-        """A parser without arguments yet; `description` is the module's own."""
+        """Start without arguments; `description` is the docstring of the command's module."""
         super().__init__(
             f"mcpproxy {command}",
             description=description,
@@ -97,14 +97,14 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The options; from here on stdout takes all that will be printed."""
+        """Parse the arguments, and set stdout up for the chosen format."""
         set_up("text")
         options = super().parse_args(args, namespace)
         set_up(getattr(options, "format", "text"))
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Exit with one line about the error; argparse would print its usage, too."""
+        """Exit with one line about the error; argparse itself would also print the usage."""
         raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))
 
 
@@ -153,13 +153,13 @@ def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> Non
     Args:
         parser: of the command.
         default: bytes.
-        help_: what may take how much.
+        help_: the help text.
     """
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
 def say_of_filter(error: ValueError) -> None:
-    """Report an invalid expression on stderr; without its caret if that would not be below its place."""
+    """Report an invalid expression on stderr; without the caret if line breaks would move it to a wrong place."""
     reason, *lines = f"--filter: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
         room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")

@@ -1,8 +1,8 @@
-"""Baseline files: what a baseline accepts, and how the findings of a run replace it.
+"""Baseline files: reads the accepted findings, and replaces the file with the findings of a run.
 
-A line for each different finding, without what changes from run to run, such as times and numbers of records. Files are
-named relative to the folder of the baseline. An entry that is found again keeps its words and its capture, and the
-order depends on neither, so that a difference in version control shows what is new and what is gone.
+The file has a line for each distinct finding, without anything that changes from run to run, such as times and record
+numbers. Captures are named relative to the folder of the baseline. A finding that occurs again keeps its message and
+capture, and the order depends on neither, so a diff shows only new and removed entries.
 """
 
 import json
@@ -21,7 +21,7 @@ from mcpproxy.report.text import count_text
 
 
 def baseline_in(name: str) -> Baseline:
-    """What a file accepts.
+    """Read the baseline in a file.
 
     Raises:
         CaptureError: it cannot be read, or is not a baseline.
@@ -30,10 +30,10 @@ def baseline_in(name: str) -> Baseline:
 
 
 class NewBaseline:
-    """What a file accepts, and will accept once a run has ended."""
+    """A baseline that is updated: the entries of the file, and the findings of this run that will replace them."""
 
     def __init__(self, name: str) -> None:
-        """`name`: the file, which need not exist yet.
+        """Read the file `name`, which need not exist yet.
 
         Raises:
             CaptureError: it exists and cannot be read, or is not a baseline.
@@ -45,26 +45,26 @@ class NewBaseline:
 
     @property
     def accepted(self) -> Baseline:
-        """What the file accepts so far."""
+        """The baseline as the file has it so far."""
         return Baseline(self._old)
 
     def add(self, located: LocatedFinding) -> None:
-        """Accept a finding from now on.
+        """Accept a finding in later runs.
 
         Raises:
-            CaptureError: there are too many different ones.
+            CaptureError: there are too many distinct findings.
         """
         if located.fingerprint in self._new:
             return
         if len(self._new) == MOST:
             raise CaptureError(
                 f"cannot write the baseline {self._name}: there are more than {MOST:,} findings; "
-                "--rule, --ignore and --filter leave some out"
+                "use --rule, --ignore or --filter to select fewer"
             )
         self._new[located.fingerprint] = self._entry(located, self._old.get(located.fingerprint, {}))
 
     def write(self) -> str:
-        """Replace the file, which is whole at any time; returns what has changed, in words.
+        """Replace the file atomically; returns a summary of the changes.
 
         Raises:
             CaptureError: it cannot be written.
@@ -79,7 +79,7 @@ class NewBaseline:
     def _entry(self, located: LocatedFinding, old: dict[str, Any]) -> dict[str, Any]:
         finding = located.finding
         capture = str(STDIN) if located.capture == STDIN else os.path.relpath(located.capture, self._folder)
-        # What `check --format json` printed names captures as they were named for that run.
+        # An entry printed by `check --format json` names its capture as the user did in that run.
         is_ours = "t_ns" not in old and isinstance(old.get("capture"), str)
         return {
             "rule": finding.rule,
@@ -104,7 +104,7 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def _replaced(name: str) -> Iterator[BinaryIO]:
-    """A file beside another, whose name and mode it takes when all is written; links stay links."""
+    """A temporary file that replaces another at the end, with its mode; symbolic links stay links."""
     target = Path(os.path.realpath(name))
     aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:

@@ -1,6 +1,6 @@
-"""Empty the cache of rows that `query`, `stats` and `export` keep: it is made again as they need it.
+"""Clear the cache of rows that `query`, `stats` and `export` use. They rebuild it as needed.
 
-Captures are never touched. The cache keeps itself below 2 GiB, or below what MCPPROXY_CACHE_SIZE says.
+Captures are never touched. The cache stays below 2 GiB, or below MCPPROXY_CACHE_SIZE.
 """
 
 import argparse
@@ -16,19 +16,19 @@ from mcpproxy.sanitise import sanitise
 def parser() -> argparse.ArgumentParser:
     """The arguments of `cache`."""
     parser = Parser("cache", __doc__)
-    parser.add_argument("action", choices=("clear",), help="clear: delete all of it")
+    parser.add_argument("action", choices=("clear",), help="clear: delete the whole cache")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Clear the cache; 2 where something of it is left."""
+    """Clear the cache; returns 2 if part of it could not be deleted."""
     parser().parse_args(arguments)
-    # DuckDB is loaded with it, for a fifth of a second that `cache --help` need not wait.
+    # This loads DuckDB, a fifth of a second for which `cache --help` should not wait.
     from analysis.store.cache import clear, directory
 
     freed = clear()
     folder = directory()
-    nowhere = "no directory: neither HOME nor XDG_CACHE_HOME names one that DuckDB can open"
+    nowhere = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
     place = nowhere if folder is None else sanitise(str(folder))
     sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
     if freed.left:

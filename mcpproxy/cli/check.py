@@ -1,7 +1,7 @@
-"""Find what breaks the rules of the protocol, in captures or, with --trace, in conversations that were noted down.
+"""Report violations of the protocol's rules in captures or, with --trace, in traces from other tools.
 
-Exit code: 1 where something was found at or above --fail-on (default: error), 2 where something could not be checked
-or there was nothing to check, 130 where Ctrl-C ended --follow, which prints the sums first.
+Exit code: 1 if there are findings at or above --fail-on (default: error), 2 if something could not be checked or there
+was nothing to check, 130 after Ctrl-C, which with --follow prints the totals first.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from mcpproxy.sanitise import sanitise
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
 _WIDEST = 120
-"""Cells of a line of text; longer ones are hard to read."""
+"""Columns of the text output; longer lines are hard to read."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,14 +55,20 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser("check", __doc__)
     add_captures(parser)
     parser.add_argument(
-        "--fail-on", choices=tuple(_LEVELS), default="error", help="exit with 1 from this level on (default: error)"
+        "--fail-on",
+        choices=tuple(_LEVELS),
+        default="error",
+        help="exit with 1 if there are findings of this level or worse (default: error)",
     )
     parser.add_argument(
-        "--rule", action="append", metavar="G", help="only these rules: an id or a pattern such as id/*"
+        "--rule",
+        action="append",
+        metavar="G",
+        help="check only these rules: an id, or a pattern such as id/*; may be repeated",
     )
-    parser.add_argument("--ignore", action="append", metavar="G", help="not these rules")
+    parser.add_argument("--ignore", action="append", metavar="G", help="leave these rules out, named in the same way")
     parser.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")
-    parser.add_argument("--baseline", metavar="F", help="accept the findings in F")
+    parser.add_argument("--baseline", metavar="F", help="accept the findings in F, and report only new ones")
     parser.add_argument(
         "--update-baseline",
         action="store_true",
@@ -70,12 +76,14 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--allow-empty", action="store_true", help="exit with 0 if there is nothing to check")
     parser.add_argument(
-        "--notes", action="store_true", help="report notes, too; text and github usually only count them"
+        "--notes", action="store_true", help="print notes, too; text and github otherwise only count them"
     )
     add_follow(parser)
     parser.add_argument("--profile", action="store_true", help="report on stderr how long each rule took")
     parser.add_argument(
-        "--trace", metavar="F", help="check the conversations in F, or - for stdin, against what they expect"
+        "--trace",
+        metavar="F",
+        help="check the conversations in F, or - for stdin, and compare with the findings they expect",
     )
     add_color(parser)
     add_format(parser, "junit", "sarif", "github")
@@ -110,12 +118,12 @@ def run(arguments: list[str]) -> int:
 def _filter(text: str) -> Filter:
     only = parse(text)
     if "has:mark" in only.keys:
-        raise FilterError("`check` knows no marks, which are of `mcpproxy tui`", text, only.keys["has:mark"])
+        raise FilterError("`check` does not read marks, which belong to `mcpproxy tui`", text, only.keys["has:mark"])
     return only
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """What is wrong with --rule and --ignore, if anything."""
+    """The error in --rule or --ignore, if any."""
     for pattern in (*(options.rule or ()), *(options.ignore or ())):
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
             return no_rule(pattern)
@@ -139,7 +147,7 @@ def _check_traces(options: argparse.Namespace) -> int:
             return fail("cannot read traces from stdin: it is closed")
         return check_traces(sys.stdin.buffer, "stdin", lambda rule: _is_picked(rule, options), options.format)
     try:
-        file = open(options.trace, "rb")  # noqa: SIM115 - only what goes wrong here is about the name
+        file = open(options.trace, "rb")  # noqa: SIM115 - only errors of opening are about the name
     except OSError as error:
         return fail(f"cannot read {options.trace}: {error.strerror}")
     with file:
@@ -147,31 +155,31 @@ def _check_traces(options: argparse.Namespace) -> int:
 
 
 class _Check:
-    """One run over all captures."""
+    """A run over all captures."""
 
     def __init__(self, options: argparse.Namespace, wanted: Wanted, updated: NewBaseline | None) -> None:
         self._options = options
         self._wanted = wanted
         self._updated = updated
-        """Takes what is found, where the baseline is to accept it from now on."""
+        """The baseline to write, with --update-baseline."""
         self._totals = Totals()
         self._report = self._new_report()
         self._name = Path()
-        """Of the capture that is checked now, as reports tell it."""
+        """Name of the current capture in reports."""
         self._failed = False
         self._is_empty = True
-        """Whether no capture so far held anything to check."""
+        """Whether none of the captures so far held anything to check."""
         self._following: Examination | None = None
         self._began_ns = time.perf_counter_ns()
 
     def run(self) -> int:
-        # Of millions of objects nearly all die at once and few are in cycles: to look for those as often as Python does
-        # by itself takes a tenth of the time.
+        # Nearly all of millions of objects die young, and few are in cycles: collecting as often as Python does by
+        # default takes a tenth of the time.
         gc.set_threshold(50_000, 20, 50)
         try:
             self._check_all()
         except KeyboardInterrupt:
-            # People end --follow in no other way, and want to know what it has seen.
+            # Ctrl-C is the usual way to end --follow; the user still wants the totals.
             if self._following is None:
                 raise
             self._end(self._following, still_open=True)
@@ -183,7 +191,7 @@ class _Check:
             rule_ids = [rule.id for rule in rules_for(self._wanted.picks)]
             say_table(cost_lines(self._wanted.costs.rules, rule_ids, self._totals.frames, took_ns))
         if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
-            say("no finding fits the filter")
+            say("no finding matches the filter")
         if self._failed or (self._is_empty and not self._options.allow_empty):
             if self._updated is not None:
                 say(
@@ -200,7 +208,7 @@ class _Check:
     def _new_report(self) -> Report:
         options = self._options
         chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
-        # What makes the run fail, and what was asked for by its name, is worth telling.
+        # Notes are printed if they make the run fail, or if their rule was given by its id.
         notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
             return Json()
@@ -236,7 +244,7 @@ class _Check:
         followed = Followed(self._options.capture, scope_of(self._options))
         if followed.is_endless and not followed.is_one:
             raise CaptureError(
-                "--follow checks one session: name one server, or none, without options that select several; "
+                "--follow checks a single session: name at most one server, and use no option that selects several; "
                 "`mcpproxy show --follow --all` follows all sessions"
             )
         async for path in followed.paths():

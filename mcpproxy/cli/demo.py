@@ -1,7 +1,7 @@
 """Record a bundled MCP server that misbehaves on purpose, and show what happened.
 
-A small scripted client and a small real server talk through `mcpproxy run`, first with a handshake and then by the
-revision that has none. The server commits a handful of faults, so that the recording has something to show. Nothing
+A small scripted client and a small real server talk through `mcpproxy run`, first with a handshake, then in the
+revision that has none. The server makes a handful of mistakes, so that the recording has something to show. Nothing
 leaves this machine.
 """
 
@@ -24,7 +24,7 @@ from mcpproxy.demo.faults import FAULTS
 from mcpproxy.sanitise import sanitise
 
 NAME: Final = "demo"
-"""The name under which the capture is found."""
+"""The server name of the capture."""
 
 _CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
@@ -39,10 +39,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(argv: list[str]) -> int:
-    """Record, show, and say what to try next.
+    """Record the conversation, show it, and suggest what to try next.
 
     Raises:
-        CaptureError: there is no place for the capture.
+        CaptureError: there is no directory for the capture.
     """
     directory = parser().parse_args(argv).capture
     path = _new_capture(directory)
@@ -64,7 +64,7 @@ def _new_capture(directory: str | None) -> Path:
 
 
 def _record(path: Path) -> tuple[int, str | None]:
-    """Let the client talk to the faulty server through `mcpproxy run`; returns the status, and what went wrong."""
+    """Have the client talk to the faulty server through `mcpproxy run`; returns the exit status and any problem."""
     python = [sys.executable, "-P", "-m"]
     recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", str(path)]
     with tempfile.TemporaryFile() as stderr:
@@ -99,7 +99,7 @@ Try next:
 
 
 def _own_command() -> str:
-    """What to type, here, to start the program that runs now: `mcpproxy` alone only where that is the same one."""
+    """The command that starts this program here: plain `mcpproxy` only if PATH leads to the same program."""
     started, known = sys.argv[0], shutil.which("mcpproxy")
     if os.path.basename(started) == "__main__.py":
         return "mcpproxy" if known else shlex.join([sys.executable, "-m", "mcpproxy"])

@@ -1,6 +1,7 @@
-"""Everything that commands write to stderr, and every exit code. stdout is data and not this module's concern.
+"""Everything that commands write to stderr, and every exit code. stdout is for data, and not handled here.
 
-An error is one line: what was tried, on what, what to do next. Never a traceback: our locals would contain traffic.
+An error is one line: what was tried, on what, and what to do next. It is never a traceback, whose locals would contain
+traffic.
 """
 
 import os
@@ -21,9 +22,9 @@ class Exit(IntEnum):
 
     FINE = 0
     FINDINGS = 1
-    """Findings at or above the level asked for."""
+    """There are findings at or above the level given with --fail-on."""
     USAGE = 2
-    """Wrong usage, or unreadable or damaged input; rows of all that is whole are printed all the same."""
+    """Wrong usage, or unreadable or damaged input; everything intact is printed all the same."""
     INCOMPLETE = 3
     """Only `verify`: the capture was not closed, or is still being recorded."""
     CANNOT_CREATE = 73
@@ -37,16 +38,16 @@ class Exit(IntEnum):
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
-"""The signal that asked the process to end."""
+"""The signals that asked the process to end, first one first."""
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
+    """Write a line to stderr."""
     _write(f"mcpproxy: {sanitise(message, None)}\n")
 
 
 def say_table(lines: Iterable[str]) -> None:
-    """Lines on stderr that belong together, without our name before each."""
+    """Write lines that belong together to stderr, without our name in front of each."""
     _write("".join(f"{sanitise(line, None)}\n" for line in lines))
 
 
@@ -58,19 +59,19 @@ def _write(text: str) -> None:
 
 
 def fail(message: str, code: Exit = Exit.USAGE) -> int:
-    """Say what went wrong; returns the exit code."""
+    """Report an error on stderr; returns the exit code."""
     say(message)
     return int(code)
 
 
 def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
-    """Run a command; errors that a user can do something about become one line, a closed pipe a silent end.
+    """Run a command; turns errors that a user can fix into one line, and a closed pipe into a silent exit.
 
     Raises:
-        SystemExit: the process must end, by SIGTERM or because its terminal is gone. Private files are gone, too.
+        SystemExit: the process must end, after SIGTERM or because its terminal is gone. Private files are deleted.
     """
     if sys.stdout is None:
-        return fail("stdout is closed: there is nowhere to print to")
+        return fail("cannot print: stdout is closed")
     with _ended_by_signals():
         return _guarded(command, arguments)
 
@@ -90,7 +91,7 @@ def _ended_by_signals() -> Iterator[None]:
     """Make signals end us as Ctrl-C does: by default they would leave files behind with traffic in clear."""
 
     def end(number: int, _frame: FrameType | None) -> None:
-        # Another one must not end the clearing up.
+        # A second signal must not interrupt the cleanup.
         for ignored in handled:
             signal.signal(ignored, signal.SIG_IGN)
         _ending_signals.append(number)
@@ -131,7 +132,7 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
 
 
 def _empty_stdout() -> None:
-    """Write what is still buffered, or drop it if there is no reader: Python would complain again at exit."""
+    """Write buffered output, or drop it if there is no reader, because Python would complain again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

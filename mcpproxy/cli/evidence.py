@@ -1,7 +1,7 @@
-"""The evidence in captures for given rules: the first few findings of each, and the messages that prove them.
+"""The evidence for given rules in captures: the first few findings of each rule, and the messages that prove them.
 
-They are drawn as `check` draws them. A capture is examined once for all of these rules. What is kept is bounded
-by the rules and the captures.
+Findings look as in `check`. A capture is examined once for all of these rules. Memory is bounded by the number of rules
+and captures.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -21,31 +21,31 @@ from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
 SHOWN: Final = 5
-"""Findings of a rule that are shown of a capture."""
+"""Findings of a rule that are shown for each capture."""
 PROOFS: Final = 3
-"""Other messages that are shown with a finding: a flood is proved by hundreds."""
+"""Other messages that are shown with a finding; a flood is proved by hundreds."""
 
 
 class Evidence:
-    """Of one rule."""
+    """The evidence for a rule."""
 
     def __init__(self, report: Text) -> None:
         self.first: list[LocatedFinding] = []
-        """The first few of each capture."""
+        """The first few findings in each capture."""
         self.count = 0
         self._report = report
         self._text: list[str] = []
         self._clean: list[str] = []
-        """Captures in which nothing was found, each with how much that was."""
+        """A line for each capture without findings, with its size in frames and sessions."""
         self._here = 0
 
     def begin(self, capture: Path) -> None:
-        """A capture is opened."""
+        """Begin a capture."""
         self._here = 0
         self._text += self._report.begin(capture)
 
     def add(self, located: LocatedFinding) -> None:
-        """Something was found in it."""
+        """Add a finding in the current capture."""
         self.count += located.finding.stands_for
         self._here += 1
         self._text += self._report.add(located)
@@ -53,14 +53,14 @@ class Evidence:
             self.first.append(located)
 
     def end(self, examination: Examination, capture: Path) -> None:
-        """It has been examined."""
+        """End the current capture."""
         self._text += self._report.end(examination.ended._replace(capture=capture))
         if not self._here:
             extent = f"{count_text(examination.frames, 'frame')} of {count_text(examination.sessions, 'session')}"
             self._clean.append(f"{sanitise(str(capture), None)}: nothing found in {extent}")
 
     def lines(self) -> Iterator[str]:
-        """The whole report; nothing if no capture could be read."""
+        """The whole report; empty if no capture could be read."""
         yield from "".join(self._text).rstrip("\n").splitlines()
         if self._text and self._clean:
             yield ""
@@ -74,14 +74,14 @@ def gathered(
 
     Args:
         words: the arguments that name the captures, as for every reading command.
-        rules: what to look for, by id.
-        report: makes a report that shows notes as well.
+        rules: the ids of the rules to run.
+        report: creates a report that includes notes.
 
     Returns:
-        The findings of each rule, and whether everything could be examined; what could not is reported on stderr.
+        The evidence for each rule, and whether everything could be examined; stderr reports anything that could not.
 
     Raises:
-        CaptureError: a word means no capture.
+        CaptureError: a word does not name a capture.
     """
     evidence = {rule: Evidence(report()) for rule in rules}
     is_whole = True

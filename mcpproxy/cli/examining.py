@@ -1,4 +1,4 @@
-"""Reports on stderr what cannot be checked in a capture, in the same words for every command that examines one."""
+"""Reports on stderr anything in a capture that cannot be checked, in the same words for every command."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ from mcpproxy.sanitise import sanitise
 
 
 def say_damage(damage: Damage, name: Path) -> None:
-    """Report that bytes of a capture are not a record, only for the first such bytes."""
+    """Report damage in a capture. Call it for the first damage only."""
     named = damage._replace(path=STDIN) if name == STDIN else damage
-    say(f"{sanitise(str(named))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies what is whole")
+    say(f"{sanitise(str(named))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies everything intact")
 
 
 def say_ended(examination: Examination, ended: Ended) -> bool:
-    """Report what is missing in a capture and which rules failed; returns whether all of it could be checked."""
+    """Report missing records and failed rules; returns whether all of the capture could be checked."""
     name = sanitise(str(ended.capture))
     if examination.missing:
         count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
-        say(f"{name}: {count}; `mcpproxy verify` tells which")
+        say(f"{name}: {count}; `mcpproxy verify` says which")
     for forgotten in ended.forgotten:
         say(f"{name}: {forgotten.text}")
     for rule, fault in ended.faults.items():

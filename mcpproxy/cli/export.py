@@ -1,8 +1,8 @@
-"""Write captures as files that other programs read: Parquet, CSV, or a database of DuckDB.
+"""Write captures as files for other programs: Parquet, CSV, or a DuckDB database.
 
-Parquet is a data set to which more can be added, from any number of machines: DIR/<table>/day=<day>/<capture>.parquet.
-CSV is a file for each table, with a quote before text that a spreadsheet would take for a formula. A database is
-DIR/captures.duckdb, with the views that `mcpproxy query` has.
+parquet: a data set that you can add to, from any number of machines: DIR/<table>/day=<day>/<capture>.parquet.
+csv: a file for each table; text that a spreadsheet would take for a formula is prefixed with a quote.
+duckdb: DIR/captures.duckdb, with the same views as in `mcpproxy query`.
 """
 
 import argparse
@@ -24,13 +24,13 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
     )
-    parser.add_argument("--findings", action="store_true", help="run the rules, too, and export their findings")
+    parser.add_argument("--findings", action="store_true", help="run the rules, too, and write their findings")
     parser.add_argument("--force", action="store_true", help="replace existing files")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Write the files; 2 where a capture cannot be read, is damaged, or a file is there already."""
+    """Write the files; returns 2 if a capture is damaged or cannot be read, or a file already exists."""
     options = parser().parse_args(arguments)
     if not options.place:
         return fail("the name of the folder to write to is empty")
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
-    # DuckDB loads for a tenth of a second, which --help need not wait for.
+    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.export import Done, export
     from analysis.store.open import Sources, with_sources
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses

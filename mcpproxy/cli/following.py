@@ -1,8 +1,8 @@
-"""The captures that `--follow` follows: those that are being recorded, and those that begin later.
+"""The captures that `--follow` follows: captures that are being recorded, and captures that begin later.
 
-A file is followed as it is. A server's name, or no name, means the session that is being recorded; where there is none,
-the next one to begin. A folder, several arguments and the options that widen a name mean all sessions that are being
-recorded and all that begin.
+A file is followed directly. A server's name, or no name, means the session that is being recorded or, if there is none,
+the next session. A folder, several arguments, or an option that widens a name means all sessions that are being
+recorded or begin later.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.selection import EVERY, Meaning, Scope, is_recorded, meaning_of, present, wait_for
 
 POLL_S: Final = 0.2
-"""Seconds between two looks for captures that have begun."""
+"""How often to look for new captures."""
 
 
 class Followed:
     """The captures to follow, as they come."""
 
     def __init__(self, arguments: Sequence[str], scope: Scope) -> None:
-        """Find out what is meant.
+        """Resolve the arguments.
 
         Raises:
-            NotACapture: an argument can never mean a capture.
+            NotACapture: an argument can never name a capture.
         """
         wait_for(arguments)
         self._arguments, self._scope = arguments, scope
@@ -39,10 +39,10 @@ class Followed:
         self.is_endless = len(self._files) < max(1, len(arguments))
         """Whether more captures may still begin, however many have ended."""
         self.is_one = len(arguments) < 2 and not scope.is_wide and not (meanings and _is_folder(meanings[0]))
-        """Whether one session is meant, so that following ends with it."""
+        """Whether the arguments mean a single session, so that following ends with it."""
 
     async def paths(self) -> AsyncIterator[Path]:
-        """Each capture once; of what is not one session, this only ends where nothing but files is named."""
+        """Yields each capture once; unless a single session is meant, it ends only if all arguments are files."""
         for file in self._files:
             yield file
         if not self.is_endless:
@@ -53,7 +53,7 @@ class Followed:
             if is_recorded(path) and _has_begun(path)
         ]
         known = {_name(path) for path in (*self._files, *recorded)}
-        # What is being recorded without a header yet is one of those to come.
+        # A capture that is being recorded but has no header yet counts as one that begins later.
         known |= {_name(path) for path in present(self._arguments, EVERY) if not is_recorded(path)}
         files = {_name(path) for path in self._files}
         for path in recorded[:1] if self.is_one else recorded[::-1]:
@@ -64,7 +64,7 @@ class Followed:
             return
         of = f" of {', '.join(self._arguments)}" if self._arguments else ""
         if self._arguments and not known:
-            of += ", of which nothing is recorded yet"
+            of += ", which has no captures yet"
         say(f"waiting for the next session{of}; press Ctrl-C to stop")
         while True:
             for path in present(self._arguments, EVERY)[::-1]:
@@ -78,7 +78,7 @@ class Followed:
 
 
 def _meaning(argument: str) -> Meaning | None:
-    """What an argument means now; None if it is a name without captures."""
+    """The meaning of an argument now; None if it is a name without captures."""
     try:
         return meaning_of(argument)
     except NotACapture:
@@ -90,7 +90,7 @@ def _is_folder(meaning: Meaning | None) -> bool:
 
 
 def _name(path: Path) -> Path:
-    """What a capture is known by, however many of its first segments a ring has deleted."""
+    """Identifies a capture, however many of its first segments the ring has deleted."""
     return first_segment(real_path(path))
 
 
@@ -98,7 +98,9 @@ def _has_begun(path: Path) -> bool:
     """Whether a capture can be read: its recorder may not have written the header yet."""
     try:
         Capture(path)
-    except NothingRecorded:  # a recorder locks its file only after making it, so no lock does not mean that it has gone
+    except (
+        NothingRecorded
+    ):  # a recorder locks its file after creating it, so an unlocked file may still have a recorder
         return False
     except CaptureError:
         return not is_recorded(path)

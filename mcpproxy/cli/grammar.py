@@ -1,7 +1,7 @@
-"""What can be typed after `mcpproxy`: every command with its options and operands, as data.
+"""The command line as data: every command with its options and operands.
 
-Read from the parsers themselves, and from the help text of `run`, which has none. Completion scripts are made from
-it, and the tests of the documentation compare the pages with it, so neither can say what the program does not do.
+Read from the parsers themselves, and from the help text of `run`, which has no parser. Completion scripts are generated
+from it and the tests compare the documentation with it, so both agree with the program.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from mcpproxy.cli import COMMANDS, module_of
 from mcpproxy.clients.catalogue import CLIENTS
 
 Operands = Literal["captures", "files", "server", "words", "nothing"]
-"""What stands beside the options: captures and folders, a file, a server's command after `--`, a few words, nothing."""
+"""The operands of a command: captures and folders, a file, a server's command after `--`, a few words, or nothing."""
 
 Values = Literal["none", "words", "captures", "servers", "paths", "folders", "files", "rules", "views", "text"]
-"""What an option takes: nothing, one of a few words, what names a capture, the name of a server, a path for a capture,
-a folder, a file, a rule or a pattern of rules, a view or table of SQL, or anything.
+"""The value of an option: none, one of a few words, a capture, the name of a server, a path for a new capture, a folder,
+a file, a rule or a pattern of rules, an SQL view or table, or any text.
 """
 
 _VALUES: Final[dict[str, Values]] = {
@@ -37,27 +37,27 @@ _ROW: Final = re.compile(
 
 
 class Option(NamedTuple):
-    """One option of a command."""
+    """An option of a command."""
 
     names: tuple[str, ...]
     """As typed, the short one first: `-f`, `--follow`."""
     help: str
-    """What it does, in one line."""
+    """Its help, in one line."""
     metavar: str
-    """The name of its value; empty where it takes none or one of `words`."""
+    """The name of its value; empty if it takes none, or one of `words`."""
     words: tuple[str, ...]
-    """The only values it takes; empty where any will do."""
+    """Its permitted values; empty if any value is permitted."""
 
     @property
     def values(self) -> Values:
-        """What it takes."""
+        """The kind of its value."""
         if self.words:
             return "words"
         return _VALUES.get(self.metavar, "text") if self.metavar else "none"
 
 
 class Grammar(NamedTuple):
-    """One command."""
+    """A command."""
 
     name: str
     summary: str

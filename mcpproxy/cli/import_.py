@@ -1,9 +1,9 @@
-"""Make captures of conversations that were noted down elsewhere.
+"""Convert logs and traces from other tools into captures.
 
-  trace    a conversation a line, over stdio or HTTP, with a name each: one capture for each, in the folder OUT
-  ndjson   a frame a line, {"t":NANOSECONDS,"dir":"c2s|s2c","raw":"…"}: one capture, OUT or a new file in the folder OUT
+  trace    one conversation per line, over stdio or HTTP, with a name: a capture for each, in the folder OUT
+  ndjson   one frame per line, {"t":NANOSECONDS,"dir":"c2s|s2c","raw":"…"}: one capture, OUT or a new file in OUT
 
-Nothing that exists is overwritten, and nothing is left of what cannot be imported as a whole.
+Existing files are never overwritten. A conversation with a mistake in it is skipped as a whole.
 """
 
 import argparse
@@ -31,20 +31,20 @@ BATCH = 1 << 20
 def parser() -> argparse.ArgumentParser:
     """The arguments of `import`."""
     parser = Parser("import", __doc__)
-    parser.add_argument("file", metavar="FILE", help="what to import, or - for stdin")
-    parser.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the form of FILE")
+    parser.add_argument("file", metavar="FILE", help="the file to import, or - for stdin")
+    parser.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the format of FILE")
     parser.add_argument(
         "-o", "--output", metavar="FILE|DIR/", required=True, help="trace: a folder; ndjson: a new file, or a folder"
     )
-    parser.add_argument("--case", metavar="NAME", help="trace: only the conversation of this name")
+    parser.add_argument("--case", metavar="NAME", help="trace: import only the conversation with this name")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Import; 2 where something is not what it should be, 73 where a capture cannot be created."""
+    """Import; returns 2 if FILE has a mistake in it, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     if options.case is not None and options.form != "trace":
-        return fail("--case is for --from trace: in ndjson all lines are one conversation")
+        return fail("--case needs --from trace: an ndjson file is a single conversation")
     with _opened(options.file) as file:
         if options.form == "trace":
             return _import_cases(read_lines(file), options)
@@ -59,7 +59,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        file = open(name, "rb")  # noqa: SIM115 - only what goes wrong here is about the name
+        file = open(name, "rb")  # noqa: SIM115 - only errors of opening are about the name
     except OSError as error:
         raise CaptureError(f"cannot import {name}: {error.strerror}") from error
     with file:
@@ -67,7 +67,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def _import_cases(lines: Iterable[bytes], options: argparse.Namespace) -> int:
-    """A capture for each case; what is wrong with one keeps no other from being imported."""
+    """Write a capture for each case; a mistake in a case does not affect the others."""
     create_directory(options.output)
     code, count = int(Exit.FINE), 0
     for case in cases(lines):
@@ -84,13 +84,13 @@ def _import_cases(lines: Iterable[bytes], options: argparse.Namespace) -> int:
         except CaptureError as error:
             code = max(code, fail(str(error)))
     if not count:
-        named = f" of the name {options.case}" if options.case is not None else ""
-        return fail(f"cannot import {options.file}: there is no case{named} in it")
+        named = f" named {options.case}" if options.case is not None else ""
+        return fail(f"cannot import {options.file}: it contains no case{named}")
     return code
 
 
 def _file_name(case: Case) -> str:
-    """What the capture of a case is called: never what the second segment of another one would be."""
+    """The file name for a case; never one that looks like the second segment of another capture."""
     name = safe_name(case.name)
     if segment_of(name + SUFFIX) != (name, 1):
         name = name.replace(".", "-")
@@ -108,7 +108,7 @@ def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
-    """A new capture of these lines, or none."""
+    """Write a new capture of these lines, or leave no file."""
     capture = CaptureFile(path)
     is_whole = False
     count = size = 0

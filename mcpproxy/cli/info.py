@@ -1,4 +1,4 @@
-"""Sum one capture up: what was recorded, how much, how long, and whether it is whole."""
+"""Summarise a capture: what was recorded, how much, for how long, how it ended, and whether it is complete."""
 
 import argparse
 import sys
@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the sum of each capture; 2 where one is damaged."""
+    """Print the summary of each capture; returns 2 if any is damaged."""
     options = parser().parse_args(arguments)
     code = Exit.FINE
     with selected(options.capture, scope_of(options)) as chosen:

@@ -1,4 +1,4 @@
-"""What `serve` and `up` share: the upstream of a URL, the socket to listen on, the loop, and lines on stderr."""
+"""Code that `serve` and `up` share: the upstream of a URL, the listening socket, the event loop, lines on stderr."""
 
 import asyncio
 import contextlib
@@ -20,23 +20,23 @@ from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.report.text import count_text
 
 QUEUED_LINES: Final = 1000
-"""Lines for stderr that may wait."""
+"""How many lines may wait for stderr."""
 FLUSH_S: Final = 1.0
-"""How long they may hold up the end."""
+"""How long these lines may delay the end."""
 REPEAT_S: Final = 10.0
-"""How long the same line is not said again: a client may try an upstream that is away a hundred times a second."""
+"""When the same line may be printed again: a client may retry a dead upstream a hundred times a second."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class UsageError(Exception):
-    """The arguments make no sense; the text says which and what to do."""
+    """The arguments are invalid; the text says which, and what to do."""
 
 
 def checked_url(text: str) -> SplitResult:
-    """The address of an upstream.
+    """Parse the URL of an upstream.
 
     Raises:
-        UsageError: it is not one that can be served.
+        UsageError: it cannot be served.
     """
     # Neither the text nor the error, which quotes it, is shown: any part of it may be a credential.
     try:
@@ -56,16 +56,16 @@ def checked_url(text: str) -> SplitResult:
             f"other users of this machine can see credentials in a URL: write {bare} and let the client send its own"
         )
     if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
-        raise UsageError("the address must have no fragment, no white space and no port 0")
+        raise UsageError("URL must not contain a fragment, white space or port 0")
     return url
 
 
 def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool = False) -> Upstream:
-    """What a checked address leads to.
+    """The upstream of a checked URL.
 
     Args:
         url: the address.
-        ca_file: certificates to trust beside the system's, in PEM.
+        ca_file: certificates to trust in addition to the system's, in PEM.
         insecure: whether to trust any certificate.
 
     Raises:
@@ -102,7 +102,7 @@ def _proxy(host: str) -> tuple[str, int] | None:
         proxy = urlsplit(named if "://" in named else f"http://{named}")
         address = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
     except ValueError as error:
-        raise UsageError(f"HTTPS_PROXY is no address: {error}") from error
+        raise UsageError(f"HTTPS_PROXY is not a valid URL: {error}; write http://HOST:PORT, or unset it") from error
     if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
         raise UsageError("HTTPS_PROXY must be http://HOST:PORT, without credentials; or unset it")
     return address
@@ -126,7 +126,7 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
             flags=socket.AI_PASSIVE,
         )[0]
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "that is no host's name"
+        why = getattr(error, "strerror", None) or "it is not a host name"
         raise UsageError(f"cannot listen on {text}: {why}; name another address") from error
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
         raise UsageError(
@@ -150,10 +150,10 @@ def is_wildcard(host: str) -> bool:
 
 
 def connection_limit(requested: int | None) -> int:
-    """How many connections clients may have at a time.
+    """Returns how many connections clients may have at a time.
 
     Raises:
-        UsageError: the system does not allow as many.
+        UsageError: the system allows fewer.
     """
     if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
@@ -165,24 +165,24 @@ def connection_limit(requested: int | None) -> int:
             f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
         ) from error
     if requested is None and most < USUAL:
-        say(f"the limit of open files allows {count_text(most, 'connection')} at a time; to serve more, raise it")
+        say(f"the limit of open files allows {count_text(most, 'connection')}; raise it (ulimit -Hn) to serve more")
     return most
 
 
 def admission_of(names: list[str]) -> Admission:
-    """Which host names a request may name.
+    """The admission rule for these host names.
 
     Raises:
-        UsageError: one is not a host name.
+        UsageError: a name is not a host name.
     """
     try:
         return Admission(names)
     except UnicodeError as error:
-        raise UsageError(f"--allow-host {' '.join(names)!r} is no host's name: {error}") from error
+        raise UsageError(f"--allow-host {' '.join(names)!r} is not a host name: {error}") from error
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop where it is installed: half the time of a round trip."""
+    """The event loop factory of uvloop, if installed: it halves the time of a round trip."""
     try:
         import uvloop
     except ImportError:
@@ -192,14 +192,14 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class StderrLines:
-    """Lines on their way to stderr, which may have no reader any more: traffic never waits for it."""
+    """Writes lines to stderr from a thread, so that traffic never waits for a reader of stderr."""
 
     def __init__(self) -> None:
         self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
         self._thread: threading.Thread | None = None
 
     def put(self, line: str) -> None:
-        """Say a line soon; it is lost where too many wait already."""
+        """Queue a line; it is dropped if too many wait already."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
             self._thread.start()
@@ -223,7 +223,7 @@ stderr_lines = StderrLines()
 
 
 def seldom(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """The same line at most once in ten seconds."""
+    """Wrap `tell`, so that it prints the same line at most once in ten seconds."""
     last_said: dict[str, float] = {}
 
     def tell_seldom(message: str) -> None:

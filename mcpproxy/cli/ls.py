@@ -1,7 +1,7 @@
-"""List captures: what is being recorded, what was, how large it is, and the total.
+"""List captures, newest first: their state, their size, and the total.
 
-`●` is being recorded, `○` ended in order, `✝` did not: its recorder was killed, or its server ended by a signal or with
-a status other than 0. One that cannot be read is named on stderr.
+`●` is being recorded, `○` ended normally, `✝` did not: its recorder was killed, or its server was ended by a signal or
+exited with a status other than 0. Captures that cannot be read are reported on stderr.
 """
 
 import argparse
@@ -27,16 +27,16 @@ from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
 TAIL = 64 << 10
-"""How much of the end of a capture is read for its last record."""
+"""Bytes at the end of a capture in which to look for its last record."""
 READ_BYTES = 8 << 20
-"""How much of captures without a summary is read for one, in a second or so."""
+"""Bytes of captures without a summary that are read to make one; this takes about a second."""
 
 Mark = Literal["live", "closed", "killed"]
 
 
 @dataclass
 class Row:
-    """What `ls` knows of a capture without reading all of it."""
+    """A capture in the list, as far as it is known without reading the whole file."""
 
     path: Path
     server: str
@@ -44,15 +44,15 @@ class Row:
     wall_ns: int | None
     last_t_ns: int | None
     frames: int | None
-    """None where the capture was not closed: counting them would mean reading it."""
+    """None if the capture was not closed: counting them would mean reading the whole file."""
     size: int
     lost: int
     abandoned: int | None = None
-    """Requests that were abandoned; None where the capture has no summary yet and is too large to read for one."""
+    """Number of abandoned requests; None if the capture has no summary and is too large to read for one."""
     ending: str | None = None
-    """How it ended, where it did not end well: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    """How it ended, if it did not end normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
     waited_ns: int | None = None
-    """How long the oldest request without an answer has waited, while the capture is being recorded."""
+    """How long the oldest unanswered request has waited, while the capture is being recorded."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """List captures, the newest first; 2 where one cannot be read."""
+    """List captures, newest first; returns 2 if any cannot be read."""
     options = parser().parse_args(arguments)
     code = int(Exit.FINE)
     rows: list[Row] = []
@@ -120,7 +120,7 @@ def _count(totals: object, way: str, name: str) -> int:
 
 
 def _last_record(path: Path) -> Record | None:
-    """The last whole record of a file, from its end alone; None where the end holds none."""
+    """The last whole record of a file; reads only its end, and returns None if that holds no record."""
     with open_capture(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - TAIL))
@@ -146,7 +146,7 @@ def _as_json(row: Row) -> dict[str, Any]:
 
 
 def _id(row: Row) -> str:
-    """What to call a capture by: the random end of its name where that will do, else its path."""
+    """The name to print for a capture: the random end of its file name if that identifies it, else its path."""
     named = re.fullmatch(r"[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})(?:\.[0-9]+)?\.mcpcap", row.path.name)
     return named[1] if named and row.path.parent.name == row.server else sanitise(str(row.path))
 

@@ -23,11 +23,11 @@ from mcpproxy.report.text import Style
 from mcpproxy.sanitise import sanitise
 
 QUICK: Final = 20_000_000
-"""Bytes of a capture that the rules read in a second or two."""
+"""The rules run on captures of up to this many bytes; this takes a second or two."""
 
 
 def wanted_messages(options: argparse.Namespace) -> Filter:
-    """What selects them.
+    """The filter that --frame or --id stands for.
 
     Raises:
         CaptureError: `--frame` is neither a number nor a range.
@@ -39,7 +39,7 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
                 f"--frame takes the number of a frame such as 38, or a range such as 30..40, not {options.frame!r:.40}"
             )
         return parse(f"frame:{options.frame}")
-    # An id is typed as it looks, and looks the same whether it is a number or a string.
+    # Users type an id as it is printed, and a number and a string can be printed alike.
     if len(options.id) > 1 and options.id[0] == options.id[-1] == '"':
         return parse(f"id:{_quoted(options.id[1:-1])}")
     quoted = _quoted(options.id)
@@ -49,13 +49,13 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
 
 
 def _quoted(text: str) -> str:
-    """A text as the filter language quotes it."""
+    """Quote a text for the filter language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def show_messages(paths: list[Path], only: Filter, options: argparse.Namespace) -> int:
-    """Print them; 2 where there are none, or a capture is damaged or cannot be read."""
+    """Print the selected messages; returns 2 if there are none, or a capture is damaged or cannot be read."""
     style = Style.chosen(options.color, sys.stdout, os.environ)
     code, has_found = int(Exit.FINE), False
     last = -1
@@ -92,16 +92,16 @@ def _named(paths: list[Path]) -> str:
 
 
 class _Search:
-    """One capture, looked through."""
+    """The selected messages of a capture, with their findings."""
 
     def __init__(self, path: Path, only: Filter, *, checks: bool) -> None:
         capture = Capture(path)
         self.messages = Messages(only)
         self.findings: list[LocatedFinding] | None = None
-        """Those of the capture that are about what was looked for; None where no rules were asked."""
+        """The findings about these messages; None if the rules did not run."""
         self.is_damaged = False
         self.last = -1
-        """Number of the last record."""
+        """Number of the last record; -1 if there is none."""
         examination = Examination(path, Wanted()) if checks and capture.size <= QUICK else None
         findings: list[LocatedFinding] = []
         assembler = FrameAssembler()
@@ -128,7 +128,7 @@ class _Search:
 
 
 def _rows(path: Path, numbers: set[int]) -> Iterator[str]:
-    """The records as JSON, a line each."""
+    """The records as JSON, one per line."""
     assembler = FrameAssembler()
     wall_ns = None
     for item in Capture(path):

@@ -1,6 +1,6 @@
-"""Delete old captures, by age, by number or by size. What is still being recorded is never touched.
+"""Delete old captures by age, number or size. Captures that are still being recorded are never touched.
 
-At least one of --older-than, --keep and --max-size says what may go; --dry-run only tells.
+Give at least one of --older-than, --keep and --max-size. --dry-run lists what would be deleted.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass
 class Candidate:
-    """A capture that may go."""
+    """A capture that may be deleted."""
 
     path: Path
     files: list[Path]
@@ -37,7 +37,7 @@ class Candidate:
 def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text.upper())
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no size such as 500M or 10G")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a size such as 500M or 10G")
     return int(match[1]) * _BYTES[match[2]]
 
 
@@ -55,25 +55,30 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", type=count, metavar="N", help="keep the N newest of each server")
     parser.add_argument(
-        "--max-size", type=_size, metavar="SIZE", help="delete the oldest until the rest is no larger: 500M, 10G"
+        "--max-size",
+        type=_size,
+        metavar="SIZE",
+        help="delete the oldest until the rest take at most this much: 500M, 10G",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask for confirmation; required if there is no terminal"
+    )
     parser.add_argument("--dry-run", action="store_true", help="list what would be deleted, and delete nothing")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Delete what the criteria name; 2 where a file could not be deleted."""
+    """Delete the selected captures; returns 2 if a file could not be deleted."""
     options = parser().parse_args(arguments)
     if options.older_than is None and options.keep is None and options.max_size is None:
-        return fail("prune needs --older-than, --keep or --max-size to know what may go; see mcpproxy prune --help")
+        return fail("prune needs --older-than, --keep or --max-size to select captures; see mcpproxy prune --help")
     with selected(options.capture, EVERY, lists=True) as meant:
         candidates = [candidate for path in meant.paths if (candidate := _candidate(path)) is not None]
     chosen = _chosen(candidates, options)
     if chosen and not (options.yes or options.dry_run):
         amount = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            return fail(f"prune would delete {amount}: say --yes to have it done, or --dry-run to see which")
+            return fail(f"prune would delete {amount}: add --yes to delete them, or --dry-run to list them")
         if not _is_wanted(chosen, amount):
             return int(Exit.FINE)
     code, freed, count = int(Exit.FINE), 0, 0
@@ -94,7 +99,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _is_wanted(chosen: list[Candidate], amount: str) -> bool:
-    """Ask whether these may go."""
+    """List the captures, and ask whether to delete them."""
     for candidate in chosen:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
     sys.stdout.write(f"Delete {amount}? [y/N] ")
@@ -116,7 +121,7 @@ def _candidate(path: Path) -> Candidate | None:
 
 
 def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Candidate]:
-    """What goes, the oldest first. Captures come the newest first."""
+    """The captures to delete, oldest first. `candidates` are newest first."""
     kept: Counter[Path] = Counter()
     total = 0
     full = False
@@ -125,7 +130,7 @@ def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Ca
         folder = candidate.path.parent
         too_old = options.older_than is not None and candidate.age_s > options.older_than
         too_many = options.keep is not None and kept[folder] >= options.keep
-        # From the first that has no room on: a small old capture must not outlive a newer one.
+        # Once a capture does not fit, no older one is kept: a small old capture must not outlive a newer one.
         full = full or (options.max_size is not None and total + candidate.size > options.max_size)
         if too_old or too_many or full:
             chosen.append(candidate)

@@ -1,8 +1,8 @@
-"""Ask captures in SQL: `mcpproxy query "select * from latency"`.
+"""Query captures in SQL: `mcpproxy query "select * from latency"`.
 
-The first argument is the SQL, unless it is a single word, which no SQL is: then all of them are captures. Without SQL
-it is read from -f or from stdin; on a terminal, you are asked for it. `--views` lists what there is to ask. Any SQL
-may be given: it runs in a process of its own, which can read the captures and nothing else.
+The first argument is the SQL. If it is a single word, all arguments are captures, and the SQL is read from -f or stdin;
+on a terminal, a prompt asks for it. `--views` lists the views and tables. SQL runs in a sandboxed process that can read
+the captures and nothing else.
 """
 
 import argparse
@@ -45,18 +45,18 @@ _SUFFIXES: Final = {
     "": "table",
 }
 _REFERENCE: Final = "reference"
-"""Of --views and --schema: a table that clips nothing."""
+"""The format of --views and --schema: a table whose cells are never cut."""
 _LONGEST_S: Final = 864_000
 _LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _SQL_LIMIT: Final = 16 << 20
-"""Bytes of SQL that are read from a file."""
+"""The most bytes of SQL that are read from a file."""
 
 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
     time_s = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0
     if not 0 < time_s <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time such as 90 (seconds) or 5m, of at most ten days")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a time such as 90 (seconds) or 5m, of at most ten days")
     return time_s
 
 
@@ -84,19 +84,19 @@ def parser() -> argparse.ArgumentParser:
         "--format", choices=FORMATS, help="default: by the file's extension, else table; parquet needs --output"
     )
     add_json(parser)
-    add_memory(parser, MEMORY, "the most that a query may take (default: 2G)")
+    add_memory(parser, MEMORY, "how much memory a query may use (default: 2G)")
     parser.add_argument(
         "--timeout",
         type=_seconds,
         default=TIMEOUT_S,
         metavar="TIME",
-        help="how long a query may take, its output to a file included: seconds, or minutes with an m (default: 60)",
+        help="how long a query may take, including the output to a file: seconds, or minutes with an m (default: 60)",
     )
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Answer; 2 where SQL is refused or fails, or a capture is damaged or cannot be read."""
+    """Run the SQL; returns 2 if it is refused or fails, or a capture is damaged or cannot be read."""
     set_up("text")
     options = parser().parse_intermixed_args(arguments)
     if options.output == "-":
@@ -129,20 +129,20 @@ def run(arguments: list[str]) -> int:
 
 
 def _format_of(output: str | None) -> str | None:
-    """What the name of the file says; None where it says something that is not ours to write."""
+    """The format that the file's extension stands for; None if it is an unknown extension."""
     return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
     if options.format is None:
         known = ", ".join(name for name in sorted(_SUFFIXES) if name)
-        return f"{sanitise(options.output)} says no format; name the file {known}, or use --format"
+        return f"{sanitise(options.output)} has no extension of a known format ({known}); rename it, or use --format"
     if options.format == "parquet" and options.output is None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
         return "--force goes with -o FILE"
     if options.views + (options.schema is not None) + (options.file is not None) > 1:
-        return "--views, --schema and --file exclude each other; see mcpproxy query --help"
+        return "use only one of --views, --schema and --file; see mcpproxy query --help"
     if options.output is not None and os.path.isdir(options.output):
         return f"cannot write {sanitise(options.output)}: it is a folder; name a file in it"
     if options.output is not None and not options.force and os.path.lexists(options.output):
@@ -150,18 +150,18 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     return None
 
 
-# ---- what is asked
+# ---- the SQL
 
 
 def _sql(options: argparse.Namespace) -> str | None:
-    """The SQL, taken away from the captures; None where a person is to be asked."""
+    """Returns the SQL, and removes it from the captures; None if the user is to be prompted for it."""
     if options.file is not None:
         return _read(options.file)
     if options.capture and len(options.capture[0].split()) != 1:
         text: str = options.capture.pop(0)
         return text
     if any(_LIKE_SQL.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
-        raise QueryError("empty", "the SQL comes first, and then the captures; see mcpproxy query --help")
+        raise QueryError("empty", "put the SQL first, then the captures; see mcpproxy query --help")
     if sys.stdin is None:
         raise QueryError("empty", "there is no SQL to run, and stdin is closed; see mcpproxy query --help")
     if sys.stdin.isatty():
@@ -175,7 +175,7 @@ def _read(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise CaptureError("cannot read SQL from stdin: it is closed")
     try:
-        # As many bytes as may be, and one to see that there are more.
+        # One byte more than allowed shows that the file is too long.
         if name == "-":
             data = sys.stdin.buffer.read(_SQL_LIMIT + 1)
         else:
@@ -188,21 +188,21 @@ def _read(name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CaptureError(f"cannot read SQL from {name}: it is no UTF-8") from error
+        raise CaptureError(f"cannot read SQL from {name}: it is not UTF-8") from error
 
 
 def _view_hint(words: list[str]) -> str:
-    """A hint for those who gave a view's name where SQL belongs."""
+    """A hint for a view's name in the place of SQL; empty if there is none."""
     word = words[0] if words else ""
     known = any(relation.name == word for relation in relations())
-    return f'; to ask that view: mcpproxy query "from {word}"' if known else ""
+    return f'; to query that view: mcpproxy query "from {word}"' if known else ""
 
 
-# ---- what there is to ask
+# ---- the views and tables
 
 
 def _describe(options: argparse.Namespace) -> int:
-    """Answer `--views` and `--schema`; no capture is needed."""
+    """Run `--views` or `--schema`; these need no capture."""
     options.format = _describing(options.format)
     if options.views:
         _deliver(*views(), options)
@@ -215,7 +215,7 @@ def _describe(options: argparse.Namespace) -> int:
 
 
 def _describing(form: str) -> str:
-    """The form of what describes: a table would clip the words that are all of its meaning."""
+    """The format for descriptions: a plain table would cut the texts."""
     return _REFERENCE if form == "table" else form
 
 
@@ -228,7 +228,7 @@ def _about(relation: Relation) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- where the answer goes
+# ---- output
 
 
 def _width() -> int:
@@ -236,7 +236,7 @@ def _width() -> int:
 
 
 def _goes_to_file() -> bool:
-    """Whether stdout is a file or /dev/null; behind a pipe there may be a pager, which users read at leisure."""
+    """Whether stdout is a file or /dev/null; a pipe may lead to a pager, in which users take their time."""
     try:
         mode = os.fstat(1).st_mode
     except OSError:
@@ -268,7 +268,7 @@ def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form
 
 
 def _harmless(line: str, form: str) -> str:
-    """A line of JSON or CSV without what could act on a terminal; programs get it as it is."""
+    """A line of JSON or CSV without anything that could control a terminal; programs get the line unchanged."""
     text = line.rstrip("\r\n")
     if text.isascii() and text.isprintable():
         return text + "\n"
@@ -298,14 +298,14 @@ def _deliver(
 
 @contextmanager
 def _new_file(target: Path, *, replace: bool) -> Iterator[Path]:
-    """A file beside the target, which takes its name when all is written; nothing is left of one that is not.
+    """A temporary file that takes the target's name once it is complete, and is deleted otherwise.
 
     Raises:
-        CaptureError: it cannot be made, or something else has that name.
+        CaptureError: it cannot be created, or the target exists and may not be replaced.
     """
     try:
         if replace and target.exists() and not stat.S_ISREG(target.lstat().st_mode):
-            raise CaptureError(f"cannot write {target}: what has that name is no file")
+            raise CaptureError(f"cannot write {target}: it is not a regular file")
         handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
     except OSError as error:
         raise CaptureError(f"cannot write {target}: {error.strerror}") from error
@@ -318,7 +318,7 @@ def _new_file(target: Path, *, replace: bool) -> Iterator[Path]:
         if replace:
             path.replace(target)
         else:
-            # Unlike a rename, a link never takes the place of what came meanwhile.
+            # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(path, target)
     except FileExistsError as error:
         raise CaptureError(f"{target} exists; --force replaces it") from error

@@ -1,7 +1,7 @@
-"""Write a clean copy of everything whole in a damaged capture.
+"""Write a clean copy of everything intact in a damaged capture.
 
-The damaged one is left as it is. Lost numbers become gaps in the copy, so that `verify` still tells where something
-is missing.
+The damaged file stays as it is. Missing numbers become gaps in the copy, so `verify` still reports where records are
+missing.
 """
 
 import argparse
@@ -32,11 +32,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Copy what is whole."""
+    """Copy everything intact to a new file."""
     options = parser().parse_args(arguments)
     with selected([options.capture]) as chosen:
         path = chosen.paths[0]
-        # Not beside the original: there the copy would be taken for another session of the server.
+        # Not next to the original, where it would be taken for another session of the server.
         name = first_segment(path).name.removesuffix(SUFFIX)
         output = Path(choose_path(options.output or f"{name}-repaired{SUFFIX}", "", time.time_ns()))
         done = repair(Capture(path), output)

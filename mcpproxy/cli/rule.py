@@ -1,6 +1,6 @@
-"""List the rules, or show the page of one: what it is, why it matters, how it looks on the wire, what to do instead.
+"""List the rules, or show the page of a rule: what it is, why it matters, how it looks on the wire, what to do instead.
 
-With --in, also show what the rule finds in a capture.
+With --in, also show the findings of the rule in a capture.
 """
 
 import argparse
@@ -42,9 +42,9 @@ from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
 _LEVELS: Final = 11
-"""Cells before the id of a rule in a list."""
+"""Columns before the id of a rule in a list."""
 _NARROWEST: Final = 30
-"""Cells in which a summary still stands beside the id; below, it comes in the next line."""
+"""The fewest columns for a summary beside the id; with less room, it goes below."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,20 +54,22 @@ def parser() -> argparse.ArgumentParser:
         "rule",
         nargs="*",
         metavar="RULE",
-        help="the rule whose page to show, or a pattern such as id/* for a list",
+        help="an id, to show that rule's page, or a pattern such as id/*, to list rules",
     )
     parser.add_argument(
         "--in",
         dest="captures",
         action="append",
         metavar="CAPTURE",
-        help="also show what the rules find in this capture",
+        help="also show the findings of the rules in this capture; may be repeated",
     )
     parser.add_argument("--group", metavar="GROUP", help="only rules of this group, such as lifecycle")
     parser.add_argument(
-        "--level", choices=("error", "warning", "note"), help="only rules that have this level somewhere"
+        "--level",
+        choices=("error", "warning", "note"),
+        help="only rules that have this level in some revision, or in that of --version",
     )
-    parser.add_argument("--version", choices=REVISIONS, help="only rules that apply to this revision of the protocol")
+    parser.add_argument("--version", choices=REVISIONS, help="only rules that apply in this revision of the protocol")
     parser.add_argument("--mark", choices=tuple(MARKS), help="only rules with this mark")
     add_color(parser)
     add_format(parser)
@@ -75,23 +77,23 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Print rules; 2 if a named rule does not exist."""
+    """Print rules; returns 2 if a rule does not exist."""
     options = parser().parse_args(arguments)
     patterns = [name for name in options.rule if is_pattern(name)]
     names = [current_id(name) for name in options.rule if not is_pattern(name)]
     if options.captures and (patterns or not names):
-        return fail("--in goes with ids of rules, as in `mcpproxy rule id/null --in CAPTURE`")
+        return fail("--in needs the id of a rule, as in `mcpproxy rule id/null --in CAPTURE`")
     code = _list(patterns, options) if patterns or not names else int(Exit.FINE)
     return max(code, _show(names, options, is_first=not patterns)) if names else code
 
 
 def is_pattern(name: str) -> bool:
-    """Whether the name of a rule has wildcards."""
+    """Whether a name contains wildcards."""
     return any(sign in name for sign in "*?[")
 
 
 def _list(patterns: list[str], options: argparse.Namespace) -> int:
-    """The rules that all options select, and one of the patterns, if there are any."""
+    """List the rules that match all options, and any of the patterns."""
     if options.group not in (None, *GROUPS):
         return fail(f"there is no group {sanitise(options.group, 64)}; `mcpproxy rule` lists them all")
     for pattern in patterns:
@@ -99,7 +101,7 @@ def _list(patterns: list[str], options: argparse.Namespace) -> int:
             return fail(no_rule(pattern))
     selected = [rule for rule in rules().values() if _is_selected(rule, patterns, options)]
     if not selected:
-        say("no rule fits all the options; `mcpproxy rule` lists all rules")
+        say("no rule matches all the options; `mcpproxy rule` lists all rules")
     elif options.format == "json":
         for rule in selected:
             sys.stdout.write(json_line(_as_json(rule)))
@@ -119,7 +121,7 @@ def _is_selected(rule: type[Rule], patterns: list[str], options: argparse.Namesp
 
 
 def _print(selected: Iterable[type[Rule]], options: argparse.Namespace) -> None:
-    """A line for each rule; on a terminal as many as it needs."""
+    """Print the rules, one per line; on a terminal, lines are wrapped."""
     style = Style.chosen(options.color, sys.stdout, os.environ)
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
     for number, (group, members) in enumerate(groupby(selected, lambda rule: group_of(rule.id))):
@@ -140,7 +142,7 @@ def _print(selected: Iterable[type[Rule]], options: argparse.Namespace) -> None:
 
 
 def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
-    """The pages of rules."""
+    """Print the pages of rules."""
     code = int(Exit.FINE)
     evidence: dict[str, Evidence] = {}
     known = [name for name in names if name in rules()]
@@ -165,7 +167,7 @@ def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> i
 
 
 def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, Evidence], bool]:
-    """What these rules find in captures."""
+    """The evidence for these rules in the captures."""
     encoding = sys.stdout.encoding
 
     def report() -> Text:
@@ -182,7 +184,7 @@ def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, 
 
 
 def _findings(evidence: Evidence) -> dict[str, Any]:
-    """How many there are, and the first few, as in `check --json`."""
+    """The number of findings, and the first few as in `check --json`."""
     return {"found": evidence.count, "findings": [findings_json.row(finding) for finding in evidence.first]}
 
 
@@ -191,13 +193,13 @@ def _width() -> int:
 
 
 def no_rule(name: str) -> str:
-    """That no rule has a name or fits a pattern, with what may be meant."""
+    """The error for a name or pattern that matches no rule, with suggestions."""
     if name in GROUPS:
-        return f"{name} is a group of rules; {name}/* fits them all"
+        return f"{name} is a group of rules; {name}/* matches all of them"
     near = get_close_matches(name[:100], rules(), 3, 0.5)
-    hint = f"perhaps {' or '.join(near)}" if near else "`mcpproxy rule` lists them"
+    hint = f"perhaps {' or '.join(near)}" if near else "`mcpproxy rule` lists all rules"
     if is_pattern(name):
-        return f"no rule fits {sanitise(name, 100)}; {hint}"
+        return f"no rule matches {sanitise(name, 100)}; {hint}"
     return f"there is no rule {sanitise(name, 100)}; {hint}"
 
 

@@ -1,4 +1,4 @@
-"""Wrap a stdio server: everything that crosses is recorded, and nothing is changed.
+"""Run a stdio server: record everything that client and server exchange, and change nothing.
 
 usage: mcpproxy run [OPTION ...] [--] COMMAND [ARGUMENT ...]
 
@@ -8,21 +8,22 @@ The options end at `--`, or at the first word that does not begin with `-`.
                          (default: guessed from the command)
   --capture FILE|DIR/    record to a new FILE.mcpcap, or to a new file in DIR
                          (default: the user's data directory, or MCPPROXY_CAPTURES)
-  --ring-size SIZE       keep at most SIZE of one session, oldest first to go;
-                         bytes, or with K, M, G (default: 1G)
-  --fsync WHEN           1s: power loss costs one second at most (default);
+  --ring-size SIZE       keep at most SIZE of a session and delete the oldest
+                         segments first; bytes, or with K, M, G (default: 1G)
+  --fsync WHEN           1s: a power cut costs about a second (default);
                          always: sync before every chunk; never
   --keep-path SEGMENT    store this path segment of URLs on the command line in
                          clear; all others, except common words such as mcp, sse
                          and v1, are stored as keyed hashes; may be repeated
-  --on-record-error DO   when the disk refuses: pass traffic on and count the loss
-                         (default), stop the session (exit 74), or block it
-  --summary              one line at the end even where stderr is no terminal
-  --help                 this text
+  --on-record-error DO   if a record cannot be written: pass traffic on and count
+                         the loss (default), stop the session (exit 74), or block
+                         traffic until the disk accepts the record
+  --summary              print a line at the end even if stderr is not a terminal
+  --help                 print this text
 
-It ends as the server ends: same exit status, same signal. Otherwise 2 for wrong
-usage, 73 where the capture cannot be created (nothing is started then), 126 and 127
-where the command cannot be run or found, 74 as above.
+It ends as the server ends: with the same exit status, or by the same signal. The
+other exit codes are 2 for wrong usage, 73 if the capture cannot be created (nothing
+is started then), 74 as above, and 126 or 127 if the command cannot be run or found.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class UsageError(Exception):
-    """The arguments make no sense; the text says which and what to do."""
+    """The arguments are invalid; the text says which, and what to do."""
 
 
 class Options:
-    """The options of one run, as parsed by hand: argparse would cost 12 ms of every start."""
+    """The options of a run, parsed by hand because argparse would cost 12 ms of every start."""
 
     def __init__(self, arguments: list[str]) -> None:
         """Parse.
@@ -96,16 +97,18 @@ class Options:
         elif word == "--summary":
             self.summary = True
         elif name != "--keep-path" and name not in self.values:
-            raise UsageError(f"run does not know {_shown(word)}; see mcpproxy run --help")
+            raise UsageError(f"run has no option {_shown(word)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
-                raise UsageError(f"{name} is one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
+                raise UsageError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {_shown(value)}")
             if name == "--keep-path":
                 if not is_segment(value):
-                    raise UsageError(f"--keep-path is one segment of a path, without /, ? and #; not {_shown(value)}")
+                    raise UsageError(
+                        f"--keep-path must be a single path segment, without /, ? and #, not {_shown(value)}"
+                    )
                 self.keep_path.append(value)
             else:
                 self.values[name] = value
@@ -114,7 +117,7 @@ class Options:
 def _size(text: str) -> int:
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
     if not number.isdecimal() or not 1 << 20 <= int(number) * _UNITS[unit] <= 1 << 50:
-        raise UsageError(f"--ring-size is a number of bytes from 1M on, such as 512M or 2G, not {_shown(text)}")
+        raise UsageError(f"--ring-size must be a size of at least 1M, such as 512M or 2G, not {_shown(text)}")
     return int(number) * _UNITS[unit]
 
 
@@ -123,7 +126,7 @@ def _shown(text: str) -> str:
 
 
 def run(arguments: list[str]) -> int:
-    """Wrap a server. Does not return where one was started: the process ends as the server ended."""
+    """Run and record a server. Does not return if the server was started: the process ends as the server ended."""
     try:
         options = Options(arguments)
     except UsageError as error:
@@ -164,7 +167,7 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
 def _relay(
     recorder: Recorder, options: Options, environment: EnvironmentBlock, closed: frozenset[int], began: float
 ) -> int:
-    """Run the server to its end; returns the exit status to end with, or ends by the server's signal."""
+    """Run the server until it ends; returns our exit status, or kills the process by the server's signal."""
     waiting = SignalWait()
     relay = StdioRelay(
         recorder.taps,

@@ -1,9 +1,10 @@
 """Resolves the arguments of a reading command to captures.
 
-An existing path comes first, a folder means all captures below it, then a server's name, then what `ls` prints of a
-capture or SQL calls it; `-` is a capture on stdin. A server's name means its newest capture, and no argument the newest
-of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If we chose, stderr says what is read; if
-nothing is found, it says where we looked, because hosts record with environments of their own.
+An argument is tried as an existing path (a folder means all captures below it), then as a server's name, then as the
+name that `ls` prints or the id in SQL; `-` is a capture on stdin. A server's name means its newest capture, and no
+argument the newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If the choice was ours,
+stderr names the captures that are read. If there are none, it names the folders that were searched, because hosts
+record with environments of their own.
 """
 
 import argparse
@@ -40,38 +41,38 @@ or see a session right now:  mcpproxy demo
 """
 
 _ID: Final = re.compile(rf"[0-9a-f]{{8,{DIGITS}}}")
-"""The id of a capture, or so much of its beginning as tables of SQL show."""
+"""The id of a capture, or its beginning as SQL tables show it."""
 _NAMED: Final = 3
-"""How many folders are named if the captures are in several."""
+"""How many folders a message names if the captures are in several."""
 
 Kind: TypeAlias = Literal["file", "folder", "server", "listed", "all", "stdin"]
 
 
 class Meaning(NamedTuple):
-    """What one argument means, before the options that widen or narrow it."""
+    """The captures that an argument names, before the options that widen or narrow it."""
 
     kind: Kind
-    """`listed` is what `ls` or SQL calls a capture, `all` what no argument means."""
+    """`listed` is a name from `ls` or SQL; `all` is the absence of arguments."""
     name: str
-    """As typed."""
+    """The argument as typed."""
     paths: list[Path]
-    """The newest first."""
+    """Newest first."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which of the captures that are meant: what the options `--all`, `--last`, … say."""
+    """Which of the named captures to read, from options such as `--all` and `--last`."""
 
     every: bool = False
     """All captures of a server, not only its newest."""
     last: int | None = None
     """At most this many captures of each argument, the newest."""
     since_ns: int | None = None
-    """Only what was recorded at that time or later, in nanoseconds since 1970."""
+    """Only captures with records at or after this time, in nanoseconds since 1970."""
     until_ns: int | None = None
-    """Only what was recorded at that time or earlier, likewise."""
+    """Only captures with records at or before this time, likewise."""
     live: bool = False
-    """Only what is being recorded now."""
+    """Only captures that are being recorded now."""
 
     @property
     def is_wide(self) -> bool:
@@ -84,7 +85,7 @@ class Scope:
         return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.live
 
     def of(self, meaning: Meaning) -> list[Path]:
-        """The captures of one argument that it leaves, the newest first."""
+        """The captures of an argument that are in this scope, newest first."""
         paths = [path for path in meaning.paths if self._takes(path)] if self.narrows else meaning.paths
         if meaning.kind in ("server", "all") and not self.is_wide:
             return paths[:1]
@@ -106,11 +107,11 @@ EVERY: Final = Scope(every=True)
 
 
 class Selected(NamedTuple):
-    """The captures that a command is to read."""
+    """The captures that a command reads."""
 
     paths: list[Path]
     stdin: Path | None = None
-    """The one of them that is a copy of stdin."""
+    """The copy of stdin among them, if any."""
 
 
 def add_captures(parser: argparse.ArgumentParser, *, every: bool = False, stdin: bool = True) -> None:
@@ -118,8 +119,8 @@ def add_captures(parser: argparse.ArgumentParser, *, every: bool = False, stdin:
 
     Args:
         parser: of a command that reads captures.
-        every: a server's name means all of its captures anyway.
-        stdin: the command takes `-`, too.
+        every: a server's name means all of its captures by default.
+        stdin: the command also accepts `-`.
     """
     names = "captures, folders, server names, or - for stdin" if stdin else "captures, folders or server names"
     default = "all captures of this user" if every else "the newest capture"
@@ -138,30 +139,30 @@ def add_scope(parser: argparse.ArgumentParser, *, every: bool = False) -> None:
         "--since",
         type=moment,
         metavar="WHEN",
-        help="only captures recorded at or after this time: 90m, 2h or 3d ago, or a date such as 2026-11-20 or "
+        help="only captures with records at or after this time: 90m, 2h or 3d ago, or a date such as 2026-11-20 or "
         "2026-11-20T10:15",
     )
     parser.add_argument(
         "--until",
         type=latest,
         metavar="WHEN",
-        help="only captures recorded at or before this time; a date without a time means the end of that day",
+        help="only captures with records at or before this time; a date without a time means the end of that day",
     )
-    parser.add_argument("--live", action="store_true", help="only what is being recorded now")
+    parser.add_argument("--live", action="store_true", help="only captures that are being recorded now")
 
 
 def scope_of(options: argparse.Namespace, *, every: bool = False) -> Scope:
-    """What these options say; with `every`, of a command to which a server's name means all of its captures."""
+    """The scope that the options select; with `every`, a server's name means all of its captures by default."""
     return Scope(every or options.all, options.last, options.since, options.until, options.live)
 
 
 def all_captures() -> list[Path]:
-    """Every capture of this user, the newest first."""
+    """Every capture of this user, newest first."""
     return each_once(path for root in search_roots() for path in find_captures(root))
 
 
 def each_once(paths: Iterable[Path]) -> list[Path]:
-    """Captures, the newest first; one that is reached by two names, once."""
+    """Captures, newest first; a capture with two names is listed once."""
     return newest_first({real_path(path): path for path in paths}.values())
 
 
@@ -172,15 +173,15 @@ def is_recorded(path: Path) -> bool:
 
 @contextmanager
 def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = False) -> Iterator[Selected]:
-    """The captures that the arguments mean; stdin is kept in a private file meanwhile.
+    """The captures that the arguments name; stdin is copied to a private file for as long as the context lasts.
 
     Args:
         arguments: paths, folders, servers' names or `-`.
-        scope: how many of them.
-        lists: for a command that lists captures, none are fine, and stderr need not say which are read.
+        scope: which of them.
+        lists: the command lists captures: an empty result is no error, and stderr does not name the captures.
 
     Raises:
-        NotACapture: an argument means nothing, or nothing is left to read.
+        NotACapture: an argument names no capture, or the scope leaves none to read.
     """
     with ExitStack() as stack:
         meant = [_stdin(stack) if argument == "-" else meaning_of(argument) for argument in arguments]
@@ -197,9 +198,9 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
-    """The captures that the arguments mean now, the newest first, each once; of what is not there yet, none.
+    """The captures that the arguments name now, newest first, each once; an unknown name is ignored.
 
-    For callers that wait: see `wait_for`.
+    For callers that wait for captures to begin: see `wait_for`.
     """
     paths = []
     for argument in arguments:
@@ -209,7 +210,7 @@ def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
 
 
 def wait_for(arguments: Sequence[str]) -> None:
-    """Refuse arguments that can never mean a capture, however long the wait.
+    """Refuse arguments that can never name a capture, however long the caller waits.
 
     Raises:
         NotACapture: an argument is not a file, a folder, or a possible server name.
@@ -225,7 +226,7 @@ def _everything() -> Meaning:
 
 def _stdin(stack: ExitStack) -> Meaning:
     if sys.stdin is None:
-        raise NotACapture("stdin is closed: there is nothing to read from; name a capture")
+        raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
     path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-")), f"stdin{SUFFIX}")
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
@@ -233,10 +234,10 @@ def _stdin(stack: ExitStack) -> Meaning:
 
 
 def meaning_of(argument: str) -> Meaning:
-    """What one argument means, `-` apart.
+    """The meaning of an argument other than `-`.
 
     Raises:
-        NotACapture: nothing; the message says where we looked.
+        NotACapture: it names no capture; the message says where we looked.
     """
     if not argument:
         raise _nothing("the name of a capture is empty")
@@ -261,14 +262,14 @@ def meaning_of(argument: str) -> Meaning:
 
 
 def _near(argument: str, known: list[Path]) -> str:
-    """The server that was probably meant, if any has such a name."""
+    """A hint with the most similar server name, if any."""
     close = get_close_matches(argument, {path.parent.name for path in known}, 1)
     return f" (did you mean {sanitise(close[0])}?)" if close else ""
 
 
 def captures_of(server: str, known: list[Path]) -> list[Path]:
-    """The captures of a server: by the folder they are in, else by the name in their headers."""
-    # Of a name that is all punctuation nothing is left, and it must not mean the servers whose names were like that.
+    """The captures of a server: by their folder, or else by the name in their headers."""
+    # The slug of a name that is all punctuation is empty, and must not match the folders of other such names.
     folder = slug(server)
     if folder and (named := [path for path in known if path.parent.name == folder]):
         return named
@@ -278,7 +279,7 @@ def captures_of(server: str, known: list[Path]) -> list[Path]:
 
 
 def _names_of(path: Path) -> tuple[str, ...]:
-    """The name of a capture's server in lists."""
+    """The name of a capture's server, raw and as lists print it."""
     try:
         name = Capture(path).header.members.get("name")
     except CaptureError:
@@ -287,7 +288,7 @@ def _names_of(path: Path) -> tuple[str, ...]:
 
 
 def _time_of(path: Path) -> tuple[int, int]:
-    """From when to when something was recorded, in nanoseconds since 1970, as far as names and files tell."""
+    """First and last time of a capture in nanoseconds since 1970, from its header and the time of its file."""
     last = segments(path)[-1]
     try:
         ended_ns = time.time_ns() if is_live(last) else last.stat().st_mtime_ns
@@ -298,7 +299,7 @@ def _time_of(path: Path) -> tuple[int, int]:
 
 
 def _reading(meaning: Meaning, chosen: list[Path]) -> str:
-    """Says which captures are read, if an argument left that to us."""
+    """The line on stderr that names the captures chosen for an argument."""
     many = count_text(len(meaning.paths), "capture")
     of = (
         "" if meaning.kind == "all" else f" of {meaning.name}" if meaning.kind == "server" else f" below {meaning.name}"
@@ -321,7 +322,7 @@ def _reading(meaning: Meaning, chosen: list[Path]) -> str:
 
 
 def _elsewhere(meaning: Meaning, path: Path) -> str:
-    """Whether a capture lies elsewhere than this environment says: clients start a recorder without the variable."""
+    """A hint if a capture is not below MCPPROXY_CAPTURES: clients may start a recorder without that variable."""
     if meaning.kind == "folder" or not os.environ.get("MCPPROXY_CAPTURES"):
         return ""
     root = real_path(Path(captures_root()))
@@ -336,7 +337,7 @@ def _servers(folders: list[Path]) -> str:
 
 
 def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) -> NoReturn:
-    """Say why there is nothing to read.
+    """Raise the error that explains why there is nothing to read.
 
     Raises:
         NotACapture: always.
@@ -356,21 +357,21 @@ def _say_nothing_left(chosen: list[tuple[Meaning, list[Path]]], scope: Scope) ->
 
 
 def _is_called(path: Path, argument: str) -> bool:
-    """Whether an argument is what `ls` prints of a capture: its file name, or the end of it."""
+    """Whether an argument is the name of a capture in `ls`: its file name, or the end of it."""
     stem, name = path.name.removesuffix(SUFFIX), argument.removesuffix(SUFFIX)
     return name in (stem, f"{path.parent.name}/{stem}") or (len(name) >= 4 and stem.endswith(f"-{name}"))
 
 
 def _identified(known: list[Path], begun: str) -> list[Path]:
-    """The captures whose id begins this way; several only if it is the whole id of each.
+    """The captures whose id begins with these digits; several only if they share the whole id.
 
     Raises:
-        NotACapture: it begins the ids of several.
+        NotACapture: several different ids begin with them.
     """
     by_id: dict[str, list[Path]] = {}
     for path in known:
         try:
-            # SQL calls one by its path where another has its id.
+            # If two captures have the same id, SQL uses the path for one of them.
             ids = capture_id(Capture(path)), path_id(path)
         except CaptureError:
             continue
@@ -391,5 +392,5 @@ def _nothing(message: str) -> NotACapture:
 def _places() -> str:
     return (
         ", ".join(sanitise(str(root)) for root in search_roots())
-        or "no place: neither HOME nor MCPPROXY_CAPTURES is set"
+        or "no folder: neither HOME nor MCPPROXY_CAPTURES is set"
     )

@@ -1,10 +1,10 @@
-"""Stand in front of one HTTP server: everything that crosses is recorded, and nothing is changed.
+"""Put a proxy in front of an HTTP server: record everything that client and server exchange, and change nothing.
 
-URL is the server's, as a client would be given it. The URL to give the client instead is printed on stdout. Requests to
-every path of the server go there, so its OAuth and `.well-known` addresses work as well.
+URL is the address that you would otherwise give to the client. The URL to give the client instead is printed on stdout.
+Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well.
 
-It ends with Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or where the address to listen on cannot be had; 73
-where the capture cannot be created.
+It ends on Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or if it cannot listen on the address; 73 if the capture
+cannot be created.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="PORT|HOST:PORT",
         default="127.0.0.1:0",
-        help="where to listen; a port alone means 127.0.0.1 (default: a free port of 127.0.0.1)",
+        help="where to listen; a port alone means that port on 127.0.0.1 (default: a free port on 127.0.0.1)",
     )
     parser.add_argument(
         "--name", metavar="NAME", help="the server's name, for `ls` and the folder (default: its host and port)"
@@ -61,13 +61,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE|DIR/",
         help="record to a new FILE.mcpcap, or to a new file in DIR (default: the user's data directory)",
     )
-    parser.add_argument("--ca-file", metavar="FILE", help="trust the certificates in FILE, in PEM, beside the system's")
-    parser.add_argument("--insecure", action="store_true", help="trust any certificate of the server; recorded as such")
+    parser.add_argument(
+        "--ca-file", metavar="FILE", help="trust the certificates in FILE (PEM) in addition to the system's"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="trust any certificate of the server; the capture notes this"
+    )
     parser.add_argument(
         "--rewrite-location",
         action="store_true",
-        help="make addresses of the server in redirects and the legacy endpoint event relative, so that clients stay; "
-        "recorded as such",
+        help="make the server's addresses relative in redirects and in the legacy endpoint event, so that the client "
+        "keeps using the proxy; the capture notes this",
     )
     parser.add_argument(
         "--keep-path",
@@ -82,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         action="append",
         default=[],
-        help="another host name under which clients, and pages in browsers, may reach us; may be repeated",
+        help="another host name under which clients, and pages in browsers, may reach the proxy; may be repeated",
     )
     parser.add_argument(
         "--max-connections",
@@ -94,18 +98,18 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dangerously-listen-beyond-loopback",
         action="store_true",
-        help="allow --listen on an address that other machines can reach: they use the server as if they were you",
+        help="allow --listen on an address that other machines can reach: they can use the server as if they were you",
     )
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Serve until a signal ends it; the process ends here."""
+    """Serve until a signal arrives, then end the process."""
     options = parser().parse_args(arguments)
     try:
         url = checked_url(options.url)
         if not all(map(is_segment, options.keep_path)):
-            raise UsageError("--keep-path is one segment of a path, without /, ? and #; repeat it for others")
+            raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
         most = connection_limit(options.max_connections)
         listener = bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback)
@@ -143,8 +147,8 @@ def run(arguments: list[str]) -> int:
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
     stderr_lines.flush()
-    # All is closed and told. Leaving in the usual way would wait for the threads of asyncio, one of which may be
-    # looking for a host's name at a server that does not answer, or writing to a disk that hangs.
+    # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
+    # waiting for a name server that does not respond, or for a disk that hangs.
     os._exit(Exit.FINE)
 
 
@@ -153,19 +157,20 @@ async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.sock
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stopped.set)
-    # The thread that writes must not keep the loop waiting for its turn: 5 ms, by default.
+    # The writing thread must not make the loop wait for the interpreter; by default, that takes up to 5 ms.
     sys.setswitchinterval(SWITCH_S)
-    # What is loaded by now is not garbage, and scanning it repeatedly costs a POST 5 µs.
+    # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
     gc.freeze()
     recorder.start()
     await relay.listen(listener)
-    # On stdout alone: it may hold the client's credential, and logs keep stderr.
+    # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
     with contextlib.suppress(OSError):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
     origin = "/".join(url.split("/", 3)[:3])
     stderr_lines.put(
-        f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout, {origin}/…; Ctrl-C ends"
+        f"recording {recorder.name} to {recorder.path}; give the client the URL on stdout, {origin}/…; "
+        "press Ctrl-C to stop"
     )
     await stopped.wait()
     await relay.close()

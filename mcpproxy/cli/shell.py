@@ -1,4 +1,4 @@
-"""The SQL shell: a prompt with history and completion, and a result for each statement."""
+"""The SQL shell: a prompt with history and completion, which prints the result of each statement."""
 
 import re
 import sys
@@ -18,28 +18,28 @@ PROMPT: Final = "sql> "
 MORE: Final = "...> "
 
 Show = Callable[[list[Column], Iterable[tuple[Value, ...]]], None]
-"""Prints an answer."""
+"""Prints a result."""
 
 HELP: Final = """Type SQL, over as many lines as you like, and end it with a semicolon.
 
-  .views      what there is to ask
-  .schema V   the columns of a view or table
-  .quit       leave; so do exit, quit and Ctrl-D
+  .views      list the views and tables
+  .schema V   show the columns of a view or table
+  .quit       leave, like exit, quit and Ctrl-D
 
-Ctrl-C stops a query, or forgets what was typed. Tab completes names.
+Ctrl-C stops a query, or discards the input. Tab completes names.
 """
 
 _LEAVING: Final = re.compile(r"\s*(?:exit|quit)\s*;?\s*", re.IGNORECASE)
-"""No SQL, and what people type who want to leave."""
+"""Words that leave the shell; they are not SQL."""
 
 
 def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
-    """Prompt for statements and run them, until there are no more.
+    """Prompt for statements and run them until the input ends.
 
     Args:
         session: the captures.
         show: prints the rows of a statement.
-        describe: prints what there is to ask.
+        describe: prints the lists of views, tables and columns.
     """
     talk = _Talk(session, show, describe)
     if sys.stdin.isatty() and sys.stdout.isatty():
@@ -51,17 +51,17 @@ def converse(session: SqlSession, *, show: Show, describe: Show) -> int:
 
 
 class _Talk:
-    """One conversation at the prompt."""
+    """A dialogue at the prompt."""
 
     def __init__(self, session: SqlSession, show: Show, describe: Show) -> None:
         self._session = session
         self._show, self._describe = show, describe
         self._typed = ""
         self._keep: Callable[[str], object] = remember
-        """Receives each statement."""
+        """Adds a statement to the history."""
 
     def turn(self) -> bool:
-        """One line; False at the end."""
+        """Process a line; returns False at the end."""
         try:
             line = input(MORE if self._typed else PROMPT)
         except EOFError:
@@ -120,7 +120,7 @@ class _Talk:
     # ---- history and completion
 
     def edit(self) -> None:
-        """Make the prompt a comfortable one, where Python has readline."""
+        """Add history and completion to the prompt, if Python has readline."""
         try:
             import readline
         except ImportError:
@@ -129,7 +129,7 @@ class _Talk:
         readline.set_completer(self._complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        # By default it remembers lines, including those that are not SQL.
+        # By default, readline remembers every line, including lines that are not SQL.
         readline.set_auto_history(False)
         for statement in remembered():
             readline.add_history(statement)
@@ -142,7 +142,7 @@ class _Talk:
 
     @cached_property
     def _names(self) -> list[str]:
-        """What can be completed: keywords, then the names of all views, tables and columns."""
+        """The words that can be completed: keywords, then the names of all views, tables and columns."""
         names = dict.fromkeys(KEYWORDS.split())
         for relation in relations():
             names |= dict.fromkeys([relation.name, *(column.name for column in relation.columns)])

@@ -1,7 +1,7 @@
-"""Print the conversation of a capture: who said what, what it answers, how long it took, and what is wrong with it.
+"""Print the conversation in a capture: a line for each message, with the request it answers, the latency, and problems.
 
---json prints each record with its own members, `at` (wall time) and, where a frame is flawless JSON, `message`: its
-text unchanged, so that numbers keep every digit.
+--json prints each record with all its members, `at` (wall time) and, if every JSON reader reads the frame alike,
+`message`: its unchanged text, so that numbers keep every digit.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from mcpproxy.sanitise import sanitise
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 12:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
     return int(text)
 
 
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Print captures; 2 where one is damaged or cannot be read."""
+    """Print captures; returns 2 if any is damaged or cannot be read."""
     options = parser().parse_args(arguments)
     problem = _wrong_choice(options)
     if problem is not None:
@@ -97,33 +97,33 @@ def run(arguments: list[str]) -> int:
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """What is wrong with the options together, if anything."""
+    """The error in the combination of options, if any."""
     if options.frame is None and options.id is None:
         is_twice = options.verbose and options.format == "json"
-        return "--verbose is for --format text; --json prints every message whole anyway" if is_twice else None
+        return "--verbose needs --format text; --json always prints whole messages" if is_twice else None
     if options.frame is not None and options.id is not None:
-        return "--frame and --id do not go together; give one of them"
+        return "--frame and --id cannot be combined; give one of them"
     picks = options.follow or options.filter or options.verbose or options.time is not None
     if picks or options.tail is not None or options.limit is not None:
         single = "--id" if options.frame is None else "--frame"
-        return f"{single} does not go with --filter, --follow, --tail, --limit, --time or --verbose; leave those out"
+        return f"{single} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
     return None
 
 
 _NOT_YET_KNOWN: Final = OF_FINDINGS | {"has:answer", "has:mark"}
-"""What of a message is not known when it is printed: no rules run, answers come later, marks are of the screens."""
+"""Keys that are unknown when a message is printed: no rules run, responses come later, marks belong to `tui`."""
 
 
 def _filter(text: str) -> Filter:
-    """The filter that is asked for.
+    """Parse the filter.
 
     Raises:
-        FilterError: it is none, or asks what would select everything or nothing.
+        FilterError: it is invalid, or has a key that is unknown when a message is printed.
     """
     only = parse(text)
     for key, at in only.keys.items():
         if key in _NOT_YET_KNOWN:
-            raise FilterError(f"`show` cannot tell `{key}` of a message when it prints it", text, at)
+            raise FilterError(f"`show` does not know `{key}` yet when it prints a message", text, at)
     return only
 
 
@@ -140,7 +140,7 @@ def _print(path: Path, options: argparse.Namespace) -> int:
 
     fed = (row for item in capture for row in printer.feed(damage.look(item)))
     rows: Iterable[Row] = fed if options.tail is None else deque(fed, options.tail)
-    # What only the end shows comes after the last lines and is none of them.
+    # Lines about the end follow the last lines, and --tail does not count them.
     end = printer.finish(still_open=is_live(capture.segments[-1]))
     for row in islice(chain(rows, end), options.limit):
         sys.stdout.write(printer.text(row))
@@ -149,7 +149,7 @@ def _print(path: Path, options: argparse.Namespace) -> int:
 
 
 class _Following:
-    """Follows captures: one to its end, or all that are meant, in one stream."""
+    """Follows captures: a single session to its end, or several in one stream."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -177,7 +177,7 @@ class _Following:
         options = self._options
         printer = _printer(path, options, label)
         damage = _DamageReport()
-        # So many of what is there already, then all that comes.
+        # --tail limits the existing rows; later rows are all printed.
         waiting: deque[Row] = deque(maxlen=options.tail)
         try:
             async for item in follow(path):
@@ -210,27 +210,27 @@ class _Following:
 
 
 class _LimitReached(Exception):
-    """As many lines as were wanted are printed."""
+    """All lines that --limit allows are printed."""
 
 
 def _width(label: str) -> int:
-    """Cells of a line after its label; unlimited if the output is not a terminal."""
+    """Columns for a line after its label; unlimited if the output is not a terminal."""
     width = width_of_stdout()
     return width if width >= WHOLE or not label else width - cells(label) - 2
 
 
 def _label(path: Path) -> str:
-    """What a capture is called before each of its lines: its server, and the end of its own name. Never cut."""
+    """The label in front of each line of a capture: its server, and the end of its name. Never cut."""
     return f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
 
 
 def _say_if_nothing_was_selected(printer: "_Json | _Text") -> None:
     if not printer.has_selected:
-        say("no message fits the filter")
+        say("no message matches the filter")
 
 
 class _DamageReport:
-    """Remembers damage in the input, and reports it on stderr."""
+    """Reports the first damage of a capture on stderr."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -240,7 +240,8 @@ class _DamageReport:
             self._count += 1
             if self._count == 1:
                 say(
-                    f"{sanitise(str(item))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies what is whole"
+                    f"{sanitise(str(item))}; `mcpproxy verify` lists the damage, "
+                    "`mcpproxy repair` copies everything intact"
                 )
         return item
 
@@ -261,7 +262,7 @@ class _Text:
         self._conversation = Conversation(
             style,
             _width(label),
-            # Clocks of several sessions begin at several times.
+            # Each session has a clock of its own, so only wall time compares.
             times=options.time or ("abs" if label else "rel"),
             file=path.name,
             live=options.follow,
@@ -274,7 +275,7 @@ class _Text:
 
     @property
     def has_selected(self) -> bool:
-        """Whether there was anything to print."""
+        """Whether anything was selected."""
         return self._conversation.has_selected
 
     def feed(self, item: Record | Damage) -> Iterator[Row]:
@@ -294,7 +295,7 @@ class _Text:
         return "".join(f"{self._label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
-        """What only the end shows."""
+        """Yields the rows about the end of the capture."""
         for frame in self._assembler.end():
             yield from self._conversation.fold(frame) if self._picks else self._conversation.feed(frame)
         conversation = self._conversation
@@ -304,17 +305,17 @@ class _Text:
 
 
 class _Json:
-    """Writes the records, a line each; with a filter, those of frames in which it selects something."""
+    """Writes the records, one per line; with a filter, only those of frames in which it selects something."""
 
     def __init__(self, only: Filter | None = None, capture: str = "") -> None:
         self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
-        """How a line begins: with its capture, where there are several."""
+        """How each line begins: with its capture, if there are several."""
         self.has_selected = only is None
-        """Whether there was anything to print."""
+        """Whether anything was selected."""
         self._only = only
         self._fold = Fold()
         self._pending: dict[int, tuple[Record, Frame]] = {}
-        """Frames of which nothing is known yet, as they may be lines of a message; `assembly.py` bounds them."""
+        """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
         self.caught_up = False
         self._wall_ns: int | None = None
         self._assembler = FrameAssembler()
@@ -335,7 +336,7 @@ class _Json:
             yield from self._selected(self._fold.feed(entry), self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
-        """The rows of frames whose messages have come: of those in which something is selected, once each."""
+        """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
         frames = {frame.seq: frame for message in seen for frame in message.message.frames}
         chosen = {frame.seq for message in seen if only.matches(facts_of(message)) for frame in message.message.frames}
         for seq in sorted(frames):
@@ -350,6 +351,6 @@ class _Json:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
-        """What was held back, with a filter. A giant frame that never ended has been printed as its parts, without."""
+        """Yields rows that a filter held back. Without one, the parts of an unfinished frame are already printed."""
         if self._only is not None:
             yield from self._selected(self._fold.rest(), self._only)

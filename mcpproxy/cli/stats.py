@@ -1,8 +1,7 @@
-"""Figures at a glance: latency and its shape, errors, ids that do not fit, violations of the life cycle, costs.
+"""Show figures at a glance: latencies and their distribution, errors, ids that do not fit, life-cycle faults, costs.
 
-Any number of captures make one screen. The rules, without which two of the lines stay unknown, are asked where the
-captures are no larger than 20 MB in all; --findings asks them whatever it takes. `mcpproxy query` answers everything
-else.
+Any number of captures share one screen. Two of the lines need the rules, which run only if the captures are at most
+20 MB in total; --findings runs them in any case. For all other questions there is `mcpproxy query`.
 """
 
 import argparse
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from mcpproxy.report.stats import Stats
 
 QUICK: Final = 20_000_000
-"""Bytes of captures that the rules read in a second or two."""
+"""The rules run on captures of up to this many bytes in total; this takes a second or two."""
 WIDEST: Final = 120
 
 _BY: Final = ("call", "server", "client", "tool", "day")
 MEMORY: Final = 1 << 30
-"""Bytes that the database may hold; the process takes up to 300 MiB beside it."""
+"""Bytes that the database may hold; the process itself takes up to 300 MiB more."""
 _SORT: Final = ("n", "errors", "p95", "max", "total")
 
 
@@ -44,23 +43,23 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sort",
         choices=_SORT,
-        help="how rows of latencies are sorted (default: n, the number of calls; days by date)",
+        help="how to sort the rows of latencies (default: n, the number of calls; days by date)",
     )
     parser.add_argument("--findings", action="store_true", help="run the rules, however large the captures are")
-    add_memory(parser, MEMORY, "the most that the database may hold, in addition to the process itself (default: 1G)")
+    add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
     add_format(parser)
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Print the figures; 2 where a capture is damaged or cannot be read."""
+    """Print the figures; returns 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
     with selected(options.capture, scope_of(options)) as chosen:
         return _print(chosen.paths, options)
 
 
 def _print(paths: list[Path], options: argparse.Namespace) -> int:
-    # DuckDB loads for a tenth of a second, which --help need not wait for.
+    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, size, with_sources
     from analysis.store.stats import OverMemory, figures
     from mcpproxy.report.stats import as_objects, as_text, gathered

@@ -1,7 +1,7 @@
-"""`check --trace`: checks conversations kept as data against the findings that each expects.
+"""`check --trace`: checks the conversations of a trace, and compares the findings with the expected ones.
 
-A case is as expected when its errors and warnings are just those of `expect`, and all of `notes` are among its notes.
-The records are those of an import, and are checked from memory.
+A case is as expected if its errors and warnings are exactly those in `expect`, and its notes include those in `notes`.
+The records are the ones that `import` would write, checked in memory.
 """
 
 import sys
@@ -26,11 +26,11 @@ from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
 Due = Counter[tuple[str, int | None]]
-"""Rules, each with the index of a frame in its case, and how often."""
+"""(rule, index of a frame in the case) → how many findings are expected."""
 
 
 class _Malformed(ValueError):
-    """What a case expects makes no sense."""
+    """The expectations of a case are malformed."""
 
 
 class _FindingInTrace(NamedTuple):
@@ -38,7 +38,7 @@ class _FindingInTrace(NamedTuple):
 
     finding: Finding
     frame: int | None
-    """Index of the frame; None where it shows at the capture's own begin or end."""
+    """Index of the frame; None if the finding belongs to the beginning or the end of the capture."""
     related: list[int]
 
     @property
@@ -52,8 +52,8 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
     Args:
         file: the lines.
         name: what to call it in errors.
-        picks: whether a rule is wanted, by its id.
-        form: `json` for a line a finding, `text` for a table of the cases.
+        picks: whether the rule with this id is to run.
+        form: `json` for one finding per line, `text` for a table of the cases.
     """
     count = good = 0
     failed = False
@@ -75,7 +75,7 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
         count += 1
         good += is_good
     if not count and not failed:
-        return fail(f"cannot check {name}: there is no case in it")
+        return fail(f"cannot check {name}: it contains no case")
     if form == "text":
         sys.stdout.write(f"{good:,} of {count_text(count, 'case')} as expected.\n")
     return int(Exit.USAGE if failed else Exit.FINE if good == count else Exit.FINDINGS)
@@ -105,7 +105,7 @@ def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
 
 
 def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:
-    """Print a case; whether it is as expected."""
+    """Print the result of a case; returns whether it is as expected."""
     due, notes = _due(case, "expect", picks), _due(case, "notes", picks)
     grave = [finding for finding in findings if finding.finding.level > Level.NOTE]
     missed = due - Counter(finding.key for finding in grave)
@@ -116,7 +116,7 @@ def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], 
         for finding in findings:
             sys.stdout.write(json_line(_row(case, finding)))
         if missed or unexpected:
-            # The findings alone would not tell what is wrong with the case, and least of all what is missed.
+            # The findings alone do not show which were unexpected, let alone which were missed.
             say(f"{sanitise(case.name)}: {'; '.join(' '.join(line.split()) for line in _faults(missed, unexpected))}")
     else:
         verdict = "as expected" if not missed and not unexpected else "missed" if not unexpected else "unexpected"
@@ -140,7 +140,7 @@ def _due(case: Case, member: str, picks: Callable[[str], bool]) -> Due:
 
 
 def _unexpected(grave: list[_FindingInTrace], left: Due) -> Iterator[_FindingInTrace]:
-    """The unexpected findings: of several alike, the last ones."""
+    """The unexpected findings; of several equal ones, the last."""
     for expectation in reversed(grave):
         if left[expectation.key] > 0:
             left[expectation.key] -= 1
@@ -148,7 +148,7 @@ def _unexpected(grave: list[_FindingInTrace], left: Due) -> Iterator[_FindingInT
 
 
 def _faults(missed: Due, unexpected: list[_FindingInTrace]) -> Iterator[str]:
-    """What is wrong with a case."""
+    """The missed and the unexpected findings of a case, a line each."""
     for (rule, frame), count in sorted(missed.items(), key=lambda row: (row[0][1] or 0, row[0][0])):
         times = f" ×{count}" if count > 1 else ""
         yield f"missed      frame {frame}  {rule}{times}"

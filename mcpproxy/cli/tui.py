@@ -1,6 +1,6 @@
-"""Look at sessions in the terminal, as they happen and afterwards: every session of every server, and its traffic.
+"""Show sessions in the terminal, live and recorded: every session of every server, with its traffic.
 
-It reads the captures and nothing else: open it, close it or kill it at any time, no session notices.
+It only reads captures, so opening, closing or killing it never affects a session.
 """
 
 import argparse
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
     from mcpproxy.clients.overview import RoutedServer
 
 END_S: Final = 30
-"""How long the demo may take to end: it waits for its server."""
+"""How long the demo may take to end, as it waits for its server."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `tui`."""
     parser = Parser("tui", __doc__)
     add_captures(parser, every=True, stdin=False)
-    parser.add_argument("--demo", action="store_true", help="look at a bundled session that is played as if live")
+    parser.add_argument("--demo", action="store_true", help="show a bundled session, played as if it were live")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Show captures until the user has seen enough; 2 where there is no terminal to show them on."""
+    """Show captures until the user leaves; returns 2 if there is no terminal."""
     options = parser().parse_args(arguments)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         return fail("tui needs a terminal; `mcpproxy show` prints a session, `mcpproxy ls` lists them")
     if os.environ.get("TERM") == "dumb":
-        return fail("this terminal (TERM=dumb) can draw no screen; `mcpproxy show` prints a session")
+        return fail("this terminal (TERM=dumb) cannot draw screens; `mcpproxy show` prints a session")
     if "-" in options.capture:
-        return fail("tui reads captures that are files, and not from stdin; `mcpproxy show -` prints one")
+        return fail("tui cannot read a capture from stdin; `mcpproxy show -` prints it")
     if options.demo:
-        return fail("--demo plays captures of its own") if options.capture else _demo()
+        return fail("--demo plays its own captures; leave out the others") if options.capture else _demo()
     return _show(options.capture, scope_of(options, every=True))
 
 
 def _demo() -> int:
-    """Show sessions that are recorded meanwhile, and leave nothing of them."""
+    """Show sessions that are recorded meanwhile, and delete them at the end."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
-        # It ends when its stdin does, so also where we are killed, and removes the directory as well.
+        # It ends when its stdin ends, so also if we are killed, and then removes the directory itself.
         player = subprocess.Popen(
             [sys.executable, "-P", "-m", "mcpproxy.demo.play", folder],
             stdin=subprocess.PIPE,
@@ -71,7 +71,7 @@ def _demo() -> int:
 
 
 def _show(arguments: list[str], scope: Scope) -> int:
-    """Show the captures that are meant, and those that come."""
+    """Show the captures that the arguments name, now and later."""
     wait_for(arguments)
 
     def meant_now() -> list[Path]:
@@ -95,11 +95,13 @@ def _look(
     first: Path | None = None,
     routed: "Callable[[], Sequence[RoutedServer]] | None" = None,
 ) -> int:
-    # Textual takes a quarter of a second to load: only those pay that look.
+    # Loading Textual takes a quarter of a second, which other commands need not pay.
     import asyncio
 
     if not os.environ.get("NO_COLOR"):
-        os.environ.pop("NO_COLOR", None)  # an empty one wants nothing (no-color.org), and Textual takes it for a wish
+        os.environ.pop(
+            "NO_COLOR", None
+        )  # an empty value means colours (no-color.org), but Textual takes it for a request
     from mcpproxy.tui.app import TuiApp
     from mcpproxy.tui.shutdown import CODES, exit_on_signals
 
@@ -112,7 +114,7 @@ def _look(
     asyncio.run(look())
     code = app.return_code or 0
     if code in CODES:
-        # The terminal may be gone with something left to be drawn: Python, which cannot flush that, would end with 120.
+        # The terminal may be gone while output is buffered; Python could not flush it and would exit with 120.
         with open(os.devnull, "wb") as null:
             for stream in (1, 2):
                 os.dup2(null.fileno(), stream)

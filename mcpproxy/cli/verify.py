@@ -1,6 +1,6 @@
-"""Prove that a capture is whole, or say what is missing.
+"""Prove that a capture is complete, or report what is missing.
 
-Every line's checksum is compared, and every number must be that of a record or lie in exactly one gap that the
+The checksum of each line is compared, and each number must belong to a record or lie in exactly one gap that the
 recorder itself has counted. Exit code: 0 complete, 2 damaged, 3 incomplete (not closed, still being recorded, or with
 counted losses).
 """
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
 
 
 def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
-    """What `verify --json` prints of one capture."""
+    """The row of a capture in `verify --json`."""
     return {
         "capture": str(path),
         "state": inspection.state,
@@ -84,18 +84,18 @@ def _text(path: Path, inspection: Inspection) -> str:
 
 def _begins(inspection: Inspection) -> str:
     dropped = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
-    return f", begins at seq {inspection.first_seq} (the ring has dropped what was before)" if dropped else ""
+    return f", begins at seq {inspection.first_seq} (the ring has deleted the records before it)" if dropped else ""
 
 
 def reasons(inspection: Inspection) -> list[str]:
-    """Why a capture is not complete, a line each, the first ones of many."""
+    """Why a capture is not complete, one reason per line, up to a limit."""
     lines = [sanitise(str(item)) for item in inspection.damage[:SHOWN]]
     if inspection.damage_count > SHOWN:
         lines.append(
             f"… and {inspection.damage_count - SHOWN:,} more damaged places, {inspection.damaged_bytes:,} bytes in all"
         )
     if inspection.repeated:
-        lines.append(f"{count_text(inspection.repeated, 'record')} out of order: a block stands twice, or is foreign")
+        lines.append(f"{count_text(inspection.repeated, 'record')} out of order: a block is duplicated or foreign")
     lines += [
         f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
         for first, last in inspection.holes[:SHOWN]
@@ -108,7 +108,7 @@ def reasons(inspection: Inspection) -> list[str]:
     if inspection.live:
         lines.append("it is still being recorded")
     elif not inspection.records:
-        lines.append("it holds no whole record: the recorder was probably killed as it started, or the file was cut")
+        lines.append("it contains no whole record: the recorder was probably killed as it started, or the file was cut")
     elif inspection.close is None:
         lines.append(
             "it was not closed: the recorder was killed, as many hosts do at the end of a session, or the file was cut"
@@ -117,7 +117,7 @@ def reasons(inspection: Inspection) -> list[str]:
 
 
 def gap_text(gap: Gap) -> str:
-    """One gap in words."""
+    """A gap in words."""
     if gap.reason == "fault" and gap.first == gap.at:
         if gap.lost is None:
             return f"at record {gap.at} a fault of mcpproxy ended the recording of a stream"

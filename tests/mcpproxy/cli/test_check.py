@@ -199,7 +199,7 @@ def test_a_pattern_that_fits_no_rule_is_a_mistake(capture: Path) -> None:
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"no rule fits ids/*" in done.stderr
     done = mcpproxy("check", "--rule", "id", capture)
-    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
+    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* matches all of them\n")
 
 
 def test_a_choice_brings_nothing_back_that_another_rule_takes_away(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_a_stdin_that_is_closed_is_told_in_a_line(command: str) -> None:
     shell = f"exec {shlex.quote(sys.executable)} -P -m mcpproxy {command} - <&-"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"mcpproxy: stdin is closed: there is nothing to read from; name a capture\n"
+    assert done.stderr == b"mcpproxy: cannot read a capture from stdin: it is closed; name a capture\n"
 
 
 def test_damage_comes_before_findings_and_hides_none(capture: Path) -> None:
@@ -450,7 +450,7 @@ def test_nothing_is_summed_up_where_nothing_could_be_read(tmp_path: Path, form: 
 def test_a_filter_that_fits_no_finding_says_so(capture: Path) -> None:
     for form, expression in (("text", "method:tools/cal"), ("json", "level:note")):
         done = mcpproxy("check", "--format", form, *IDS, "--filter", expression, capture)
-        assert (done.returncode, done.stderr) == (0, b"mcpproxy: no finding fits the filter\n")
+        assert (done.returncode, done.stderr) == (0, b"mcpproxy: no finding matches the filter\n")
     assert mcpproxy("check", *IDS, "--filter", "method:tools/call", capture).stderr == b""
     assert mcpproxy("check", "--ignore", "*", capture).stderr == b""
 
@@ -679,7 +679,7 @@ def test_the_corpus_gives_what_its_own_test_finds() -> None:
     ("line", "reason"),
     [
         (b"nonsense\n", "line 1: no JSON"),
-        (b"", "there is no case in it"),
+        (b"", "it contains no case"),
         (trace(CALL, expect=7), "line 1: expected a list of objects with `rule` and `frame` in `expect`"),
         (trace(CALL, expect=[DUE, None]), "in `expect`"),
         (trace(CALL, notes=[{"rule": 1, "frame": 1}]), "in `notes`"),
@@ -752,7 +752,7 @@ def test_a_record_that_is_gone_makes_a_capture_damaged_and_accuses_nobody(at: in
     left.write_bytes(b"".join([*whole[:at], *whole[at + 1 :]]))
     done = mcpproxy("check", left)
     assert (done.returncode, done.stdout) == (2, b"No findings in 4 frames of 1 session.\n")
-    assert done.stderr.endswith(b"1 record is missing; `mcpproxy verify` tells which\n")
+    assert done.stderr.endswith(b"1 record is missing; `mcpproxy verify` says which\n")
 
 
 def test_records_that_a_later_gap_accounts_for_are_not_missing() -> None:

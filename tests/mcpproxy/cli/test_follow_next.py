@@ -63,7 +63,7 @@ def test_a_name_without_a_live_session_waits_for_the_next(
     more = ["--fail-on", "never"] if command == "check" else []
     with start(command, "--follow", *more, *name, captures=following) as process:
         told = Output(process, process.stderr)
-        unknown = ", of which nothing is recorded yet" if name == ["nobody-yet"] else ""
+        unknown = ", which has no captures yet" if name == ["nobody-yet"] else ""
         told.wait_for(
             "waiting for the next session" + (f" of {name[0]}" if name else "") + unknown + "; press Ctrl-C to stop"
         )
@@ -142,7 +142,7 @@ def test_what_can_never_be_followed_is_refused(following: Path) -> None:
     assert b"called *" in mcpproxy("show", "--follow", "*", **environment).stderr  # type: ignore[arg-type]
     done = mcpproxy("check", "--follow", "--all", **environment)  # type: ignore[arg-type]
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--follow checks one session" in done.stderr
+    assert b"--follow checks a single session" in done.stderr
 
 
 def test_a_header_that_is_not_written_yet_is_waited_for(following: Path) -> None:

@@ -99,7 +99,7 @@ def test_one_case_can_be_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, listed(tmp_path)) == (0, b"", ["b.mcpcap"])
     missing = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, "--case", "c", stdin=data)
     assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
-    assert b"no case of the name c" in missing.stderr
+    assert b"no case named c" in missing.stderr
 
 
 def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) -> None:

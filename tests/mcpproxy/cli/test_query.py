@@ -264,7 +264,7 @@ def test_the_name_of_a_file_tells_its_form(home: Path, name: str, start: bytes) 
 
 
 def test_a_name_that_says_another_form_is_refused(home: Path) -> None:
-    assert "a.xlsx says no format; name the file .csv, .json, " in refused("select 1", "-o", "a.xlsx")
+    assert "a.xlsx has no extension of a known format (.csv, .json, " in refused("select 1", "-o", "a.xlsx")
     assert os.listdir() == []
     answered("select 1 as a", "-o", "a.xlsx", "--format", "csv")
     assert Path("a.xlsx").read_text() == "a\n1\n"

@@ -101,7 +101,7 @@ def test_a_pattern_lists_the_rules_that_it_fits() -> None:
 
 def test_a_group_is_no_rule_and_its_pattern_is_named() -> None:
     done = mcpproxy("rule", "id")
-    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* fits them all\n")
+    assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* matches all of them\n")
 
 
 def test_a_page_says_what_why_how_and_instead() -> None:

@@ -153,7 +153,7 @@ def test_a_rule_that_there_is_not_does_not_hide_the_others(tmp_path: Path) -> No
 @pytest.mark.parametrize("words", [[], ["id/*"], [RULE, "id/*"]], ids=" ".join)
 def test_it_goes_with_ids_alone(tmp_path: Path, words: list[str]) -> None:
     done = mcpproxy("rule", *words, "--in", twisted(tmp_path / "a.mcpcap"))
-    told = "mcpproxy: --in goes with ids of rules, as in `mcpproxy rule id/null --in CAPTURE`\n"
+    told = "mcpproxy: --in needs the id of a rule, as in `mcpproxy rule id/null --in CAPTURE`\n"
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", told)
 
 

@@ -324,9 +324,9 @@ def test_damage_is_told_with_a_filter_too(damaged: Path) -> None:
         ("dir:c2s latency>fast", 16, "expected a time"),
         ("a (b", 4, "expected `)`"),
         ("a\x1b[2J and\n", 10, "expected a term"),
-        ("a rule:id/*", 2, "`show` cannot tell `rule`"),
-        ("a or has=answer", 5, "`show` cannot tell `has:answer`"),
-        ("level>note", 0, "`show` cannot tell `level`"),
+        ("a rule:id/*", 2, "`show` does not know `rule` yet"),
+        ("a or has=answer", 5, "`show` does not know `has:answer` yet"),
+        ("level>note", 0, "`show` does not know `level` yet"),
     ],
 )
 def test_a_wrong_filter_is_exit_2_and_points_at_the_place(capture: Path, text: str, at: int, wrong: str) -> None:
@@ -440,5 +440,5 @@ def test_closed_pipe_is_a_silent_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", [(), ("--json",), ("--follow",), ("--tail", "2")])
 def test_a_filter_that_fits_nothing_says_so(capture: Path, form: tuple[str, ...]) -> None:
     done = mcpproxy("show", *form, "--filter", "method:tool/call", capture)
-    assert (done.returncode, done.stderr) == (0, b"mcpproxy: no message fits the filter\n")
+    assert (done.returncode, done.stderr) == (0, b"mcpproxy: no message matches the filter\n")
     assert mcpproxy("show", *form, "--filter", "method:tools/*", capture).stderr == b""

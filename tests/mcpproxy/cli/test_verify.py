@@ -9,7 +9,7 @@ from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 TOLD = """\
 {path}: incomplete, 0 records
-  it holds no whole record: the recorder was probably killed as it started, or the file was cut
+  it contains no whole record: the recorder was probably killed as it started, or the file was cut
 """
 
 

@@ -45,5 +45,5 @@ def test_captures_cannot_be_named_with_it(tmp_path: Path) -> None:
     with terminal(tmp_path, "--demo", "x") as shown:
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
-        assert b"--demo plays captures of its own" in shown.heard
+        assert b"--demo plays its own captures" in shown.heard
     assert mcpproxy("tui", "--demo").returncode == 2
