@@ -25,7 +25,7 @@ COMMANDS = {
     "export": "write captures as Parquet, CSV or a database",
     "query": "query captures in SQL",
     "cache": "clear the cache that the SQL commands use",
-    "verify": "prove that a capture is complete, or say what is missing",
+    "verify": "prove that a capture is complete, or report what is missing",
     "repair": "copy everything that is intact in a damaged capture",
     "prune": "delete old captures",
     "import": "convert logs and traces from other tools into captures",

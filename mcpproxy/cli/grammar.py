@@ -14,11 +14,11 @@ from mcpproxy.cli import COMMANDS, module_of
 from mcpproxy.clients.catalogue import CLIENTS
 
 Operands = Literal["captures", "files", "server", "words", "nothing"]
-"""The operands of a command: captures and folders, a file, a server's command after `--`, a few words, or nothing."""
+"""The operands of a command: captures, files, a server's command after `--`, a few words, or nothing."""
 
 Values = Literal["none", "words", "captures", "servers", "paths", "folders", "files", "rules", "views", "text"]
-"""The value of an option: none, one of a few words, a capture, the name of a server, a path for a new capture, a folder,
-a file, a rule or a pattern of rules, an SQL view or table, or any text.
+"""The value of an option: none, one of a few words, a capture, the name of a server, a path for a new capture, a
+folder, a file, a rule or a pattern of rules, an SQL view or table, or any text.
 """
 
 _VALUES: Final[dict[str, Values]] = {
@@ -61,7 +61,7 @@ class Grammar(NamedTuple):
 
     name: str
     summary: str
-    """What it does, as `mcpproxy --help` says it."""
+    """Its line in `mcpproxy --help`."""
     options: tuple[Option, ...]
     operands: Operands
     words: tuple[str, ...] = ()

@@ -163,7 +163,7 @@ def _sql(options: argparse.Namespace) -> str | None:
     if any(_LIKE_SQL.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
         raise QueryError("empty", "put the SQL first, then the captures; see mcpproxy query --help")
     if sys.stdin is None:
-        raise QueryError("empty", "there is no SQL to run, and stdin is closed; see mcpproxy query --help")
+        raise QueryError("empty", "no SQL was given, and stdin is closed; see mcpproxy query --help")
     if sys.stdin.isatty():
         return None
     if "-" in options.capture:

@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--by",
         choices=_BY,
         default="call",
-        help="what a row of latencies stands for (default: call, a method and a name)",
+        help="what each row of latencies stands for (default: call, which is a method and a name)",
     )
     parser.add_argument(
         "--sort",

@@ -1,1 +1,1 @@
-"""A real MCP server and a scripted client: what `mcpproxy demo` records, and a well-behaved peer for tests."""
+"""A real MCP server and a scripted client, which `mcpproxy demo` records and tests use as well-behaved peers."""

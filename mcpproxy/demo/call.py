@@ -26,7 +26,7 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 
 
 def encode(message: object) -> bytes:
-    """One line: compact, non-ASCII text as it is, LF at the end."""
+    """Returns a message as one line: compact, non-ASCII text unescaped, LF at the end."""
     try:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -93,15 +93,15 @@ class Call:
         self.method: str = request["method"]
         params = request.get("params", {})
         self.well_formed = isinstance(params, dict)
-        """Whether its params are an object; else they are taken as empty."""
+        """Whether its params are an object; otherwise they are treated as empty."""
         self.params: Json = params if isinstance(params, dict) else {}
         self.revision = ""
-        """What it is served by; empty for a handshake request outside a session."""
+        """The revision that it is served in; empty for a handshake request outside a session."""
         self.cancelled = threading.Event()
 
     @property
     def key(self) -> tuple[type, str | int]:
-        """Its key among others: 7 and "7" are two ids."""
+        """Distinguishes it from other requests: 7 and "7" are two ids."""
         return type(self.id), self.id
 
     @property
@@ -116,18 +116,18 @@ class Call:
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
     def text(self, name: str) -> str:
-        """A required string of the params.
+        """A required string in the params.
 
         Raises:
-            RefusalError: it is missing, or no string.
+            RefusalError: it is missing, or not a string.
         """
         value = self.params.get(name)
         if not isinstance(value, str):
-            raise RefusalError(INVALID_PARAMS, f"{name} is missing or no string")
+            raise RefusalError(INVALID_PARAMS, f"{name} is missing or not a string")
         return value
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how far it is, if the client asked for that."""
+        """Send a progress notification, if the client asked for progress."""
         token = self.meta.get("progressToken")
         if is_id(token):
             params: Json = {"progressToken": token, "progress": done, "total": total}
@@ -136,7 +136,7 @@ class Call:
             self.connection.notify("notifications/progress", params)
 
     def tell(self, level: str, data: str) -> None:
-        """A log message, if the client wants to hear of that level: by request in the modern era."""
+        """Send a log message, if the client wants this level; in the modern era, each request names a level."""
         least = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
         if least is not None and LEVELS.index(level) >= LEVELS.index(least):
             self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

@@ -58,7 +58,7 @@ class Conversation:
         self._there.flush()
 
     def request(self, method: str, params: Json | None = None) -> int:
-        """Ask, and do not wait; returns the id."""
+        """Send a request without waiting for the response; returns the id."""
         self._last_id += 1
         self.send({"id": self._last_id, "method": method} | ({} if params is None else {"params": params}))
         return self._last_id
@@ -69,7 +69,7 @@ class Conversation:
         return self.hear(lambda message: "method" not in message and str(message.get("id")) == str(number))
 
     def ask_modern(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
-        """Ask in the modern era: version and capabilities go with the request."""
+        """Send a request of the modern era, with version and capabilities, and wait for the response."""
         return self.ask(method, {**(params or {}), "_meta": {**MODERN_META, **(meta or {})}})
 
     def call(self, tool: str, **arguments: object) -> Json:
@@ -109,7 +109,7 @@ def _decoded(line: bytes) -> object:
 
 
 def script(server: Conversation) -> None:
-    """Everything that the client says, in its order."""
+    """Send the whole script, in order."""
     _handshake_era(server)
     _modern_era(server)
 
@@ -137,7 +137,7 @@ def _handshake_era(server: Conversation) -> None:
 
 
 def _cancel(server: Conversation) -> None:
-    """Start something long, hear that it has begun, and call it off."""
+    """Start a slow call, wait until it has begun, and cancel it."""
     arguments = {"text": "never mind", "steps": 5, "seconds": 10}
     number = server.request(
         "tools/call", {"name": "slow_echo", "arguments": arguments, "_meta": {"progressToken": "long"}}
@@ -165,7 +165,7 @@ def talk(
     end_s: float = END_S,
     pace: Callable[[], None] | None = None,
 ) -> int:
-    """Start a command and have the conversation with it.
+    """Start a command and run the script with it.
 
     Args:
         argv: the server's command.
@@ -201,7 +201,7 @@ def talk(
 
 
 def _end(command: subprocess.Popen[bytes], end_s: float) -> int:
-    """Hang up; wait; ask to end; end."""
+    """Hang up, wait, send TERM, and finally kill."""
     assert command.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         command.stdin.close()
@@ -216,7 +216,7 @@ def _end(command: subprocess.Popen[bytes], end_s: float) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Talk to the command behind `--`."""
+    """Talk to the command after `--`."""
     if arguments[:1] != ["--"] or len(arguments) < 2:
         sys.stderr.write("usage: python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]\n")
         return 2

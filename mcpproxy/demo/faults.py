@@ -10,9 +10,9 @@ class Fault(NamedTuple):
     """A deliberate fault: what is written in place of a correct response."""
 
     description: str
-    """What it does."""
+    """What the server does, for the user."""
     shows: str
-    """The rule that finds it, or what makes it visible."""
+    """The rule that reports it, or the stream that shows it."""
     lines: Callable[[Json], list[bytes]]
     """The correct response → the lines for stdout."""
     stderr: bytes = b""

@@ -1,4 +1,4 @@
-"""What the demo server offers: tools, three notes as resources, a prompt. A method takes a call, returns a result."""
+"""The tools, resources (three notes) and prompt of the demo server. Each method takes a call and returns a result."""
 
 import json
 import math
@@ -27,11 +27,11 @@ NOTES: Final = {
 }
 
 LARGEST: Final = 1e300
-"""Limit of what `add` returns."""
+"""The largest sum that `add` returns."""
 
 
 class Tool(NamedTuple):
-    """A tool: its entry in `tools/list`, and what a call does."""
+    """A tool: its entry in `tools/list`, and the function that a call runs."""
 
     title: str
     description: str
@@ -41,7 +41,7 @@ class Tool(NamedTuple):
     """Call and checked arguments → structured content or text."""
     output: Json | None = None
     slow: bool = False
-    """Whether other requests are to be served meanwhile."""
+    """Whether other requests are served meanwhile."""
 
 
 def _failing(reason: str) -> NoReturn:
@@ -123,7 +123,7 @@ _PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "integer"
 
 
 def _argument_problem(tool: Tool, arguments: object) -> str | None:
-    """What is wrong with the arguments of a call, by the tool's own schema."""
+    """The error in the arguments of a call according to the tool's schema, if any."""
     if not isinstance(arguments, dict):
         return "arguments must be an object"
     for name in tool.required:
@@ -137,7 +137,7 @@ def _argument_problem(tool: Tool, arguments: object) -> str | None:
 
 
 def is_slow(call: Call) -> bool:
-    """Whether it calls a tool that takes its time."""
+    """Whether it calls a slow tool."""
     tool = TOOLS.get(str(call.params.get("name")))
     return tool is not None and tool.slow
 

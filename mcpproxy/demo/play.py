@@ -19,9 +19,9 @@ from mcpproxy.demo.client import SilentError, talk
 
 NAME: Final = "demo"
 PACE_S: Final = 0.9
-"""Between two things that the client says."""
+"""Pause between two messages of the client."""
 PAUSE_S: Final = 4.0
-"""Between two sessions."""
+"""Pause between two sessions."""
 MOST: Final = 50
 """Sessions: a forgotten demo must not fill the disk."""
 
@@ -31,7 +31,7 @@ class _Over(Exception):
 
 
 def play(directory: Path, over: threading.Event) -> None:
-    """Record sessions until it is over.
+    """Record sessions until the viewer is gone.
 
     Args:
         directory: where captures are created.

@@ -3,7 +3,7 @@
     python -P -m mcpproxy.demo.server [--faulty]
 
 It serves both eras on one connection, each request by its own: the handshake revisions from `initialize` on, and the
-modern revision by each request's `_meta`. What it offers is in `notebook`.
+modern revision by each request's `_meta`. Its tools, resources and prompt are in `notebook`.
 
 With `--faulty` it commits the faults of the table in `faults`, each once. Without, it keeps every rule that an observer
 can check, and interoperates with the official SDK.

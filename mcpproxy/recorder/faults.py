@@ -1,4 +1,4 @@
-"""What a fault of mcpproxy itself costs a recording; both recorders report and count it alike.
+"""The cost of a fault of mcpproxy itself to a recording; both recorders report and count it alike.
 
 Promise: such a fault never affects the session. Either a frame loses its verdict, or a stream is no longer recorded;
 then the user is informed, and the capture states the fact and the amount.

@@ -69,7 +69,7 @@ class FieldRedactor:
 
     def _value(self, name: bytes, value: bytes) -> str:
         if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
-            # What the body contains as well is in clear there.
+            # The body contains these values in clear anyway.
             is_said = name in _SAID or name.startswith(_SAID_FAMILY)
             return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
         if name in _ADDRESSES:
@@ -90,7 +90,7 @@ class FieldRedactor:
 
 
 def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
-    """Returns a parsed JSON document with each URL in it cleaned; what is nested too deep is left out."""
+    """Returns a parsed JSON document with each URL in it cleaned; values nested too deeply are left out."""
     if isinstance(value, str):
         raw = value.encode()
         return clean(raw) if b"://" in raw or raw[:1] in (b"/", b"?") or b"%2f" in raw.lower() else value

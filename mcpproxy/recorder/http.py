@@ -89,7 +89,7 @@ class HttpRecorder:
             capture: a new file, or a directory; None for the default directory.
             listen: where clients reach us.
             via: the HTTP proxy between us and the upstream.
-            opt_outs: what the user switched off.
+            opt_outs: the protections that the user switched off.
             keep_path: segments of paths that the user wants stored in clear.
 
         Raises:
@@ -194,7 +194,7 @@ class HttpRecorder:
         """Report what leads the client past the recorder: once for each kind."""
         if flag not in self.warned and not (self.rewrites and flag in MENDED):
             self.warned.add(flag)
-            self.tell(f"{AROUND[flag].format(where)} ({flag}); what goes there is not recorded{MENDED.get(flag, '')}")
+            self.tell(f"{AROUND[flag].format(where)} ({flag}); traffic to it is not recorded{MENDED.get(flag, '')}")
 
     async def finish(self, ending: str) -> None:
         """Record the end and close the capture."""

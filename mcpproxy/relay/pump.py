@@ -119,7 +119,7 @@ class Pump:
         self.stuck_ns = STUCK_NS
         """How long the tap may wait for the disk before its chunk is taken away."""
         self._held: bytes | None = None
-        """What the running tap call delays: a chunk, the end (empty), or nothing."""
+        """The data that the running tap call delays: a chunk, the end (empty), or None."""
         self._rest = b""
         """The rest of the chunk that was read, not yet shown."""
         self._room = select.poll()

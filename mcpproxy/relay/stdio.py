@@ -107,7 +107,7 @@ class StdioRelay:
             closed: which of 0, 1 and 2 we were started without.
             rescue: whether a hanging tap loses its chunk; otherwise traffic waits for it.
             waits_for_sync: whether taps return only once their records are on disk.
-            survivor: what the guard does for the recording should we be killed.
+            survivor: completes the recording, in the guard, if we are killed.
         """
         self.stop_reason: str | None = None
         self._taps = taps
@@ -368,21 +368,21 @@ class StdioRelay:
 
 
 class _Drain:
-    """What has been seen of a pump while the end of its stream is waited for."""
+    """Decides whether to go on waiting for a pump, from what it has done so far."""
 
     def __init__(self, pump: Pump, limit_s: float | None) -> None:
         self._pump = pump
         self._limit_s = limit_s
         self._writers = select.poll()
         self._writers.register(pump.source, 0)
-        self._waiting, self._taken = _waiting_bytes(pump.source), pump.taken
+        self._unread, self._taken = _waiting_bytes(pump.source), pump.taken
         self._goal: int | None = None
-        """How many bytes were there at the start; None until the thread has taken more."""
+        """The value of `delivered` with all bytes from the start; None until the thread has taken more."""
         self._began = self._quiet_since = self._progress_at = time.monotonic()
         self._delivered = pump.delivered
 
     def is_over(self) -> bool:
-        """Look at the pump: whether it is silent, has delivered what was there, or makes no progress."""
+        """Look at the pump. Waiting is over if it is silent, has delivered the first content, or makes no progress."""
         pump = self._pump
         # In this order: bytes that arrive in between are later ones, and those that leave are held by the thread.
         is_empty = self._has_writers() and not _waiting_bytes(pump.source)
@@ -391,14 +391,13 @@ class _Drain:
         if not is_empty or sleeps is False or pump.delivered != pump.taken:
             self._quiet_since = now
         if self._goal is None and pump.taken != self._taken:
-            self._goal = pump.taken + self._waiting
-        if now - self._quiet_since >= (UNSURE_S if sleeps is None else QUIET_S):
-            return True
-        if self._goal is not None and now - self._began >= CHATTER_S and pump.delivered >= self._goal:
-            return True
+            self._goal = pump.taken + self._unread
+        is_silent = now - self._quiet_since >= (UNSURE_S if sleeps is None else QUIET_S)
+        is_past_goal = self._goal is not None and now - self._began >= CHATTER_S and pump.delivered >= self._goal
         if pump.delivered != self._delivered:
             self._delivered, self._progress_at = pump.delivered, now
-        return self._limit_s is not None and now - self._progress_at >= self._limit_s
+        is_stuck = self._limit_s is not None and now - self._progress_at >= self._limit_s
+        return is_silent or is_past_goal or is_stuck
 
     def _has_writers(self) -> bool:
         """Whether any process holds the other end of the pipe."""

@@ -162,7 +162,7 @@ def of_cache_size() -> list[str]:
     text = os.environ.get("MCPPROXY_CACHE_SIZE", "").strip()
     if not text or re.fullmatch(r"\d{1,15}[KMGT]?(?:i?B)?", text, re.IGNORECASE):
         return []
-    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a valid size (such as 500M, 10G or 0); 2G is used"]
+    return [f"MCPPROXY_CACHE_SIZE={sanitise(text, 64)} is not a size such as 500M, 10G or 0; the default of 2G is used"]
 
 
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:

@@ -597,7 +597,7 @@ def test_a_size_of_the_cache_that_is_none_is_told(home: Path, name: str) -> None
     assert done.returncode == 0
     assert (
         complaints(done)
-        == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is not a valid size (such as 500M, 10G or 0); 2G is used\n"
+        == b"mcpproxy: MCPPROXY_CACHE_SIZE=abc is not a size such as 500M, 10G or 0; the default of 2G is used\n"
     )
     assert mcpproxy(name, *more, DEMO, *(["--force"] * (name == "export")), MCPPROXY_CACHE_SIZE="10MiB").stderr == b""
 
