@@ -14,7 +14,7 @@ COMMANDS = {
     "doctor": "find out why a server does not come up in a client",
     "status": "show which servers are routed, and when each was last heard",
     "run": "run a stdio server, record everything, change nothing",
-    "serve": "put a recording proxy in front of an HTTP server, change nothing",
+    "serve": "run a proxy for an HTTP server, record everything, change nothing",
     "ls": "list captures",
     "info": "summarise a capture: header, counts, duration, state",
     "show": "print the conversation of a capture",

@@ -141,7 +141,9 @@ def _check_traces(options: argparse.Namespace) -> int:
         (options.capture, options.baseline, options.update_baseline, options.filter, options.follow, options.profile)
     )
     if has_conflict or options.format not in ("text", "json"):
-        return fail("--trace goes with --rule, --ignore, and --format text or json; see mcpproxy check --help")
+        return fail(
+            "--trace can only be combined with --rule, --ignore, and --format text or json; see mcpproxy check --help"
+        )
     if options.trace == "-":
         if sys.stdin is None:
             return fail("cannot read traces from stdin: it is closed")

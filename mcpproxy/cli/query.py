@@ -140,7 +140,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     if options.format == "parquet" and options.output is None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
-        return "--force goes with -o FILE"
+        return "--force needs -o FILE"
     if options.views + (options.schema is not None) + (options.file is not None) > 1:
         return "use only one of --views, --schema and --file; see mcpproxy query --help"
     if options.output is not None and os.path.isdir(options.output):

@@ -197,7 +197,7 @@ def test_a_pattern_that_fits_no_rule_is_a_mistake(capture: Path) -> None:
     for option in ("--rule", "--ignore"):
         done = mcpproxy("check", option, "ids/*", capture)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert b"no rule fits ids/*" in done.stderr
+        assert b"no rule matches ids/*" in done.stderr
     done = mcpproxy("check", "--rule", "id", capture)
     assert (done.returncode, done.stderr) == (2, b"mcpproxy: id is a group of rules; id/* matches all of them\n")
 
@@ -704,7 +704,7 @@ def test_a_wrong_line_keeps_no_case_from_being_checked() -> None:
 def test_traces_go_with_little_else(more: list[str]) -> None:
     done = mcpproxy("check", "--trace", "-", *more, stdin=trace(CALL))
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--trace goes with" in done.stderr
+    assert b"--trace can only be combined with" in done.stderr
 
 
 # ---- a rule that fails

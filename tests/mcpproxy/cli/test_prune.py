@@ -67,7 +67,7 @@ def test_a_script_has_to_say_yes(captures: Path) -> None:
     done = mcpproxy("prune", "--keep", "1", MCPPROXY_CAPTURES=str(captures), HOME=str(captures))
     assert (done.returncode, done.stdout, left(captures)) == (2, b"", "01234")
     assert done.stderr.startswith(b"mcpproxy: prune would delete 3 captures, ")
-    assert b"say --yes" in done.stderr
+    assert b"add --yes" in done.stderr
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("y", "01"), ("n", "01234"), ("", "01234")])

@@ -85,7 +85,7 @@ def test_an_unknown_group_is_a_mistake() -> None:
 def test_where_no_rule_fits_all_that_was_asked_for_stderr_says_so() -> None:
     done = mcpproxy("rule", "--json", "--group", "id", "--mark", "O")
     assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr.startswith(b"mcpproxy: no rule fits all the options; ")
+    assert done.stderr.startswith(b"mcpproxy: no rule matches all the options; ")
 
 
 def test_a_pattern_lists_the_rules_that_it_fits() -> None:
@@ -96,7 +96,7 @@ def test_a_pattern_lists_the_rules_that_it_fits() -> None:
     assert both.index("framing/bom  ") < both.index("\n\nid/null\n")
     done = mcpproxy("rule", "ids/*")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"no rule fits ids/*" in done.stderr
+    assert b"no rule matches ids/*" in done.stderr
 
 
 def test_a_group_is_no_rule_and_its_pattern_is_named() -> None:

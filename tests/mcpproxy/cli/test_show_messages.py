@@ -117,9 +117,9 @@ def test_nothing_of_it_acts_on_a_terminal(capture: Path) -> None:
         (("--frame", "99"), "there is no frame 99 in {capture}; the last record is 10"),
         (("--id", "nobody"), "there is no message with the id nobody in {capture}"),
         (("--frame", "x"), "--frame takes the number of a frame such as 38, or a range such as 30..40, not 'x'"),
-        (("--frame", "3", "--id", "7"), "--frame and --id do not go together"),
-        (("--frame", "3", "--follow"), "--frame does not go with --filter, --follow, --tail"),
-        (("-v", "--json"), "--verbose is for --format text"),
+        (("--frame", "3", "--id", "7"), "--frame and --id cannot be combined"),
+        (("--frame", "3", "--follow"), "--frame cannot be combined with --filter, --follow, --tail"),
+        (("-v", "--json"), "--verbose needs --format text"),
     ],
 )
 def test_what_cannot_be_shown_is_told(capture: Path, arguments: tuple[str, ...], told: str) -> None:
