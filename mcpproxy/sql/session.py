@@ -170,13 +170,15 @@ def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None
     is_damaged = False
     for path, damage, lost, forgotten in losses:
         is_damaged = is_damaged or damage > 0
-        missing = [f"{size(damage)} are not records"] if damage else []
+        missing = [f"{size(damage)} of damage"] if damage else []
         missing += [f"{count_text(lost, 'record')} lost"] if lost else []
         missing += (
-            [f"{forgotten:,} requests or similar forgotten because too many were open at once"] if forgotten else []
+            [f"{forgotten:,} requests or other things forgotten, because too many were open at once"]
+            if forgotten
+            else []
         )
-        advice = "`mcpproxy verify` shows when" if lost else "`mcpproxy check` shows which kinds"
-        advice = "`mcpproxy repair` copies what is whole" if damage else advice
+        advice = "`mcpproxy verify` says which" if lost else "`mcpproxy check` says which"
+        advice = "`mcpproxy repair` copies everything intact" if damage else advice
         hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
     return is_damaged
 

@@ -139,7 +139,7 @@ def test_without_findings_there_is_no_table_that_looks_clean(captures: Path, tmp
 def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None:
     done = mcpproxy("export", tmp_path / "out", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
-    told = f"{CORPUS / 'damaged.mcpcap'}: 711 B are not records, 4 records lost; the rest was written"
+    told = f"{CORPUS / 'damaged.mcpcap'}: 711 B of damage, 4 records lost; the rest was written"
     assert told.encode() in complaints(done)
     assert b"not-a-capture" in complaints(done)
     assert list((tmp_path / "out/frames").rglob("*.parquet"))

@@ -427,7 +427,7 @@ def test_where_nothing_is_recorded_it_says_where_it_looked(tmp_path: Path, monke
 def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     done = query("select count(*) as n from frames", CORPUS / "flipped-bit.mcpcap", "--json")
     assert (done.returncode, done.stdout) == (2, b'{"n":19}\n')
-    assert b"flipped-bit.mcpcap: 256 B are not records, 1 record lost; answers are about the rest" in complaints(done)
+    assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; answers are about the rest" in complaints(done)
     for fine in ("killed", "torn", "two-segments", "ring.3"):
         answered("select count(*) as n from frames", CORPUS / f"{fine}.mcpcap")
     gap = query("select count(*) as n from frames", CORPUS / "gap.mcpcap")

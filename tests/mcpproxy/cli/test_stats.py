@@ -138,7 +138,7 @@ def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None
 def test_damage_is_told_and_the_rest_is_counted() -> None:
     done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
     assert done.returncode == 2
-    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B are not records, 4 records lost; figures are about the rest"
+    told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B of damage, 4 records lost; figures are about the rest"
     assert complaints(done).decode().startswith(told)
     assert done.stdout.startswith(b"1 capture ")
 
@@ -168,7 +168,7 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
     more: dict[str, list[str | Path]] = {"stats": [], "query": ["from captures"], "export": [tmp_path / "out"]}
     done = mcpproxy(name, *more[name], path)
     assert done.returncode == 2
-    assert f"{path}: 4 B are not records; ".encode() in complaints(done)
+    assert f"{path}: 4 B of damage; ".encode() in complaints(done)
 
 
 def test_what_a_killed_recorder_leaves_is_no_damage() -> None:

@@ -149,11 +149,11 @@ class TestMarks:
             Marks(path, "x").look()
         marks_path(path).unlink()
         os.mkfifo(marks_path(path))
-        with pytest.raises(CannotMark, match="is no file"):
+        with pytest.raises(CannotMark, match="is not a regular file"):
             Marks(path, "x").look()
         marks_path(path).unlink()
         marks_path(path).mkdir()
-        with pytest.raises(CannotMark, match="is no file"):
+        with pytest.raises(CannotMark, match="is not a regular file"):
             Marks(path, "x").look()
 
     def test_two_windows_keep_each_others_marks_and_segments_share_one_file(self, tmp_path: Path) -> None:
