@@ -104,11 +104,11 @@ class Exchanges:
     def request(self, number: int, head: Head, body: bytes, peer: str) -> list[Entry]:
         """A whole request arrived from a client, whose address is empty if unknown."""
         exchange = self._exchange(number, peer)
-        exchange.is_asking = True
-        exchange.ask(head)
+        exchange.is_request_open = True
+        exchange.begin_request(head)
         if body:
-            exchange.ask_more(body)
-        exchange.asked()
+            exchange.add_to_request(body)
+        exchange.end_request()
         return exchange.connection.taken()
 
     def response(self, number: int, head: ResponseHead, body: bytes, *, complete: bool) -> list[Entry]:
@@ -116,13 +116,13 @@ class Exchanges:
         exchange = self._exchange(number)
         if head.informational:
             return []
-        exchange.answer(head)
+        exchange.begin_response(head)
         if body:
-            exchange.answer_more(body)
+            exchange.add_to_response(body)
         if complete:
             exchange.end("complete", None)
         else:
-            exchange.tell_response()
+            exchange.record_response()
         return exchange.connection.taken()
 
     def more(self, number: int, data: bytes) -> list[Entry]:
@@ -228,7 +228,7 @@ class _Exchange(Exchange):
         # It needs only what the two classes above provide.
         super().__init__(cast("Conversation", connection), number)
         self.connection = connection
-        self.is_asking = False
+        self.is_request_open = False
         self.is_over = False
         self._times = {}
         if not connection.peer:
@@ -239,20 +239,20 @@ class _Exchange(Exchange):
         """Whether a response has begun."""
         return self._received is not None
 
-    def ask(self, head: Head) -> None:
+    def begin_request(self, head: Head) -> None:
         """The request's head."""
         self._times["request_head"] = self.connection.at_ns
-        super().ask(head)
+        super().begin_request(head)
 
     def go_on(self, data: bytes) -> None:
         """More of the response; if its head was not logged, it is a stream."""
         if self._received is None:
             # What follows is read as if that head had arrived, but it is not recorded.
-            self.answer(_UNSEEN)
+            self.begin_response(_UNSEEN)
             self.connection.entries.clear()
             self._response = b""
             del self._times["response_head"]
-        self.answer_more(data)
+        self.add_to_response(data)
 
     def break_off(self) -> None:
         """The log ended. A stream may have continued, so its end is not recorded."""

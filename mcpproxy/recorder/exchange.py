@@ -50,7 +50,7 @@ class Exchange:
         self.conversation = conversation
         self.conn = conversation.number
         self.number = number
-        self.is_asking = True
+        self.is_request_open = True
         self._is_announced = False
         self._endpoints: list[str] = []
         self._outcome: tuple[str, str | None] | None = None
@@ -67,7 +67,7 @@ class Exchange:
         self._error: str | None = None
         self._is_told = True
 
-    def ask(self, head: http1.Head) -> None:
+    def begin_request(self, head: http1.Head) -> None:
         """The request's head was forwarded."""
         self._target = head.target
         self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
@@ -82,22 +82,22 @@ class Exchange:
         if head.method == b"POST":
             self.uri_key = recorder.uri_key(head.target)
         self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
-        self._tell("request")
+        self._record("request")
 
-    def ask_more(self, payload: bytes) -> Iterator[None] | None:
+    def add_to_request(self, payload: bytes) -> Iterator[None] | None:
         """A piece of the request's content was forwarded; returns the work left on it, if any."""
         return self._sent.feed(payload) if self._sent is not None else None
 
-    def asked(self) -> None:
+    def end_request(self) -> None:
         """The request is complete."""
-        self.is_asking = False
+        self.is_request_open = False
         self._times["request_end"] = self.conversation.at_ns
         if self._sent is not None:
             self._sent.end(whole=True)
         if self._outcome is not None:
             self.end(*self._outcome)
 
-    def answer(self, head: response.ResponseHead) -> None:
+    def begin_response(self, head: response.ResponseHead) -> None:
         """The response's head was forwarded."""
         self._times["response_head"] = self.conversation.at_ns
         self._response = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
@@ -110,23 +110,23 @@ class Exchange:
         opened = self._sent.last_event_id if self._sent is not None else None
         self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, status=head.status)
         if self._received.is_stream:
-            self._tell("response")
+            self._record("response")
             self._received.begin()
         else:
             self._is_told = False
 
-    def tell_response(self) -> None:
+    def record_response(self) -> None:
         """Record the response's head, if that has not been done."""
         if not self._is_told:
             self._is_told = True
-            self._tell("response")
+            self._record("response")
 
-    def answer_more(self, payload: bytes) -> Iterator[None] | None:
+    def add_to_response(self, payload: bytes) -> Iterator[None] | None:
         """A piece of the response's content was forwarded; returns the work left on it, if any."""
         self._times.setdefault("first_byte", self.conversation.at_ns)
         return self._received.feed(payload) if self._received is not None else None
 
-    def answer_ourselves(self, status: int, reason: str) -> None:
+    def respond_ourselves(self, status: int, reason: str) -> None:
         """We refused the request, or could not reach the upstream."""
         self._response = members(response={"status": status, "reason": reason, "by": "proxy"})
         self.end("proxy", reason)
@@ -134,9 +134,9 @@ class Exchange:
     def respond(self, by: str, error: str | None) -> None:
         """The response has ended, complete or broken off; the rest of the request may still follow."""
         self._end_response(by)
-        if self.is_asking:
+        if self.is_request_open:
             self._outcome = by, error
-            self.tell_response()
+            self.record_response()
         else:
             self.end(by, error)
 
@@ -150,12 +150,12 @@ class Exchange:
         self._end_response(by)
         if self._outcome is not None and self._outcome[0] != "complete":
             by, error = self._outcome  # the first outcome is the cause
-        if self.is_asking and self._sent is not None:
+        if self.is_request_open and self._sent is not None:
             self._sent.end(whole=False)
-        self.is_asking = False
+        self.is_request_open = False
         self._error = error
         self._is_told = True
-        self._tell("end", ended_by=by)
+        self._record("end", ended_by=by)
 
     @property
     def is_answered(self) -> bool:
@@ -183,7 +183,7 @@ class Exchange:
             self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
         if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
             # Now and not at the end of the stream: responses on it are found by this key.
-            self._tell("response")
+            self._record("response")
 
     def takes_address(self, text: str) -> bool:
         """Whether an announced address is the one that a client uses, which is the first."""
@@ -237,12 +237,12 @@ class Exchange:
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
 
-    def _tell(self, stage: str, ended_by: str | None = None) -> None:
+    def _record(self, stage: str, ended_by: str | None = None) -> None:
         # The request's head is not repeated with the response: it is most of an exchange's size in a capture.
         head = self._response if stage == "response" else self._request + self._response
         rest = members(
             times=self._times,
-            request_size=self._sent.size if self._sent is not None and not self.is_asking else None,
+            request_size=self._sent.size if self._sent is not None and not self.is_request_open else None,
             response_size=self._received.size if self._received is not None and ended_by else None,
             ended_by=ended_by,
             error=self._error,

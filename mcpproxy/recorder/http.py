@@ -257,7 +257,7 @@ class Conversation:
         """The time of the reported events, on the capture's clock: everything from one read has one time."""
         self.entries: list[Entry] = []
         """The records of the reported events."""
-        self._asking: Exchange | None = None
+        self._requesting: Exchange | None = None
         self._open: deque[Exchange] = deque()
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
 
@@ -306,15 +306,15 @@ class Conversation:
 
     def _request_event(self, event: http1.Event) -> Iterator[None] | None:
         if isinstance(event, http1.Head):
-            self._asking = self._begin()
-            self._asking.ask(event)
+            self._requesting = self._begin()
+            self._requesting.begin_request(event)
         elif isinstance(event, http1.Refusal):
-            if self._asking is None or not self._asking.is_asking:
-                self._asking = self._begin()
-        elif self._asking is not None:
+            if self._requesting is None or not self._requesting.is_request_open:
+                self._requesting = self._begin()
+        elif self._requesting is not None:
             if isinstance(event, Body):
-                return self._asking.ask_more(event.payload)
-            self._asking.asked()
+                return self._requesting.add_to_request(event.payload)
+            self._requesting.end_request()
         return None
 
     def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
@@ -328,7 +328,7 @@ class Conversation:
                 yield from rest
         if self._open:
             # Most responses are complete in the chunk that begins them; then their end covers both.
-            self._open[0].tell_response()
+            self._open[0].record_response()
         self._place()
 
     def _response_event(self, event: ResponseEvent) -> Iterator[None] | None:
@@ -336,10 +336,10 @@ class Conversation:
             return None
         exchange = self._open[0]
         if isinstance(event, response.ResponseBody):
-            return exchange.answer_more(event.payload)
+            return exchange.add_to_response(event.payload)
         if isinstance(event, response.ResponseHead):
             if not event.informational:
-                exchange.answer(event)
+                exchange.begin_response(event)
         elif isinstance(event, response.ResponseEnd):
             self._open.popleft().respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
@@ -357,7 +357,7 @@ class Conversation:
     def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
         self._begin_at(at_ns)
         exchange = self._open.popleft() if self._open else Exchange(self, 0)
-        exchange.answer_ourselves(status, reason)
+        exchange.respond_ourselves(status, reason)
         self._place()
         yield from ()
 
@@ -367,8 +367,8 @@ class Conversation:
 
     def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:
         self._begin_at(at_ns)
-        if self._asking is not None and self._asking.is_answered and self._asking.is_asking:
-            self._asking.end(by, error)
+        if self._requesting is not None and self._requesting.is_answered and self._requesting.is_request_open:
+            self._requesting.end(by, error)
         for exchange in self._open:
             exchange.end(by, error)
         self._place()
