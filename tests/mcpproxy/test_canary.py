@@ -159,7 +159,7 @@ def test_what_can_be_no_segment_is_refused(place: Place, command: str, segment: 
     rest = ["--", "true"] if command == "run" else ["http://127.0.0.1:9/mcp"]
     done = place.run(command, "--keep-path", segment, *rest)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--keep-path is one segment of a path" in done.stderr
+    assert b"--keep-path must be a single path segment" in done.stderr
 
 
 def test_a_url_for_a_command_is_refused_and_nothing_is_left_of_it(place: Place) -> None:
