@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs declarations clean
+.PHONY: demo test test-fast check lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -83,8 +83,8 @@ doctor-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.doctor.pages docs/doctor
 
 # The table of what mcp-types declares, made anew from the version that is installed.
-declarations: $(VENV)/.check
-	$(BIN)/python -m analysis.shapes.official analysis/shapes/declarations.json
+body-table: $(VENV)/.check
+	$(BIN)/python -m analysis.shapes.official analysis/shapes/body_table.json
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from analysis.rules.registry import rules as rules_built
+from analysis.rules.discovery import rules as rules_built
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.grammar import Grammar, grammars

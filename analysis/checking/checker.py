@@ -27,9 +27,9 @@ from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_me
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules.base import Ending, Later, ResultKind, Rule
+from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
-from analysis.rules.registry import rules
-from analysis.rules.repeats import ENVELOPE, LISTS, Heard, words_of
+from analysis.rules.unchanged_content import ENVELOPE, LISTS, Heard, words_of
 from analysis.shapes.bodies import problems_of, proof_for
 from captures.frame import Frame
 from captures.limits import MEMBERS

@@ -27,7 +27,7 @@ from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
 from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange, HttpExchanges, Mark
 from analysis.conversation.limited import Forgotten
-from analysis.conversation.links import Threads
+from analysis.conversation.links import Links
 from analysis.conversation.message import (
     Id,
     Invalid,
@@ -92,11 +92,11 @@ class Fold:
         """Records known to be lost, and stretches of damage, which may also hold a response."""
         self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
         """Requests, by the side that sent them."""
-        self.threads = Threads()
+        self.links = Links()
         """Multi-round calls, tasks and subscriptions."""
         self.event_ids = EventIds()
         """The event ids of streams over HTTP."""
-        self.routing = Routing(self.tables, self.threads)
+        self.routing = Routing(self.tables, self.links)
         """The sessions."""
         self.exchanges = HttpExchanges()
         self.t_ns = 0
@@ -134,7 +134,7 @@ class Fold:
     @property
     def forgotten(self) -> list[Forgotten]:
         """The entries that had to be forgotten because there were too many at once; empty if none were."""
-        chains, tasks, subscriptions = self.threads.chains, self.threads.tasks, self.threads.subscriptions
+        chains, tasks, subscriptions = self.links.chains, self.links.tasks, self.links.subscriptions
         requests = sum(table.evicted for table in self.tables.values())
         tables = []
         if requests:
@@ -195,7 +195,7 @@ class Fold:
         """The exchanges without a response at the end, in the order of their requests. Changes nothing."""
         left = [waiting for table in self.tables.values() for waiting in table.waiting()]
         left.sort(key=lambda exchange: exchange.request.seq)
-        return tuple(self.threads.chains.unanswered(self._closed(waiting, None)) for waiting in left)
+        return tuple(self.links.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
     def abandoned_by(self, record: Record) -> list[Exchange]:
         """The requests that the last record shows as abandoned: their client closed the response (2026-07-28)."""
@@ -225,7 +225,7 @@ class Fold:
             by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
             session = self.routing.session_of(message, http, is_modern=by_itself)
         seen = self._meaning(message, session, http)
-        self.threads.follow(seen)
+        self.links.follow(seen)
         session.heard[message.sender] = message.seq
         step(seen)
         if http is not None:
@@ -439,7 +439,7 @@ class Fold:
                 ended.cancelled_ns, ended.cancelled_seq = record.t_ns, record.seq
             ended.outcome = _CANCELLED if is_cancelled else _FAILED
             self.let_go.append(ended)
-            self.threads.chains.failed(waiting.request)
+            self.links.chains.failed(waiting.request)
             self.tables["client"].fail(key)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
@@ -497,7 +497,7 @@ class Fold:
             self._settle(record)
             if http is not None:
                 http.let_go = self.let_go
-                self.threads.subscriptions.stream_ended(http, record.t_ns)
+                self.links.subscriptions.stream_ended(http, record.t_ns)
 
     def _note_stream(self, record: Record) -> None:
         members = record.members

@@ -10,7 +10,7 @@ from analysis.conversation.exchange import Waiting
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Seen, Session
-from analysis.protocol.capabilities import declared
+from analysis.protocol.declared_capabilities import declared
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import MODERN, Era, rank_of
 

@@ -1,7 +1,7 @@
-"""Threads: links each message to the multi-round call, task or subscription that it belongs to.
+"""Links: links each message to the multi-round call, task or subscription that it belongs to.
 
-Threads connect messages beyond a request and its response. Nearly all messages belong to none: for them it takes only a
-look at the method or the outcome, and at whether any thread exists. The modules of chains, tasks and subscriptions
+They connect messages beyond a request and its response. Nearly all messages have none: for them it takes only a look
+at the method or the outcome, and at whether there is any link. The modules of chains, tasks and subscriptions
 decide what belongs to each.
 """
 
@@ -25,25 +25,25 @@ _NOTIFICATIONS: Final = tasks.NOTIFICATIONS | subscriptions.NOTIFICATIONS
 _METHODS: Final = _REQUESTS | _NOTIFICATIONS
 
 
-class Threads:
-    """All threads of a capture."""
+class Links:
+    """All links of a capture."""
 
     def __init__(self) -> None:
-        """Create an empty set of threads."""
+        """Create an empty set of links."""
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
         self._is_idle = True
 
     def follow(self, seen: "Seen") -> None:
-        """Set the threads of a message whose meaning is known."""
+        """Set the links of a message whose meaning is known."""
         message = seen.message
         if self._is_idle and _is_plain(message, seen.exchange):
             return
         if isinstance(message, Invalid):
             return
         self._look_at(seen, message)
-        # Once there is a thread, any request may be a retry, and any message may name a task or a subscription.
+        # Once there is a link, any request may be a retry, and any message may name a task or a subscription.
         self._is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
 
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:

@@ -24,7 +24,7 @@ from analysis.conversation.exchange import RequestTable
 from analysis.conversation.handshake import peer_of
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.limited import Limited
-from analysis.conversation.links import Threads
+from analysis.conversation.links import Links
 from analysis.conversation.message import Message, Request, Side
 from analysis.conversation.session import CLIENT_INFO, USED, Session, Used
 from analysis.protocol.revisions import MODERN, Era, rank_of
@@ -42,12 +42,12 @@ IDLE_NS: Final = 30 * 60 * 1_000_000_000
 class Routing:
     """The sessions of a capture."""
 
-    def __init__(self, tables: dict[Side, RequestTable], threads: Threads) -> None:
+    def __init__(self, tables: dict[Side, RequestTable], links: Links) -> None:
         self.count = 0
         """The number of sessions so far."""
         self.transport: str | None = None
         self.observed_start = False
-        self._tables, self._threads = tables, threads
+        self._tables, self._links = tables, links
         self._only: Session | None = None
         self._has_lost = False
         self._used: Used = Limited(USED)
@@ -181,7 +181,7 @@ class Routing:
 
     def _new(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
-        session = Session(self.count, self.transport, self._tables, t_ns, self._threads, self._used)
+        session = Session(self.count, self.transport, self._tables, t_ns, self._links, self._used)
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.keep(session.number, session)

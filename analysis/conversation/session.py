@@ -10,9 +10,9 @@ from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import Exchange, IdState, RequestTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Limited
-from analysis.conversation.links import Threads
+from analysis.conversation.links import Links
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Side
-from analysis.protocol.capabilities import Declared
+from analysis.protocol.declared_capabilities import Declared
 from analysis.protocol.revisions import Era, era_of, rank_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Session:
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
-        *("server_is_modern", "state", "tables", "threads", "transport", "unjudged", "unread", "used"),
+        *("server_is_modern", "state", "tables", "links", "transport", "unjudged", "unread", "used"),
     )
 
     def __init__(
@@ -65,7 +65,7 @@ class Session:
         transport: str | None,
         tables: dict[Side, RequestTable],
         opened_ns: int,
-        threads: Threads | None = None,
+        links: Links | None = None,
         used: "Used | None" = None,
     ) -> None:
         self.number = number
@@ -74,7 +74,7 @@ class Session:
         """`stdio` or `http`."""
         self.tables = tables
         """The requests of both sides; over HTTP those of all sessions of the capture."""
-        self.threads = threads if threads is not None else Threads()
+        self.links = links if links is not None else Links()
         """Multi-round calls, tasks and subscriptions of the whole capture."""
         self.opened_ns = opened_ns
         self.delimited: Delimited = "connection" if transport != "http" else "peer"
@@ -250,7 +250,7 @@ class Seen:
         self.meant = meant
         """For a response that fits no request: the open request that it was probably meant for, if any."""
         self.digest: bytes | None = None
-        """The identity of its result, kept by `analysis.rules.repeats`."""
+        """The identity of its result, kept by `analysis.rules.unchanged_content`."""
 
     def pack(self) -> None:
         """Keep the bytes of the message instead of its values; see `Request.pack`."""

@@ -1,10 +1,12 @@
 """The methods of MCP, one row each: the sender, the revisions, and the required capability.
 
-In the table, A to E are the five revisions; `●` is a message of that revision, `◐` not a message but an entry of
-`inputRequests`, `○` a message of the tasks extension only.
+In the table, A to E are the revisions, oldest first; `●` is a message of that revision, `◐` not a message but an entry
+of `inputRequests`, `○` a message of the tasks extension only.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+from analysis.protocol.revisions import MODERN
 
 Sender: TypeAlias = Literal["client", "server", "both"]
 
@@ -37,7 +39,7 @@ class Method(NamedTuple):
         """Who may send it; in the modern era only the client sends requests, and only the server reports progress."""
         if self.sender != "both":
             return frozenset({self.sender})
-        if rank is None or rank < len(self.marks) - 1:
+        if rank is None or rank < MODERN:
             return frozenset({"client", "server"})
         return _MODERN_SENDERS.get(self.name, frozenset({"client"}))
 

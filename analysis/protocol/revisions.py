@@ -1,5 +1,9 @@
 """The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
+A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
+include it. Each row of `methods.py` needs a mark for it, `shapes/body_table.json` its bodies, `shapes/since.py` what
+mcp-types does not tell of it, and a rule that it changes another span.
+
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.
 """
@@ -10,8 +14,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Every published revision, oldest first."""
 DRAFT: Final = "draft"
-MODERN: Final = 4
-"""The rank of the first revision without a handshake."""
+NEWEST: Final = len(REVISIONS) - 1
+"""The rank of the newest revision."""
+MODERN: Final = REVISIONS.index("2026-07-28")
+"""The rank of the first revision without a handshake: the first of an era, not the newest."""
 
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether `initialize` opens a session, or every request is self-contained."""
@@ -31,7 +37,7 @@ def rank_of(version: object) -> int | None:
     if rank is not None:
         return rank
     if version == DRAFT or version.startswith("DRAFT-"):
-        return len(REVISIONS) - 1
+        return NEWEST
     if not _DATE(version):
         return None
     older = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
@@ -71,27 +77,26 @@ class Span(NamedTuple):
         if era == "handshake":
             return self.first == 0 and self.last >= MODERN - 1
         if era == "modern":
-            return self.first <= MODERN and self.last >= len(REVISIONS) - 1
+            return self.first <= MODERN and self.last >= NEWEST
         return self == ALL
 
     def __str__(self) -> str:
         """The span as pages of rules write it."""
-        newest = len(REVISIONS) - 1
         if self == ALL:
             return "all"
-        if self.first == self.last and self.first != newest:
+        if self.first == self.last and self.first != NEWEST:
             return f"{REVISIONS[self.first]} only"
-        if self.last == newest:
+        if self.last == NEWEST:
             return f"≥{REVISIONS[self.first]}"
         return f"≤{REVISIONS[self.last]}" if self.first == 0 else f"{REVISIONS[self.first]} to {REVISIONS[self.last]}"
 
 
-ALL: Final = Span(0, len(REVISIONS) - 1)
+ALL: Final = Span(0, NEWEST)
 
 
 def since(version: str) -> Span:
     """This revision and all later ones."""
-    return Span(REVISIONS.index(version), len(REVISIONS) - 1)
+    return Span(REVISIONS.index(version), NEWEST)
 
 
 def until(version: str) -> Span:

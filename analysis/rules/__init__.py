@@ -1,1 +1,1 @@
-"""The rules of the protocol: `base` defines the class of a rule, `registry` finds them all."""
+"""The rules of the protocol: `base` defines the class of a rule, `discovery` finds them all."""

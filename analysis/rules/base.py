@@ -33,7 +33,7 @@ from analysis.rules.finding import Blames, Finding, Impact, Level
 from captures.record import Record
 
 if TYPE_CHECKING:
-    from analysis.rules.repeats import Words
+    from analysis.rules.unchanged_content import Words
     from analysis.shapes.forms import Problem
 
 NOTE, WARNING, ERROR = Level.NOTE, Level.WARNING, Level.ERROR
@@ -73,7 +73,7 @@ class Rule:
     levels: ClassVar[Mapping[Span, Level]] = {}
     """Revisions in which it has another level."""
     impact: ClassVar[Impact | None] = None
-    """What a violation breaks; None for what violations of its group usually break (`registry.GROUPS`)."""
+    """What a violation breaks; None for what violations of its group usually break (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     at_end: ClassVar[bool] = False

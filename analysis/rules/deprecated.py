@@ -7,10 +7,10 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL, Seen
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.repeats import Words
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
+from analysis.rules.unchanged_content import Words
 
 _ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 

@@ -13,8 +13,8 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, WARNING, Metas, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.repeats import LISTS, Words
 from analysis.rules.support.eras import member, short
+from analysis.rules.unchanged_content import LISTS, Words
 
 _REPORTED: Final = 10
 """The most findings of a rule about one message that are reported individually."""

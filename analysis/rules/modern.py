@@ -9,10 +9,9 @@ from analysis.conversation.message import Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.repeats import Words
 from analysis.rules.support.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
@@ -23,6 +22,7 @@ from analysis.rules.support.eras import (
     short,
     speaks_modern,
 )
+from analysis.rules.unchanged_content import Words
 
 _INDEX: Final = "2026-07-28 basic/index"
 _INVALID_PARAMS: Final = -32602
@@ -214,7 +214,7 @@ class IncompleteWrongCode(_Accepted):
             return
         fine = {_INVALID_PARAMS, UNSUPPORTED_VERSION} | ({_HEADER_MISMATCH} if seen.http is not None else set())
         method = METHODS.get(request.method)
-        if method is None or not method.is_defined(MODERN):
+        if method is None or not method.is_defined(NEWEST if seen.rank is None else seen.rank):
             fine.add(_METHOD_NOT_FOUND)
         if code not in fine:
             text = f"the request lacks {_LACKS[lack]}, and is refused with {code}"

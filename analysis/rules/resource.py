@@ -9,9 +9,9 @@ from analysis.conversation.session import Seen
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.repeats import Words
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import resources_of, templates_of
+from analysis.rules.unchanged_content import Words
 
 LISTED: Final = 10_000
 """Items of one result that are looked at."""

@@ -12,7 +12,7 @@ from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.tokens import WORD
 from analysis.shapes.bodies import method_of, part_of
-from analysis.shapes.declarations import Part
+from analysis.shapes.body_table import Part
 from analysis.shapes.forms import Problem
 from analysis.shapes.since import Kind
 

@@ -63,7 +63,7 @@ class UpdateWithoutSubscription(_Update):
         session = seen.session
         if subscription is not None and not subscription.is_refused:
             return ()
-        if session.threads.subscriptions.forgotten or session.unjudged.get("client") is not None:
+        if session.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
             return ()
         declared = session.declared.get("handshake")
         if declared is not None and UPDATED in declared.gaps:
@@ -120,7 +120,7 @@ class UnsubscribeUnknown(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         is_named = isinstance(member(seen.body.get("params"), "uri"), str)
-        if not is_named or seen.subscription is not None or seen.session.threads.subscriptions.forgotten:
+        if not is_named or seen.subscription is not None or seen.session.links.subscriptions.forgotten:
             return ()
         return [self.finding(seen, "a subscription that was never made is ended", pointer=_POINTER)]
 

@@ -366,7 +366,7 @@ def _is_over(session: Session, request: Request) -> bool:
     """Whether the task whose result a request asks for is known to be over."""
     params = request.params
     name = params.get("taskId") if isinstance(params, dict) else None
-    task = session.threads.tasks.get(session, other_side(request.sender), name)
+    task = session.links.tasks.get(session, other_side(request.sender), name)
     return task is not None and task.is_over
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from analysis.conversation.message import MISSING, Notification, Response, Side
 from analysis.conversation.session import Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
-from analysis.protocol.revisions import MODERN, Era
-from analysis.shapes.declarations import Part
+from analysis.protocol.revisions import MODERN, NEWEST, Era
+from analysis.shapes.body_table import Part
 from analysis.shapes.forms import Problem
 from analysis.shapes.validation import problems, usual_proof
 
@@ -86,5 +86,5 @@ def _ranks(method: str, sender: Side, rank: int | None, era: Era | None) -> tupl
         # A handshake for a revision without one is read as the newest revision that has one.
         return (min(rank, MODERN - 1) if era == "handshake" else rank,)
     if era == "modern":
-        return (MODERN,)
-    return tuple(range(MODERN if era == "handshake" else MODERN + 1))
+        return tuple(range(MODERN, NEWEST + 1))
+    return tuple(range(MODERN if era == "handshake" else NEWEST + 1))

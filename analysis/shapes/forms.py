@@ -1,4 +1,4 @@
-"""Forms: the expected structure of a body in one revision; created by `declarations.py`.
+"""Forms: the expected structure of a body in one revision; created by `body_table.py`.
 
 A form finds what the types accept although no schema does: null for an optional member, scalars of another type,
 invalid URIs and base64, kinds of content that came later. If a body matches everything that the form declares, it says

@@ -2,7 +2,7 @@
 
 They judge what the forms cannot prove (`validation.py`), and the forms are generated from their declarations:
 
-    python -m analysis.shapes.official analysis/shapes/declarations.json
+    python -m analysis.shapes.official analysis/shapes/body_table.json
 
 regenerates the file. Importing this module takes half a second.
 """
@@ -19,8 +19,8 @@ import orjson
 from mcp_types import methods
 from pydantic import Field, TypeAdapter, create_model
 
-from analysis.protocol.revisions import MODERN, REVISIONS
-from analysis.shapes.declarations import INTERIM, TASKS, Body, Declaration, Part
+from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS
+from analysis.shapes.body_table import INTERIM, TASKS, Body, Declaration, Part
 
 
 def validator(body: Body) -> Callable[..., object]:
@@ -107,7 +107,7 @@ def _tasks() -> dict[tuple[str, str], Any]:
 
 
 def table() -> dict[str, Any]:
-    """The content of `declarations.json`: each body's declaration per revision, and the objects they name."""
+    """The content of `body_table.json`: each body's declaration per revision, and the objects they name."""
     objects: dict[str, dict[str, Any]] = {}
     known: dict[str, Any] = {}
     bodies: dict[str, list[Declaration | None]] = {}
@@ -134,7 +134,9 @@ def _bodies() -> list[Body]:
     names["result"] |= {method for part, method in _tasks() if part == "result" and method != "task"}
     ranks = range(len(REVISIONS))
     bodies = [Body(part, method, rank) for part, methods in names.items() for method in methods for rank in ranks]
-    bodies += [Body("result", method, MODERN, "input_required") for method in INTERIM]
+    bodies += [
+        Body("result", method, rank, "input_required") for method in INTERIM for rank in range(MODERN, NEWEST + 1)
+    ]
     return bodies + [Body("result", method, TASKS, "task") for method in names["result"]]
 
 

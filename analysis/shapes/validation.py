@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from analysis.conversation.message import MISSING
 from analysis.protocol.revisions import MODERN
-from analysis.shapes.declarations import Body, Part, body_of, form_of
+from analysis.shapes.body_table import Body, Part, body_of, form_of
 from analysis.shapes.forms import (
     MOST,
     Alternatives,

@@ -17,9 +17,9 @@ from pathlib import Path
 from analysis.checking.baseline import Baseline
 from analysis.checking.profile import Costs
 from analysis.filter import Filter, FilterError, parse
+from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Level
 from analysis.rules.old_ids import current_id
-from analysis.rules.registry import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow

@@ -9,7 +9,7 @@ import re
 from importlib import import_module
 from typing import Final, Literal, NamedTuple
 
-from analysis.rules.registry import rules
+from analysis.rules.discovery import rules
 from mcpproxy.cli import COMMANDS, module_of
 from mcpproxy.clients.catalogue import CLIENTS
 

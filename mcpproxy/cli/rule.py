@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
+from analysis.rules.discovery import GROUPS, group_of, rules
 from analysis.rules.old_ids import current_id
-from analysis.rules.registry import GROUPS, group_of, rules
 from mcpproxy.cli.arguments import Parser, add_color, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.evidence import SHOWN, Evidence, gathered

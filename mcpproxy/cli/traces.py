@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, NamedTuple
 from orjson import loads
 
 from analysis.checking.checker import Checker
+from analysis.rules.discovery import impact, rules
 from analysis.rules.finding import Finding, Level
 from analysis.rules.old_ids import current_id
-from analysis.rules.registry import impact, rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.cli.diagnostics import Exit, fail, say

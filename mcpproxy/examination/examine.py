@@ -16,8 +16,8 @@ from analysis.checking.checker import Checker
 from analysis.checking.profile import Costs
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
+from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
-from analysis.rules.registry import rules_for
 from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record

@@ -17,8 +17,8 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
+from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.text import Span, Style, cells, count_text, fit_spans
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from analysis.checking.profile import Cost
-from analysis.rules.registry import group_of
+from analysis.rules.discovery import group_of
 from mcpproxy.report.text import count_text
 from mcpproxy.report.wrapping import wrapped
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.rules.registry import impact
+from analysis.rules.discovery import impact
 from mcpproxy.examination.result import LocatedFinding, Report
 from mcpproxy.report.output import json_line
 from mcpproxy.report.units import utc

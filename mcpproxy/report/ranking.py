@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from analysis.rules.discovery import impact
 from analysis.rules.finding import Blames, Impact, Level
-from analysis.rules.registry import impact
 from captures.places import SUFFIX
 from mcpproxy.examination.result import Ended, LocatedFinding
 from mcpproxy.report.text import WHOLE, Role, Span, Style, cells

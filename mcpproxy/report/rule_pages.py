@@ -13,7 +13,7 @@ from typing import Final
 
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
-from analysis.rules.registry import group_of, module_of, rules
+from analysis.rules.discovery import group_of, module_of, rules
 from mcpproxy.report.text import Span, Style, count_text
 from mcpproxy.report.wrapping import wrapped
 

@@ -39,10 +39,10 @@ from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.entries import OpenCapture, entries
 from mcpproxy.tui.key_queue import KeyQueue
 from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
+from mcpproxy.tui.screen_entries import OpenCapture, entries
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen

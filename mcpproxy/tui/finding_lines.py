@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
-from analysis.rules.registry import rules
 from mcpproxy.report.rule_pages import addresses, facts, sections, summary_of
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.wrapping import wrapped

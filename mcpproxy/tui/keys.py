@@ -22,7 +22,7 @@ from textual.dom import DOMNode
 from textual.keys import _character_to_key
 
 from captures.places import config_directory
-from mcpproxy.tui.entries import entries
+from mcpproxy.tui.screen_entries import entries
 
 LARGEST: Final = 64 << 10
 NEEDED: Final = frozenset(

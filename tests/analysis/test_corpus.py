@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.rules.registry import GROUPS, group_of, rules, rules_for
+from analysis.rules.discovery import GROUPS, group_of, rules, rules_for
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import SHARED, by_group, check, corpus, due_notes, expected, grave, read, silent
 

@@ -233,7 +233,7 @@ class ByServer(Cancellation):
             return ()
         target = _open(seen, "client", id_)
         if target is None:
-            listened = session.threads.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
+            listened = session.links.subscriptions.listening(session, Key(seen.message.frames[0].exchange, id_))
             is_unsure = not session.observed_start or session.unjudged.get("client") is not None
             if listened is not None or is_unsure:
                 return ()

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, Seen, State
-from analysis.protocol.capabilities import lacks
+from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, since, until
 from analysis.rules.base import ERROR, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level

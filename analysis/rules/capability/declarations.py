@@ -7,36 +7,35 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
 from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import MODERN, MODERN_ERA, REVISIONS, Span, since
+from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.repeats import Words
 from analysis.rules.support.eras import member, short
+from analysis.rules.unchanged_content import Words
 
 _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
 _MOST: Final = 1000
 """Names of one declaration that are looked at."""
 _TOLD: Final = 10
 
-_ALWAYS: Final = Span(0, MODERN)
 _KNOWN: Final[dict[Side, dict[str, Span]]] = {
     "client": {
-        "experimental": _ALWAYS,
-        "roots": _ALWAYS,
-        "sampling": _ALWAYS,
-        "elicitation": Span(2, MODERN),
-        "tasks": Span(3, 3),
-        "extensions": Span(MODERN, MODERN),
+        "experimental": ALL,
+        "roots": ALL,
+        "sampling": ALL,
+        "elicitation": since("2025-06-18"),
+        "tasks": only("2025-11-25"),
+        "extensions": MODERN_ERA,
     },
     "server": {
-        "experimental": _ALWAYS,
-        "logging": _ALWAYS,
-        "prompts": _ALWAYS,
-        "resources": _ALWAYS,
-        "tools": _ALWAYS,
-        "completions": Span(1, MODERN),
-        "tasks": Span(3, 3),
-        "extensions": Span(MODERN, MODERN),
+        "experimental": ALL,
+        "logging": ALL,
+        "prompts": ALL,
+        "resources": ALL,
+        "tools": ALL,
+        "completions": since("2025-03-26"),
+        "tasks": only("2025-11-25"),
+        "extensions": MODERN_ERA,
     },
 }
 _FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
@@ -236,7 +235,7 @@ def _rank(seen: Seen) -> int | None:
 
 def _defines(span: Span, seen: Seen) -> bool:
     rank = _rank(seen)
-    return span == _ALWAYS if rank is None else span.first <= rank <= span.last
+    return span == ALL if rank is None else span.first <= rank <= span.last
 
 
 def _is_legacy(seen: Seen, name: str) -> bool:

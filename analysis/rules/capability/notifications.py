@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.protocol.capabilities import lacks
+from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.protocol.capabilities import Declared, has
+from analysis.protocol.declared_capabilities import Declared, has
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
 from analysis.rules.base import RACE_NS, WARNING, Rule

@@ -1,3 +1,3 @@
 """The group `ext-tasks`: tasks since 2026-07-28, which are an extension that only servers execute."""
 
-MODULES = ("declarations", "keys", "reports")
+MODULES = ("capability", "keys", "reports")

@@ -10,7 +10,7 @@ from analysis.conversation.tasks import Task
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
-from analysis.rules.ext_tasks.declarations import SOURCE
+from analysis.rules.ext_tasks.capability import SOURCE
 from analysis.rules.ext_tasks.reports import TOLD, inputs_in
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest

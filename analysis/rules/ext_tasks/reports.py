@@ -8,7 +8,7 @@ from analysis.conversation.message import Notification
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.ext_tasks.declarations import ABOUT, SOURCE
+from analysis.rules.ext_tasks.capability import ABOUT, SOURCE
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.task_reports import Changed, PolledTooFast, reports_in, wrong_code

@@ -133,7 +133,7 @@ class UnknownSubscriptionId(OfListening):
         message, session, listening = seen.message, seen.session, seen.subscription
         if not is_named(seen) or not isinstance(message, Notification) or seen.cancels is not None:
             return ()
-        named, known = subscription_id(message, message.meta), session.threads.subscriptions
+        named, known = subscription_id(message, message.meta), session.links.subscriptions
         if seen.http is not None:
             if not isinstance(listening, Listening) or named == listening.id:
                 return ()
@@ -173,7 +173,7 @@ class OutsideSubscription(OfListening):
             return [self.finding(seen, text, pointer="/method", related=(requests[0].seq,))]
         session = seen.session
         is_unsure = not session.observed_start or session.unjudged.get("client") is not None
-        if is_unsure or is_named(seen) or is_listening(session) or session.threads.subscriptions.forgotten:
+        if is_unsure or is_named(seen) or is_listening(session) or session.links.subscriptions.forgotten:
             return ()
         return [self.finding(seen, "a change is announced, but the client does not listen", pointer="/method")]
 

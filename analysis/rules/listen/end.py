@@ -128,7 +128,7 @@ class EndedByCancelOnly(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for listening in session.threads.subscriptions.listenings(session):
+        for listening in session.links.subscriptions.listenings(session):
             has_result = listening.answered_ns is not None and not listening.is_refused
             is_cancelled = listening.cancelled_by_server_ns is not None
             if has_result == is_cancelled or listening.is_refused or not is_sure(listening):

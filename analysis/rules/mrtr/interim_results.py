@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.exchange import Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
-from analysis.protocol.capabilities import lacks
+from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.json_pointer import names, step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule

@@ -159,7 +159,7 @@ class StateOnOtherRequest(Rule):
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
         given = params["requestState"]
-        places = session.threads.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        places = session.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
         if not places or not isinstance(seen.message, Request):
             return ()
         here = session.number, seen.message.method, target_of(seen.message)
@@ -298,7 +298,7 @@ class Unsolicited(Rule):
         given = params.get("requestState")
         if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
             return ()
-        chains = seen.session.threads.chains
+        chains = seen.session.links.chains
         if not chains.has_all or not isinstance(seen.message, Request):
             return ()
         if given is None:

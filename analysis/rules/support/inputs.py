@@ -8,7 +8,7 @@ from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.support.eras import member
-from analysis.shapes.declarations import INTERIM
+from analysis.shapes.body_table import INTERIM
 
 MOST: Final = 100
 """The most entries of one result that are examined."""

@@ -54,7 +54,7 @@ class OfStream(Rule):
             request = seen.message
             if isinstance(request, Request) and request.method == LISTEN:
                 key = Key(http.number, request.id)
-                listening = session.threads.subscriptions.listening(seen.session, key)
+                listening = session.links.subscriptions.listening(seen.session, key)
                 is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
                 if listening is not None and not is_left and is_sure(listening):
                     yield from self.closed(http, listening)
@@ -72,7 +72,7 @@ def is_sure(listening: Listening) -> bool:
 
 def is_listening(session: Session) -> bool:
     """Whether a pipe has one that is open, as far as is known."""
-    return session.threads.subscriptions.is_listening(session)
+    return session.links.subscriptions.is_listening(session)
 
 
 def is_change(seen: Seen) -> bool:

@@ -21,7 +21,7 @@ from analysis.conversation.message import Id, Message, Request, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.json_schema.validator import Schema, schema_of
 from analysis.protocol.revisions import REVISIONS
-from analysis.rules.repeats import result_digest
+from analysis.rules.unchanged_content import result_digest
 
 MOST: Final = 10_000
 """The most items of one list that are kept; a longer list is treated as unknown."""

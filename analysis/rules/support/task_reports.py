@@ -75,7 +75,7 @@ def reports_in(seen: Seen) -> Iterator[TaskReport]:
 
 
 def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[TaskReport]:
-    several, tasks = result.get("tasks"), seen.session.threads.tasks
+    several, tasks = result.get("tasks"), seen.session.links.tasks
     for index, one in enumerate(islice(several, LISTED) if isinstance(several, list) else ()):
         if isinstance(one, dict):
             task = tasks.get(seen.session, seen.message.sender, one.get("taskId"))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from analysis.conversation.message import Request, Response, Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import has_stub
-from analysis.protocol.capabilities import has, lacks
+from analysis.protocol.declared_capabilities import has, lacks
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import INVALID_REQUEST, NOT_FOUND, code_of, shown

@@ -49,7 +49,7 @@ class RelatedTaskUnknown(Rule):
 
     def _look(self, seen: Seen, meta: dict[str, Any], part: str) -> Iterable[Finding]:
         session, id_ = seen.session, member(meta[RELATED], "taskId")
-        tasks = session.threads.tasks
+        tasks = session.links.tasks
         if not isinstance(id_, str) or tasks.forgotten or tasks.names(session, id_):
             return ()
         reported: set[Id] = self.memory(session, set)
@@ -82,7 +82,7 @@ class RelatedTaskMissing(Rule):
         session, sender = seen.session, seen.message.sender
         if RELATED in _meta(seen.message) or session.lost_seq >= 0:
             return ()
-        waiting = session.threads.tasks.asking(session, sender)
+        waiting = session.links.tasks.asking(session, sender)
         if len(waiting) != 1 or _is_asked(session, sender):
             return ()
         text = f"{seen.method} does not name the task that waits for input"

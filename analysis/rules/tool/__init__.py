@@ -1,3 +1,3 @@
 """The group `tool`: how a server describes its tools, and calls to them."""
 
-MODULES = ("calls", "lists", "repeats", "schemas")
+MODULES = ("calls", "lists", "repeated_calls", "schemas")

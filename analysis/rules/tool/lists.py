@@ -8,8 +8,8 @@ from analysis.json_schema.validator import dialect
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.repeats import Words
 from analysis.rules.support.listings import Page, tools_of
+from analysis.rules.unchanged_content import Words
 
 _NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 128

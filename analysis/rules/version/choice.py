@@ -10,7 +10,6 @@ from analysis.conversation.session import MODERN_CODES, Seen
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.repeats import Words
 from analysis.rules.support.eras import (
     UNSUPPORTED_VERSION,
     Everywhere,
@@ -22,6 +21,7 @@ from analysis.rules.support.eras import (
     short,
     version_of,
 )
+from analysis.rules.unchanged_content import Words
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"
 _HEADER_MISMATCH: Final = -32020

@@ -13,10 +13,10 @@ from analysis.rules.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.finding_lines import clock, finding_lines, progress_text, rule_lines
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.word_filter import WordFilterScreen

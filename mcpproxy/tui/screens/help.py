@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 
 from mcpproxy.report.text import Span, cells
 from mcpproxy.report.wrapping import wrapped
-from mcpproxy.tui.entries import entries
+from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
 
 WIDTH: Final = 84

@@ -12,9 +12,9 @@ from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.latencies import Distribution, Figures, Latencies
-from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
 from mcpproxy.tui.widgets.foot import Foot

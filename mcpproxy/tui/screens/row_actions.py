@@ -18,7 +18,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copy_forms import CopyForm, forms
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.export import Export
+from mcpproxy.tui.export_thread import Export
 from mcpproxy.tui.messages import Copied, Exported, Marked
 from mcpproxy.tui.safe_text import copy, notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen

@@ -20,9 +20,9 @@ from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_nam
 from mcpproxy.tui.data.checking import Counting
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
-from mcpproxy.tui.entries import bind
 from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import bind
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
 from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox

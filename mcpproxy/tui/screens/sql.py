@@ -18,9 +18,9 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text, fit, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import Answer, Relation, SqlClient
-from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane

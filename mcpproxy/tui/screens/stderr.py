@@ -12,19 +12,19 @@ from textual.widgets import Input
 from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, beside, text_of
-from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.messages import Grown, Progressed, RowsRead
-from mcpproxy.tui.rows import TrafficRows, columns_for, next_times
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, title_name
+from mcpproxy.tui.traffic_rows import TrafficRows, columns_for, next_times
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table
 
 LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
-FRAMES: Final = (
+NEARBY_COLUMNS: Final = (
     Column("time", "time", 12, right=True, drop=2),
     Column("way", "", 2),
     Column("what", "meanwhile", 16, stretch=True),
@@ -72,7 +72,7 @@ class StderrScreen(CaptureScreen):
         yield Words(id="nothing")
         with Horizontal():
             yield Table(LINES, id="log")
-            yield Table(FRAMES, id="meanwhile")
+            yield Table(NEARBY_COLUMNS, id="meanwhile")
         yield Words(id="full")
         yield FilterBox("words that a line must contain", of="stderr", id="filter")
         yield Foot()
@@ -215,7 +215,7 @@ class StderrScreen(CaptureScreen):
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
         self.table.set_columns(columns_for(LINES, times))
-        self.frames.set_columns(columns_for(FRAMES, times))
+        self.frames.set_columns(columns_for(NEARBY_COLUMNS, times))
         self._rows_read()
 
     def action_filter(self) -> None:

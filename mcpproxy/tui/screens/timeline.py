@@ -15,9 +15,9 @@ from mcpproxy.report.units import brief
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
-from mcpproxy.tui.entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import NAME
 from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, server_cells

@@ -16,14 +16,14 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.detail import VIEWS
-from mcpproxy.tui.entries import OpenCapture, bind
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown, Progressed, RowsRead
-from mcpproxy.tui.rows import EXCHANGES, FRAMES, TrafficRows, columns_for, next_times
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
 from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
+from mcpproxy.tui.traffic_rows import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
@@ -87,7 +87,7 @@ class TrafficScreen(RowActionsScreen):
         """The list, and the detail below."""
         yield Words(id="title")
         yield Words(id="lost")
-        yield Table(FRAMES, id="traffic")
+        yield Table(FRAME_COLUMNS, id="traffic")
         yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
         yield Words(id="wrong")
         yield FilterBox("method:tools/call latency>100ms …", of="traffic", id="filter")
@@ -309,7 +309,9 @@ class TrafficScreen(RowActionsScreen):
         self._set_columns()
 
     def _set_columns(self) -> None:
-        self.table.set_columns(columns_for(EXCHANGES if self._rows.is_exchanges else FRAMES, self._rows.times))
+        self.table.set_columns(
+            columns_for(EXCHANGE_COLUMNS if self._rows.is_exchanges else FRAME_COLUMNS, self._rows.times)
+        )
 
     # ---- the filter
 
@@ -453,5 +455,5 @@ class TrafficScreen(RowActionsScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the exchange beside the detail."""
-        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAMES, event.size.width - 1))
+        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAME_COLUMNS, event.size.width - 1))
         self.detail.resize(event.size.width)

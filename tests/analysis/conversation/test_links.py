@@ -57,7 +57,7 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
     (left,) = talk.fold.finish()
     assert left.round is not None
     assert left.round.number == 2
-    assert talk.fold.threads.chains.count == 2
+    assert talk.fold.links.chains.count == 2
 
 
 def test_a_server_cannot_begin_a_chain_with_its_own_request() -> None:
@@ -107,7 +107,7 @@ def test_tasks_show_in_all_messages_about_them() -> None:
     assert [one.status for one in task.reports] == ["working", "input_required", "completed"]
     assert task.delivered_ns is not None
     assert talk.tell("notifications/message", level="info").task is None
-    assert talk.fold.threads.tasks.count == 1
+    assert talk.fold.links.tasks.count == 1
 
 
 def test_a_task_of_the_extension_is_followed() -> None:
@@ -141,7 +141,7 @@ def test_subscriptions_of_both_eras_show_on_one_connection() -> None:
     assert talk.tell(updated, uri="x:a").subscription is one
     assert talk.tell(updated, uri="x:a", _meta={ID: "l"}).subscription is listening
     assert talk.tell("notifications/tools/list_changed", _meta={ID: "m"}).subscription is None
-    assert talk.fold.threads.subscriptions.listenings(asked.session) == [listening]
+    assert talk.fold.links.subscriptions.listenings(asked.session) == [listening]
     cancelled = talk.say("s2c", method="notifications/cancelled", params={"requestId": "l"})
     assert cancelled.subscription is listening
     assert talk.answer("l", _meta={ID: "l"}).subscription is listening
@@ -211,8 +211,8 @@ def test_conversations_of_the_corpus_have_whole_threads() -> None:
                 and exchange.request.sender == "client"
             ):
                 assert exchange.round is not None
-        counts["chains"] += fold.threads.chains.count
-        counts["tasks"] += fold.threads.tasks.count
+        counts["chains"] += fold.links.chains.count
+        counts["tasks"] += fold.links.tasks.count
         counts["listenings"] += sum(isinstance(one.subscription, Listening) for one in seen)
     assert all(counts.values()), counts
 

@@ -11,7 +11,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROT
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
-from analysis.rules.registry import group_of, rules
+from analysis.rules.discovery import group_of, rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases

@@ -7,8 +7,8 @@ import pytest
 
 from analysis.checking.checker import Checker
 from analysis.rules.base import COUNTED, TOLD, Rule
+from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding, Level
-from analysis.rules.registry import rules
 from tests.analysis.conversation.test_crowds import Tape
 
 DRAFT = "http://json-schema.org/draft-07/schema#"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import REVISIONS
+from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
-from analysis.rules.registry import rules
 from tests.analysis.traces import check, stdio
 
 JSON = st.recursive(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from analysis.conversation.message import Notification
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
 from analysis.conversation.tasks import RELATED
+from analysis.rules.discovery import group_of
 from analysis.rules.ext_tasks.keys import KEPT, Keys
-from analysis.rules.registry import group_of
 from analysis.rules.tasks.related_tasks import MOST
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio

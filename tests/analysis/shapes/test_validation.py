@@ -18,7 +18,7 @@ from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, REVISIONS
 from analysis.shapes import validation
-from analysis.shapes.declarations import TABLE, Part, body_of, form_of
+from analysis.shapes.body_table import TABLE, Part, body_of, form_of
 from analysis.shapes.forms import ELEMENTS, MOST, Form, Look, Problem
 from analysis.shapes.official import table, validator
 from analysis.shapes.since import MEMBERS_SINCE
@@ -171,7 +171,7 @@ def test_a_flawless_body_has_no_problems(part: Part, method: str, rank: int) -> 
 
 
 def test_the_table_is_what_the_types_declare() -> None:
-    """Where this fails or is skipped, run `make declarations`, and read what is new."""
+    """Where this fails or is skipped, run `make body-table`, and read what is new."""
     made, now = json.loads(TABLE.read_bytes()), table()
     if made["mcp-types"] != now["mcp-types"]:
         pytest.skip(f"the table is of mcp-types {made['mcp-types']}, and {now['mcp-types']} is installed")

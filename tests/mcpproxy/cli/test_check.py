@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from analysis.rules.registry import rules
+from analysis.rules.discovery import rules
 from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.reader import Capture

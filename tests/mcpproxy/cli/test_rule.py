@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.protocol.revisions import REVISIONS, era_of
-from analysis.rules.registry import rules
+from analysis.rules.discovery import rules
 from mcpproxy.report.rule_pages import (
     MARKS,
     addresses,

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.limited import Forgotten
+from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
-from analysis.rules.registry import rules
 from mcpproxy.examination.result import LocatedFinding, Place
 from mcpproxy.report.findings_json import Json
 from mcpproxy.report.github import Github, relative

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.rules.discovery import impact, rules
 from analysis.rules.finding import Impact, Level
-from analysis.rules.registry import impact, rules
 from mcpproxy.examination.result import Ended, LocatedFinding, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking

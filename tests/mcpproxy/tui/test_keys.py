@@ -8,8 +8,8 @@ from textual.binding import Binding
 from textual.keys import format_key
 from textual.widgets._footer import FooterKey
 
-from mcpproxy.tui.entries import entries
 from mcpproxy.tui.keys import _bindings, keys_path, names, read
+from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import KEYS, HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen

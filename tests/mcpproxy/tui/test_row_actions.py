@@ -18,7 +18,7 @@ from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.copy_forms import curl, pretty, to_stdin, with_placeholders
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.export import Export
+from mcpproxy.tui.export_thread import Export
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox

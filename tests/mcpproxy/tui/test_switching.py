@@ -7,7 +7,7 @@ import pytest
 from textual.events import Resize
 from textual.geometry import Size
 
-from mcpproxy.tui.entries import entries
+from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen

@@ -1,4 +1,4 @@
-"""The registry: every rule, found by walking the groups of this package.
+"""Discovery: every rule, found by walking the groups of this package.
 
 A group is a module of this package, or a package of modules if it has many rules. The order of rules is the order of
 their findings about a message, so nothing in it depends on the name of a module: groups have the order of `GROUPS`,

@@ -1,6 +1,6 @@
 """Declarations: the bodies that the protocol defines, and the form of each in a revision.
 
-They are stored in `declarations.json`, which `make declarations` generates from mcp-types (`official.py`): loading
+They are stored in `body_table.json`, which `make body-table` generates from mcp-types (`official.py`): loading
 those types takes half a second, loading the table a millisecond.
 """
 
@@ -26,7 +26,7 @@ from analysis.shapes.since import (
     format_of,
 )
 
-TABLE: Final = Path(__file__).with_name("declarations.json")
+TABLE: Final = Path(__file__).with_name("body_table.json")
 
 Part: TypeAlias = Literal["params", "result", "notification"]
 Answer: TypeAlias = Literal["complete", "input_required", "task"]

@@ -237,7 +237,7 @@ def _has_extension(seen: Seen) -> bool:
 
 def _all(seen: Seen) -> list[Listening] | None:
     """All that a client listens to, or has; None where there is too much of it, or some is forgotten."""
-    subscriptions = seen.session.threads.subscriptions
+    subscriptions = seen.session.links.subscriptions
     if subscriptions.forgotten:
         return None
     listenings = subscriptions.listenings(seen.session)

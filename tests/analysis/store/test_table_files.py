@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from analysis.store.export import export
 from analysis.store.open import Source
+from analysis.store.table_files import export
 
 DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
 

@@ -52,7 +52,7 @@ MANY_SECONDS_NS: Final = 9_999_500_000
 MARK: Final = "◆"
 """Before the time of a marked row."""
 
-FRAMES: Final = (
+FRAME_COLUMNS: Final = (
     Column("time", "time", 12, right=True, drop=1),
     Column("way", "", 2),
     Column("findings", "find", 4, drop=3),
@@ -63,7 +63,7 @@ FRAMES: Final = (
     Column("size", "size", 8, right=True, drop=5),
     Column("more", "content", 24, stretch=True, drop=9),
 )
-EXCHANGES: Final = (
+EXCHANGE_COLUMNS: Final = (
     Column("time", "sent", 12, right=True, drop=1),
     Column("way", "", 2),
     Column("findings", "find", 4, drop=3),

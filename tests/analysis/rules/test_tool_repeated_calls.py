@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding, Level
-from analysis.rules.tool import repeats as tool_repeats
-from analysis.rules.tool.repeats import KEPT
+from analysis.rules.tool import repeated_calls
+from analysis.rules.tool.repeated_calls import KEPT
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record
@@ -16,7 +16,7 @@ class Checked(Talk):
     """A conversation through the checker: one item a millisecond."""
 
     def __init__(self) -> None:
-        self.checker = Checker([tool_repeats.RepeatedCall])
+        self.checker = Checker([repeated_calls.RepeatedCall])
         super().__init__()
 
     def record(self, rec: str, **members: Any) -> None:

@@ -1,15 +1,15 @@
-"""The registry: which rules there are, in which groups, and what violations of them break."""
+"""Discovery: which rules there are, in which groups, and what violations of them break."""
 
 import re
 from pkgutil import iter_modules
 
 from analysis import rules as package
 from analysis.protocol.revisions import REVISIONS
+from analysis.rules.discovery import GROUPS, group_of, impact, module_of, rules
 from analysis.rules.finding import Impact, Level
 from analysis.rules.old_ids import RENAMED, current_id
-from analysis.rules.registry import GROUPS, group_of, impact, module_of, rules
 
-NO_GROUPS = {"base", "finding", "old_ids", "registry", "repeats", "support"}
+NO_GROUPS = {"base", "finding", "discovery", "old_ids", "support", "unchanged_content"}
 DATE = r"\d{4}-\d{2}-\d{2}"
 
 
