@@ -18,10 +18,9 @@ from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
+from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Span, Style, cells, count_text, fit_spans
-from mcpproxy.report.wording import peer_text
-from mcpproxy.sanitise import sanitise
+from mcpproxy.report.text import Style, count_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -233,32 +232,8 @@ class Conversation:
 
     def heading(self) -> Iterator[str]:
         """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
-        row: list[Span] = []
-        used = 0
-        for piece in self._heading():
-            if row and used + 2 + cells(piece.text) > self._width:
-                yield self._style.paint(row)
-                row = []
-            row, used = fit_spans([*row, Span("  "), piece] if row else [piece], self._width)
-        if row:
-            yield self._style.paint(row)
-
-    def _heading(self) -> Iterator[Span]:
-        client, server = self.session.client, self.session.server
-        if self.session.name:
-            yield Span(sanitise(self.session.name, 60), "accent")
-        if self.session.revision:
-            yield Span(sanitise(self.session.revision, 40))
-        if client is not None or server is not None:
-            yield Span(f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}")
-        if self.session.routing.count > 1:
-            # The heading names the latest participants; the others appear only in their lines.
-            yield Span(count_text(self.session.routing.count, "session"))
         date = self._wall(0, "%Y-%m-%d") if self._times == "abs" else None
-        if date:
-            yield Span(date)
-        if self._file:
-            yield Span(sanitise(self._file, 200), "dim")
+        return heading_lines(self.session, self._style, self._width, date=date, file=self._file)
 
     # Time.
 
