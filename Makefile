@@ -34,7 +34,7 @@ contracts: $(VENV)/.check
 
 # Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, `serve` under floods, and the screens.
 bench: $(VENV)/.check
-	$(BIN)/python -m bench
+	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.fairness
 	$(BIN)/python -m tests.bench.tui
