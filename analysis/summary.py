@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from analysis.conversation.exchange import ENDLESS, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.histogram import Histogram
+from analysis.conversation.session import Peer
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
@@ -31,6 +32,8 @@ from captures.tail import STEP, Tail
 State: TypeAlias = Literal["live", "ended", "died"]
 """Being recorded; closed normally; not closed, or its server ended by a signal or with a status."""
 
+CLIENTS: Final = 16
+"""The most clients of one capture that are kept: those heard last."""
 BUCKETS: Final = 64
 """The number of equal intervals in which traffic is counted."""
 KEPT: Final = 5000
@@ -79,6 +82,11 @@ class Summary(NamedTuple):
     """The length of a bucket."""
     traffic: tuple[int, ...] = ()
     """Frames by bucket, up to the last one with any."""
+    clients: tuple[tuple[str, int], ...] = ()
+    """The clients that took part, by the name and version that they give, with the stamp of the last message of each.
+
+    Sessions whose client is not known count under an empty name.
+    """
 
     @property
     def waited_ns(self) -> int | None:
@@ -97,6 +105,7 @@ class Summarizer:
         self.latencies = Histogram()
         self._assembler = FrameAssembler()
         self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
+        self._clients: dict[Peer | None, int] = {}
         self._status: int | None = None
         self._signal: str | None = None
 
@@ -117,6 +126,7 @@ class Summarizer:
             self.abandoned += len(self.fold.abandoned_by(entry))
         for seen in messages:
             exchange = seen.exchange
+            self._hear(seen.session.client, self.fold.t_ns)
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
             if exchange is not None:
                 self.errors += exchange.outcome in _BAD
@@ -137,8 +147,8 @@ class Summarizer:
             state="live" if live else "died" if ending else "ended",
             wall_ns=fold.wall_ns,
             duration_ns=fold.t_ns,
-            client=_short(fold.client and " ".join(filter(None, fold.client))),
-            server=_short(fold.server and " ".join(filter(None, fold.server))),
+            client=_short(fold.client and _peer_text(fold.client)),
+            server=_short(fold.server and _peer_text(fold.server)),
             revision=_short(fold.revision),
             frames=self.frames,
             errors=self.errors,
@@ -150,7 +160,13 @@ class Summarizer:
             ending=ending,
             bucket_ns=self._bucket_ns,
             traffic=tuple(self._traffic[:last]),
+            clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
         )
+
+    def _hear(self, client: Peer | None, t_ns: int) -> None:
+        if client not in self._clients and len(self._clients) == CLIENTS:
+            del self._clients[min(self._clients, key=lambda known: self._clients[known])]
+        self._clients[client] = t_ns
 
     def _waiting_since_ns(self) -> int | None:
         for waiting in self.fold.tables["client"].waiting():
@@ -303,7 +319,7 @@ def _summary(kept: object) -> Summary | None:
         return None
     texts = ("name", "transport", "client", "server", "revision", "ending")
     numbers = ("duration_ns", "frames", "errors", "abandoned", "answered", "lost", "bucket_ns")
-    traffic = kept["traffic"]
+    traffic, clients = kept["traffic"], kept["clients"]
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)
         and all(_is_count(kept[name]) for name in numbers)
@@ -311,13 +327,21 @@ def _summary(kept: object) -> Summary | None:
         and isinstance(traffic, list)
         and len(traffic) <= BUCKETS
         and all(map(_is_count, traffic))
+        and isinstance(clients, list)
+        and len(clients) <= CLIENTS
+        and all(map(_is_client, clients))
     )
-    values: dict[str, Any] = {**kept, "traffic": tuple(traffic) if is_whole else ()}
+    more = {"traffic": tuple(traffic), "clients": tuple(map(tuple, clients))} if is_whole else {}
+    values: dict[str, Any] = {**kept, **more}
     return Summary(**values) if is_whole else None
 
 
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
+
+
+def _is_client(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is_count(value[1])
 
 
 def _trim(kept: Path) -> None:
@@ -327,6 +351,14 @@ def _trim(kept: Path) -> None:
         if len(names) > KEPT + KEPT // 10:
             for entry in sorted(names, key=lambda entry: entry.stat().st_mtime_ns)[: len(names) - KEPT]:
                 os.unlink(entry.path)
+
+
+def _peer_text(peer: Peer) -> str:
+    return " ".join(filter(None, peer))
+
+
+def _client_text(client: Peer | None) -> str:
+    return "" if client is None else _peer_text(client)[:_TEXT]
 
 
 def _short(text: str | None) -> str | None:

@@ -7,17 +7,17 @@ or received its first frame since `install`, and says what to do in the client.
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from captures.places import safe_name
 from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_all, say_broken
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import is_routed
-from mcpproxy.clients.last_frame import LastFrame, by_client, folders_of, last_frames
-from mcpproxy.clients.listeners import listener_of
+from mcpproxy.clients.last_frame import Captures, LastFrame, place_of
+from mcpproxy.clients.listeners import Listener, is_listening
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State, state_folder
@@ -29,6 +29,10 @@ from mcpproxy.sanitise import sanitise
 LOOK_S: Final = 0.5
 """How often `--wait` looks."""
 _MIN_NS: Final = 60_000_000_000
+_WIDE: Final = 160
+"""From this width on, no column is cut."""
+_NAMES: Final = 3
+"""How many servers are named in a line of advice."""
 
 
 class Row(NamedTuple):
@@ -40,6 +44,10 @@ class Row(NamedTuple):
     is_routed: bool
     program: str
     """The installation that routes it; empty for a listener, and if it is not routed."""
+    listener: Listener | None
+    """What `up` listens on for it, if it has a URL."""
+    is_listening: bool
+    """Whether something listens there; true if there is no listener."""
     last: LastFrame | None
 
     @property
@@ -71,9 +79,10 @@ def run(arguments: list[str]) -> int:
     servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
         return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
+    captures = Captures()
     if options.wait:
-        _wait(servers, machine, state)
-    rows = _rows(servers, machine, state)
+        _wait(servers, machine, state, captures)
+    rows = _rows(servers, machine, state, captures)
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
     else:
@@ -81,22 +90,17 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _rows(servers: list[Server], machine: Machine, state: State) -> list[Row]:
+def _rows(servers: list[Server], machine: Machine, state: State, captures: Captures) -> list[Row]:
     used = effective(servers, machine)
-    heard: dict[tuple[str, str], list[LastFrame]] = {}
+    places = {id(server): place_of(server, state) for server in servers}
     rows = []
     for server in servers:
-        wrapped = server.routed
-        listener = listener_of(server.url[1], state.listeners) if server.url is not None else None
-        last = None
-        if wrapped is not None or listener is not None:
-            name = safe_name((wrapped.name if wrapped is not None else "") or server.name)
-            capture = wrapped.capture if wrapped is not None else ""
-            if (name, capture) not in heard:
-                heard[name, capture] = last_frames(folders_of(name, capture))
-            last = by_client(heard[name, capture], server.client.speaks_as)
-        program = wrapped.program if wrapped is not None else ""
-        rows.append(Row(server, used[id(server)], is_routed(server, state), program, last))
+        place = places[id(server)]
+        last = None if place is None else captures.last_frame(place, server.client.speaks_as, places.values())
+        listener = None if place is None else place.listener
+        is_up = listener is None or is_listening(listener)
+        program = "" if server.routed is None else server.routed.program
+        rows.append(Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, last))
     return rows
 
 
@@ -114,6 +118,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "overridden_by": None if row.used is server else str(row.used.file),
         "routed": row.is_routed,
         "program": row.program or None,
+        "listening": None if row.listener is None else row.is_listening,
         "version": _version(last),
         "last_frame": None if last is None else utc(last.wall_ns),
         "heard_from": None if last is None else last.client,
@@ -130,10 +135,10 @@ def _table(rows: list[Row]) -> list[str]:
     head = ("client", "server", "scope", "routed", "last frame")
     now = time.time_ns()
     table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now)) for r in rows)]
-    texts = [[sanitise(cell, 80) for cell in row] for row in table]
-    most = (15, 20, 7, 26)
-    widths = [min(most[at], max(cells(row[at]) for row in texts)) for at in range(len(most))]
+    texts = [[sanitise(cell, 200) for cell in row] for row in table]
     width = width_of_stdout()
+    most = (15, 20, 7, 26) if width < _WIDE else (width,) * 4
+    widths = [min(most[at], max(cells(row[at]) for row in texts)) for at in range(len(most))]
     lines = []
     for row in texts:
         padded = [
@@ -144,9 +149,30 @@ def _table(rows: list[Row]) -> list[str]:
     lines += ["", f"{count_text(len(rows), 'server')}, {routed} routed"]
     if routed < len(rows):
         lines[-1] += "; mcpproxy install routes the rest, or says why it cannot"
+    lines += _advice(rows)
     if any(row.is_expected and row.last is None for row in rows):
         lines.append("If a server is never heard, mcpproxy doctor finds out why")
     return lines
+
+
+def _advice(rows: list[Row]) -> Iterator[str]:
+    """What to do about routes that lead nowhere."""
+    unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_listening})
+    if unreachable:
+        yield f"No listener is running, so their clients cannot reach {_names(unreachable)}; start it: mcpproxy up"
+    gone = sorted({row.server.name for row in rows if _is_gone(row)})
+    if gone:
+        yield f"The mcpproxy in the entries of {_names(gone)} is gone; mcpproxy install puts this one there"
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(sanitise(name, 40) for name in names[:_NAMES])
+    return shown if len(names) <= _NAMES else f"{shown} and {len(names) - _NAMES} more"
+
+
+def _is_gone(row: Row) -> bool:
+    wrapped = row.server.routed
+    return row.is_routed and wrapped is not None and not wrapped.is_there
 
 
 def _routed(row: Row) -> str:
@@ -156,9 +182,10 @@ def _routed(row: Row) -> str:
         return "yes, but switched off"
     if row.used is not row.server:
         return f"yes, but {row.used.scope} entry wins"
-    wrapped = row.server.routed
-    if wrapped is not None and not wrapped.is_there:
+    if _is_gone(row):
         return "by a program that is gone"
+    if not row.is_listening:
+        return "yes, but up does not run"
     version = _version(row.last)
     return f"yes, by {version}" if version not in (None, __version__) else "yes"
 
@@ -179,25 +206,27 @@ def _age(age_ns: int) -> str:
     return "just now"
 
 
-def _wait(servers: list[Server], machine: Machine, state: State) -> None:
+def _wait(servers: list[Server], machine: Machine, state: State, captures: Captures) -> None:
     """Wait until every routed server that its client uses has been heard since it was routed."""
     announced: set[str] = set()
     heard: set[int] = set()
     while True:
-        expected = [row for row in _rows(servers, machine, state) if row.is_expected]
-        for row in expected:
+        rows = [row for row in _rows(servers, machine, state, captures) if row.is_expected]
+        for row in rows:
             if id(row.server) not in heard and _is_fresh(row, state):
                 heard.add(id(row.server))
                 say(f"{row.server.client.title}: {row.server.name} is heard")
-        missing = [row for row in expected if id(row.server) not in heard]
-        if not missing:
+        silent = [row for row in rows if id(row.server) not in heard]
+        if not silent:
             return
-        for row in missing:
+        for row in silent:
             client = row.server.client
             if client.id not in announced:
                 announced.add(client.id)
-                names = ", ".join(sorted({silent.server.name for silent in missing if silent.server.client is client}))
-                say(f"waiting for {names} of {client.title}; there, {client.after or 'use the server'}")
+                own = [other for other in silent if other.server.client is client]
+                names = ", ".join(sorted({other.server.name for other in own}))
+                first = "" if all(other.is_listening for other in own) else "start mcpproxy up; "
+                say(f"waiting for {names} of {client.title}; {first}there, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 
 

@@ -1,55 +1,142 @@
-"""When a server was last heard, and by which client: from its captures, reading a little of each."""
+"""When a server was last heard, and by which client: from the summaries of its captures."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from analysis.summary import Summarizer
+from analysis.summary import Summarizer, Summary, cached, keep, key_of
 from captures.errors import CaptureError
-from captures.listing import first_segment, newest_first, search_roots
-from captures.places import SUFFIX
+from captures.listing import first_segment, search_roots, segments
+from captures.places import SUFFIX, config_directory, safe_name
 from captures.reader import Capture
+from captures.redact import Redactor, load_key
 from captures.tail import STEP, Tail
+from mcpproxy.clients.listeners import HOST, Listener, listener_of
+from mcpproxy.clients.servers import Server
+from mcpproxy.clients.state import State
 
-READ_BYTES: Final = 1 << 20
-"""How much of the beginning of a capture is read: client and server introduce themselves there."""
-CAPTURES: Final = 5
-"""How many captures of a server are looked at, the newest first."""
+STDIO_BYTES: Final = 1 << 20
+"""How much is read of a capture of stdio: it has one client, which introduces itself at the beginning."""
+HTTP_BYTES: Final = 64 << 20
+"""How much is read of a capture of HTTP, which may have many clients; it takes one to two seconds."""
+CAPTURES: Final = 1000
+"""How many captures of a server are looked at, those written last first."""
+
+Header = Mapping[str, Any]
 
 
 class LastFrame(NamedTuple):
-    """The newest frames of a server. Texts are untrusted."""
+    """The last frame of one client in one capture. Texts are untrusted."""
 
     capture: Path
     wall_ns: int
-    """When the last frame that was read crossed: nanoseconds since 1970."""
+    """When it crossed: nanoseconds since 1970."""
     client: str | None
-    """What the client calls itself, with its version."""
+    """What the client calls itself, with its version; None if it does not."""
     parent: str | None
-    """The program that started the recorder, if the system showed it."""
+    """The program that started the recorder, if the system showed it and a client starts it: on stdio alone."""
     tool: str | None
     """The version of mcpproxy that recorded it."""
 
 
-def folders_of(name: str, capture: str) -> list[Path]:
-    """The folders in which captures of a server are.
+class CaptureFrames(NamedTuple):
+    """What is known of one capture."""
 
-    Args:
-        name: of the server, as in `--name`.
-        capture: what `--capture` says; empty for the default.
-    """
-    if capture:
-        return [Path(capture)]
+    header: Header
+    last: tuple[LastFrame, ...]
+    """For each client that took part, those that gave their names first, and of these the newest first."""
+
+
+class Place(NamedTuple):
+    """Where a routed server is recorded, and how its captures begin."""
+
+    name: str
+    """Of the server in its captures."""
+    folders: list[Path]
+    command: tuple[str, ...]
+    """The server's own; empty if it has a URL."""
+    listener: Listener | None
+    """What `up` listens on for it, if it has a URL."""
+
+
+def place_of(server: Server, state: State) -> Place | None:
+    """Where a server is recorded; None if it is not routed."""
+    wrapped = server.routed
+    if wrapped is not None:
+        name = safe_name(wrapped.name or server.name)
+        folders = [Path(wrapped.capture)] if wrapped.capture else _default_folders(name)
+        return Place(name, folders, wrapped.inner, None)
+    listener = listener_of(server.url[1], state.listeners) if server.url is not None else None
+    if listener is None:
+        return None
+    name = safe_name(listener.name)
+    return Place(name, [Path(listener.capture, name)] if listener.capture else _default_folders(name), (), listener)
+
+
+def _default_folders(name: str) -> list[Path]:
     return [root / name for root in search_roots()]
 
 
-def last_frames(folders: Iterable[Path]) -> list[LastFrame]:
-    """The newest captures with frames in some folders, the newest first."""
-    paths = newest_first([path for folder in folders for path in _captures_in(folder)])
-    return [last for path in paths[:CAPTURES] if (last := last_frame(path)) is not None]
+class Captures:
+    """The captures of servers, each read once as long as it does not change."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, int, int], CaptureFrames | None] = {}
+        self._redactor: Redactor | None = None
+
+    def last_frame(self, place: Place, speaks_as: Sequence[str], others: Iterable[Place | None]) -> LastFrame | None:
+        """The last frame that a client exchanged with a server; None if there is none.
+
+        Args:
+            place: of the server.
+            speaks_as: beginnings of the names that the client gives; empty if they are not known.
+            others: the places of all servers, some of which may have the same name. A capture that is certainly of
+                another one does not count.
+        """
+        for path, size, written_ns in _last_written_first(place.folders):
+            key = path, size, written_ns
+            if key not in self._known:
+                self._known[key] = frames_of(path, written_ns)
+            frames = self._known[key]
+            if frames is None:
+                continue
+            rivals = [other for other in others if other is not None and other is not place]
+            if not self._is_of(place, frames.header) and any(self._is_of(rival, frames.header) for rival in rivals):
+                continue
+            for frame in frames.last:
+                if _speaks_as(frame.client, speaks_as):
+                    return frame
+        return None
+
+    def _is_of(self, place: Place, header: Header) -> bool:
+        """Whether a capture with this header is certainly of a server: entries of one name share a folder."""
+        if place.listener is not None:
+            return header.get("listen") == f"{HOST}:{place.listener.port}"
+        if self._redactor is None:
+            self._redactor = Redactor(load_key(config_directory()))
+        words = [word.encode("utf-8", "surrogatepass") for word in place.command]
+        return header.get("argv") == self._redactor.command(words)
+
+
+def _speaks_as(client: str | None, speaks_as: Sequence[str]) -> bool:
+    name = (client or "").lower()
+    return not speaks_as or not name or any(name.startswith(front.lower()) for front in speaks_as)
+
+
+def _last_written_first(folders: Iterable[Path]) -> Iterator[tuple[Path, int, int]]:
+    """Captures with the size and the time of their last segment, in ns."""
+    written: list[tuple[int, int, Path]] = []
+    for path in {path for folder in folders for path in _captures_in(folder)}:
+        try:
+            status = segments(path)[-1].stat()
+        except OSError:
+            continue
+        written.append((status.st_mtime_ns, status.st_size, path))
+    for mtime_ns, size, path in sorted(written, reverse=True)[:CAPTURES]:
+        yield path, size, mtime_ns
 
 
 def _captures_in(folder: Path) -> set[Path]:
@@ -61,48 +148,57 @@ def _captures_in(folder: Path) -> set[Path]:
     return {first_segment(folder / name) for name in names if name.endswith(SUFFIX)}
 
 
-def last_frame(path: Path) -> LastFrame | None:
-    """The last frame of a capture; None if it has none, or cannot be read."""
-    summarizer = Summarizer()
+def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
+    """The last frame of each client in a capture; None if it has no frames, or cannot be read.
+
+    Args:
+        path: of the capture.
+        written_ns: when it was last written.
+    """
     try:
         header = Capture(path).header.members
-        with Tail(path) as tail:
-            read = 0
-            while read < READ_BYTES and not tail.has_ended:
-                items = tail.step(STEP)
-                read += STEP
-                for item in items:
-                    summarizer.feed(item)
-                if not items and tail.is_at_end:
-                    break
+        is_stdio = header.get("transport") == "stdio"
+        summary = cached(path)
+        is_whole = summary is not None
+        if summary is None:
+            summary, is_whole = _read(path, STDIO_BYTES if is_stdio else HTTP_BYTES)
     except CaptureError:
         return None
-    summary = summarizer.summary(live=False)
     if summary.frames == 0 or summary.wall_ns is None:
         return None
+    wall_ns = summary.wall_ns
+    last = [LastFrame(path, wall_ns + t_ns, client or None, *_origin(header)) for client, t_ns in summary.clients]
+    if not is_whole:
+        # What follows may be of any client; on stdio, it is of the one that there is.
+        client = next((frame.client for frame in last if frame.client), None) if is_stdio else None
+        last.append(LastFrame(path, written_ns, client, *_origin(header)))
+    return CaptureFrames(header, tuple(sorted(last, key=lambda frame: (frame.client is None, -frame.wall_ns))))
+
+
+def _origin(header: Header) -> tuple[str | None, str | None]:
+    """The program above the recorder, and the recorder."""
     parents, tool = header.get("parents"), header.get("tool")
-    first = parents[0] if isinstance(parents, list) and parents and isinstance(parents[0], dict) else {}
-    parent = first.get("exe")
-    return LastFrame(
-        path,
-        max(summary.wall_ns + summary.duration_ns, _touched_ns(path) if read >= READ_BYTES else 0),
-        summary.client,
-        parent if isinstance(parent, str) else None,
-        tool if isinstance(tool, str) else None,
-    )
+    first = parents[0] if isinstance(parents, list) and parents and header.get("transport") == "stdio" else None
+    parent = first.get("exe") if isinstance(first, dict) else None
+    return parent if isinstance(parent, str) else None, tool if isinstance(tool, str) else None
 
 
-def _touched_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+def _read(path: Path, limit: int) -> tuple[Summary, bool]:
+    """The summary of a capture, or of its beginning, and whether it is all of it as it is now.
 
-
-def by_client(last: Sequence[LastFrame], speaks_as: Sequence[str]) -> LastFrame | None:
-    """The newest frame of one client among those of a server; None if another client alone was heard."""
-    for frame in last:
-        name = (frame.client or "").lower()
-        if not speaks_as or not name or any(name.startswith(front.lower()) for front in speaks_as):
-            return frame
-    return None
+    Raises:
+        CaptureError: it cannot be read.
+    """
+    summarizer, key = Summarizer(), key_of(path)
+    with Tail(path) as tail:
+        while tail.read_bytes < limit and not tail.has_ended:
+            items = tail.step(STEP)
+            for item in items:
+                summarizer.feed(item)
+            if not items and tail.is_at_end:
+                break
+        is_whole = tail.has_ended or tail.is_at_end
+    summary = summarizer.summary(live=not tail.has_ended)
+    if tail.has_ended and key is not None:
+        keep(path, key, summary)
+    return summary, is_whole

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from captures.places import safe_name
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.installer import is_routed
+from mcpproxy.clients.last_frame import place_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import find
 from mcpproxy.clients.state import State, state_folder
@@ -29,7 +29,7 @@ def routed_servers() -> list[RoutedServer]:
         return []
     servers = [server for client in CLIENTS for server in find(client, machine).servers]
     return [
-        RoutedServer(server.client.title, safe_name((server.routed and server.routed.name) or server.name))
+        RoutedServer(server.client.title, place.name)
         for server in servers
-        if is_routed(server, state) and not server.is_off
+        if is_routed(server, state) and not server.is_off and (place := place_of(server, state)) is not None
     ]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness import wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
@@ -150,48 +149,6 @@ def test_captures_go_where_the_entry_says_whatever_the_client_passes_on(home: Pa
     assert (row["routed"], row["capture"] is not None, row["parent"] is not None) == (True, True, True)
 
 
-def test_status_tells_which_entry_wins_and_who_was_heard(home: Path) -> None:
-    config = json.loads((home / ".claude.json").read_text())
-    project = str((home / "project").resolve())
-    config["projects"] = {
-        project: {"mcpServers": {"files": entry("other")}},
-        "/elsewhere": {"mcpServers": {"files": entry("x")}},
-    }
-    (home / ".claude.json").write_text(json.dumps(config))
-    run(home, "install", "claude-code")
-    found = rows(run(home, "status", "claude-code", "--json"))
-    effective = {(row["scope"], row["project"]): row["effective"] for row in found if row["server"] == "files"}
-    assert effective == {("user", None): False, ("local", project): True, ("local", "/elsewhere"): True}
-    text = run(home, "status").stdout.decode()
-    assert "local entry wins" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    empty = home / "empty"
-    empty.mkdir()
-    done = mcpproxy("status", cwd=empty, HOME=str(empty))
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-
-
-def test_status_waits_for_the_first_frame_of_every_routed_server(home: Path) -> None:
-    (home / ".cursor/mcp.json").unlink()
-    run(home, "install", "claude-code")
-    words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
-    hello = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "claude-code", "version": "9.9"},
-    }
-    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
-    with started("status", "--wait", "claude-code", HOME=str(home)) as waiting:
-        assert waiting.stderr is not None
-        assert waiting.stdout is not None
-        assert b"waiting for files of Claude Code; there, start a new session" in waiting.stderr.readline()
-        subprocess.run([words["command"], *words["args"]], input=request, env={"HOME": str(home)}, check=True)
-        assert b"files is heard" in waiting.stderr.readline()
-        assert b"claude-code 9.9" in waiting.stdout.read()
-        wait_until(lambda: waiting.poll() is not None)
-        assert waiting.returncode == 0
-
-
 class _Server(BaseHTTPRequestHandler):
     """Answers with what its path says: /open, /oauth, /denied, /redirect."""
 
@@ -282,21 +239,3 @@ def test_a_directory_that_no_file_can_name(home: Path) -> None:
     assert b"is not UTF-8 text" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert contents(home) == before
-
-
-@pytest.mark.parametrize("capture", ["/", "/proc", "\0", "/dev/zero", "FOLDER"])
-def test_status_starts_nothing_and_searches_no_disk_for_a_project(home: Path, capture: str) -> None:
-    project = home / "project"
-    script = project / "mcpproxy"
-    script.write_text(f"#!/bin/sh\ntouch {home}/executed\n")
-    script.chmod(0o755)
-    below = project / "captures/below"
-    below.mkdir(parents=True)
-    os.mkfifo(below.parent / "a.mcpcap")
-    (below / "b.mcpcap").write_text("x")
-    words = ["run", "--name", "../../x", "--capture", capture.replace("FOLDER", str(below.parent)), "--", "true"]
-    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"odd": entry(str(script), *words)}}))
-    done = run(home, "status", "claude-code")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"never" in done.stdout
-    assert not (home / "executed").exists()

@@ -62,19 +62,19 @@ def upstream() -> Iterator[Upstream]:
             thread.join()
 
 
-def install(home: Path, servers: dict[str, str], client: str = "cursor") -> dict[str, str]:
+def install(home: Path, servers: dict[str, str], client: str = "cursor", *options: str) -> dict[str, str]:
     """Route servers of a client; returns their URLs as the client has them then."""
     file = home / {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}[client]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"mcpServers": {name: {"url": url} for name, url in servers.items()}}))
-    done = mcpproxy("install", client, cwd=home, HOME=str(home), NO_PROXY="127.0.0.1")
+    done = mcpproxy("install", client, *options, cwd=home, HOME=str(home), NO_PROXY="127.0.0.1")
     assert done.returncode == 0, done.stderr
     return {name: entry["url"] for name, entry in json.loads(file.read_text())["mcpServers"].items()}
 
 
-def post(url: str) -> bytes | None:
+def post(url: str, message: bytes = PING) -> bytes | None:
     """What a client gets; None while no listener is there."""
-    request = urllib.request.Request(url, PING, {"Authorization": "Bearer x", "Content-Type": "application/json"})
+    request = urllib.request.Request(url, message, {"Authorization": "Bearer x", "Content-Type": "application/json"})
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return bytes(answer.read())
