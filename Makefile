@@ -84,7 +84,7 @@ doctor-docs: $(VENV)/.check
 
 # The table of what mcp-types declares, made anew from the version that is installed.
 body-table: $(VENV)/.check
-	$(BIN)/python -m analysis.shapes.official analysis/shapes/body_table.json
+	$(BIN)/python -m analysis.shapes.mcp_types_adapter analysis/shapes/body_table.json
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 

@@ -25,7 +25,7 @@ import pytest
 from analysis.rules.discovery import rules as rules_built
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
-from mcpproxy.cli.grammar import Grammar, grammars
+from mcpproxy.cli.command_line import Grammar, grammars
 from mcpproxy.cli.run import Options
 
 ROOT = Path(__file__).parents[1]

@@ -285,7 +285,7 @@ class Checker:
             calls = self._exchange_plans[key] = tuple(
                 (rule, call)
                 for rule, call in self._hooks(hook, started, True)
-                if rule.versions.holds(rank, era) and rule.concerns_exchange(hook, http)
+                if rule.versions.holds(rank, era) and self._concerns(rule, rule.concerns_exchange, hook, http)
             )
         return calls
 
@@ -336,7 +336,7 @@ class Checker:
             and (rule.states is None or where.state in rule.states)
             and rule.sender in (None, where.message.sender)
             and rule.era in (None, era)
-            and rule.concerns(hook, method, where)
+            and self._concerns(rule, rule.concerns, hook, method, where)
         )
 
     def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
@@ -364,6 +364,13 @@ class Checker:
         except Exception as error:  # noqa: BLE001 - as above
             self._switch_off(rule, error)
             return []
+
+    def _concerns(self, rule: Rule, question: Callable[..., bool], *what: object) -> bool:
+        try:
+            return question(*what)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._switch_off(rule, error)
+            return False
 
     def _switch_off(self, rule: Rule, error: Exception) -> None:
         self.faults[rule.id] = f"{type(error).__name__}: {error}"

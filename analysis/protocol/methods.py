@@ -6,7 +6,7 @@ of `inputRequests`, `○` a message of the tasks extension only.
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.revisions import MODERN
+from analysis.protocol.revisions import MODERN, REVISIONS
 
 Sender: TypeAlias = Literal["client", "server", "both"]
 
@@ -88,6 +88,9 @@ _TABLE: Final = (
     Method("subscriptions/listen", "client", "", "····●"),
     Method("notifications/subscriptions/acknowledged", "server", "", "····●"),
 )
+
+if any(len(method.marks) != len(REVISIONS) for method in _TABLE):
+    raise ValueError("a row of the methods does not have a mark for each revision")
 
 METHODS: Final = {method.name: method for method in _TABLE}
 """Every method that a revision defines, by name."""

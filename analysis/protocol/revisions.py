@@ -1,8 +1,9 @@
 """The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
 A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
-include it. Each row of `methods.py` needs a mark for it, `shapes/body_table.json` its bodies, `shapes/since.py` what
-mcp-types does not tell of it, and a rule that it changes another span.
+include it. Besides, it needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
+`make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in the sets of methods and error
+codes named MODERN, what is new; and new spans for the rules that it changes.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.

@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION, Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED, Method
-from analysis.protocol.revisions import MODERN, REVISIONS, rank_of, until
+from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short, speaks_modern
@@ -163,7 +163,8 @@ def _rank(seen: Seen) -> int | None:
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
             return _settled(rank_of(session.handshake))
         # After a handshake it is at home in either era.
-        return MODERN if speaks_modern(seen) and not is_agreed and (seen.rank is None or seen.rank >= MODERN) else None
+        rank = NEWEST if seen.rank is None else seen.rank
+        return rank if speaks_modern(seen) and not is_agreed and rank >= MODERN else None
     if seen.era == "modern":
         return None if session.handshake is not None else seen.rank
     return None if seen.state == "init-sent" else _settled(seen.rank)

@@ -1,6 +1,6 @@
 """Declarations: the bodies that the protocol defines, and the form of each in a revision.
 
-They are stored in `body_table.json`, which `make body-table` generates from mcp-types (`official.py`): loading
+They are stored in `body_table.json`, which `make body-table` generates from mcp-types (`mcp_types_adapter.py`): loading
 those types takes half a second, loading the table a millisecond.
 """
 

@@ -141,7 +141,7 @@ def _refused(error: Any, form: "Form", value: object, look: "Look") -> Iterator[
 
 @cache
 def _validator(body: Body) -> Callable[..., object]:
-    from analysis.shapes.official import validator
+    from analysis.shapes.mcp_types_adapter import validator
 
     return validator(body)
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 
 from analysis.store.reference import relation_names
 from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns
 from mcpproxy.cli.diagnostics import Exit
-from mcpproxy.cli.grammar import Grammar, Option, grammars, rule_patterns
 
 
 def parser() -> argparse.ArgumentParser:

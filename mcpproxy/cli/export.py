@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
-    from analysis.store.table_files import Done, export
+    from analysis.store.table_export import Done, export
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
     with Progress() as progress:

@@ -19,7 +19,7 @@ from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.data.reading import OUTCOMES, Reading
 from mcpproxy.tui.finding_lines import row_lines
-from mcpproxy.tui.traffic_rows import message_at
+from mcpproxy.tui.traffic_table import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 PAGE: Final = 64 << 10

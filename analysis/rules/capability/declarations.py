@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
 from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, REVISIONS, Span, only, since
+from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, NEWEST, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
@@ -246,7 +246,7 @@ def _is_legacy(seen: Seen, name: str) -> bool:
 def _when(span: Span) -> str:
     if span.first == span.last:
         return f"of {REVISIONS[span.first]}"
-    return f"of {REVISIONS[span.first]} and later"
+    return f"of {REVISIONS[span.first]} " + ("and later" if span.last == NEWEST else f"to {REVISIONS[span.last]}")
 
 
 def _kind(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import ALL, MODERN, Span
+from analysis.protocol.revisions import ALL, NEWEST, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import Everywhere
 from analysis.rules.support.exchanges import ANY, OverHttp
@@ -102,4 +102,4 @@ def scheme_of(http: HttpExchange) -> str:
 def default_rank(http: HttpExchange, session: Session | None) -> int:
     """The rank of an exchange's revision; that of the newest if it is unknown."""
     rank = http.spoken(session)[0]
-    return MODERN if rank is None else rank
+    return NEWEST if rank is None else rank

@@ -27,7 +27,7 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
-from mcpproxy.tui.traffic_rows import message_at, request_of
+from mcpproxy.tui.traffic_table import message_at, request_of
 
 LATE_AT_ONCE: Final = 200
 """Rows read again per step."""

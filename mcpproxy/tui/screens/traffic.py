@@ -23,7 +23,7 @@ from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
 from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
-from mcpproxy.tui.traffic_rows import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
+from mcpproxy.tui.traffic_table import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot

@@ -218,10 +218,18 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
         def on_request(self, seen: Seen) -> list[Finding]:
             raise KeyError("oops")
 
-    checker = Checker([Broken])
+    class BrokenEarlier(Broken):
+        """Not even sure what it is about."""
+
+        id = "id/fraction"
+
+        def concerns(self, hook: str, method: str, like: Seen) -> bool:
+            raise IndexError(method)
+
+    checker = Checker([Broken, BrokenEarlier])
     for item in items([("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"\n", 0, True)] * 3, over_http=False):
         assert checker.feed(item) == []
-    assert checker.faults == {"id/null": "KeyError: 'oops'"}
+    assert checker.faults == {"id/null": "KeyError: 'oops'", "id/fraction": "IndexError: ping"}
 
 
 # ---- the same conversation, told in another way

@@ -20,7 +20,7 @@ from analysis.protocol.revisions import MODERN, REVISIONS
 from analysis.shapes import validation
 from analysis.shapes.body_table import TABLE, Part, body_of, form_of
 from analysis.shapes.forms import ELEMENTS, MOST, Form, Look, Problem
-from analysis.shapes.official import table, validator
+from analysis.shapes.mcp_types_adapter import table, validator
 from analysis.shapes.since import MEMBERS_SINCE
 from analysis.shapes.validation import problems
 from tests.analysis.traces import SHARED
@@ -148,11 +148,28 @@ STRANGE: tuple[Any, ...] = (
 def body(part: Part, method: str, rank: int) -> dict[str, Any]:
     """A flawless body."""
     made = deepcopy(BODIES[part, method])
-    if rank == MODERN and part == "params":
+    if rank >= MODERN and part == "params":
         made["_meta"] = deepcopy(META)
-    if rank == MODERN and part == "result":
+    if rank >= MODERN and part == "result":
         made["resultType"] = "complete"
     return made
+
+
+def test_no_revision_lacks_the_bodies_that_its_era_has() -> None:
+    """A new revision whose bodies were forgotten would silently switch the rules about shapes off."""
+    eras = (range(MODERN), range(MODERN, len(REVISIONS)))
+    parts: tuple[Part, ...] = ("params", "notification", "result")
+    lacking = [
+        (part, method, REVISIONS[rank])
+        for era in eras
+        for method in METHODS
+        for part in parts
+        if any(body_of(part, method, other, {}) is not None for other in era if has(method, other))
+        for rank in era
+        if has(method, rank) and body_of(part, method, rank, {}) is None
+    ]
+    assert lacking == []
+    assert all(any(body_of("params", method, rank, {}) for method in METHODS) for rank in range(len(REVISIONS)))
 
 
 def has(method: str, rank: int) -> bool:
@@ -306,7 +323,7 @@ def types_of_the_handshake_era() -> set[Any]:
     known += (methods.SERVER_NOTIFICATIONS, methods.SERVER_RESULTS, methods.CLIENT_RESULTS)
     for all_ in known:
         for (_, version), model in all_.items():
-            visit(model if version != REVISIONS[MODERN] else None)
+            visit(model if version not in REVISIONS[MODERN:] else None)
     return found
 
 

@@ -18,7 +18,7 @@ from analysis.conversation.message import Request, Response
 from analysis.rules.finding import Finding
 from analysis.store import load as load_module
 from analysis.store.load import Loader, create
-from analysis.store.pending_rows import MOST_SESSIONS
+from analysis.store.table_rows import MOST_SESSIONS
 from analysis.store.tables import _COMPUTED, _DECLARED, _GIVEN, _IN_PLACE_OF, BATCHES, NAMES, ROW_BYTES
 from analysis.store.values import DEEPEST, integer, is_shallow, json_text, text, wall
 from captures.errors import CaptureError, NewerFormat, NotACapture

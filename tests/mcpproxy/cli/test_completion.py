@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli import COMMANDS
+from mcpproxy.cli.command_line import grammars
 from mcpproxy.cli.completion import SCRIPTS
-from mcpproxy.cli.grammar import grammars
 
 DEADLINE_S = 30
 

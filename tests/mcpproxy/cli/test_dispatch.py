@@ -36,7 +36,7 @@ def test_version_is_one_line() -> None:
     assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"mcpproxy {__version__}\n", b"")
 
 
-@pytest.mark.parametrize("name", ["serv", "Show", "--verbose", "", "show.py", "\x1b]0;x\x07", "output", "grammar"])
+@pytest.mark.parametrize("name", ["serv", "Show", "--verbose", "", "show.py", "\x1b]0;x\x07", "output", "command_line"])
 def test_unknown_command_is_one_line_and_exit_2(name: str) -> None:
     done = mcpproxy(name)
     assert (done.returncode, done.stdout) == (2, b"")

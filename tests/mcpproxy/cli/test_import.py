@@ -11,7 +11,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.integrity import inspect
 from captures.reader import Capture
-from mcpproxy.cli.grammar import grammars
+from mcpproxy.cli.command_line import grammars
 from mcpproxy.importers.trace import Case, cases
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 

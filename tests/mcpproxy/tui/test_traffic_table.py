@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mcpproxy.report.text import cells
-from mcpproxy.tui.traffic_rows import FRAME_COLUMNS, latency_text
+from mcpproxy.tui.traffic_table import FRAME_COLUMNS, latency_text
 from tests.captures.samples import frame, header
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, Stage, play, record

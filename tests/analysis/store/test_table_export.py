@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.store.open import Source
-from analysis.store.table_files import export
+from analysis.store.table_export import export
 
 DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
 

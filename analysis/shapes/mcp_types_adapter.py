@@ -2,7 +2,7 @@
 
 They judge what the forms cannot prove (`validation.py`), and the forms are generated from their declarations:
 
-    python -m analysis.shapes.official analysis/shapes/body_table.json
+    python -m analysis.shapes.mcp_types_adapter analysis/shapes/body_table.json
 
 regenerates the file. Importing this module takes half a second.
 """
