@@ -82,6 +82,9 @@ def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
     shown = sanitise(str(path), 4096)
     us = sanitise(_own_command(), 4096)
     name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
+    stays = (
+        "" if _is_installed() else "\nClients will start mcpproxy from where it is, so install it first: pipx install ."
+    )
     faults = "\n".join(f"  {number}: {fault.description}" for number, fault in FAULTS.items())
     return f"""
 What the server did on purpose, in answer to
@@ -94,8 +97,13 @@ Try next:
   {us} stats {name}
   {us} show --json {name}
   {us} verify {name}
-  {us} install    to record the servers of your own MCP clients
+  {us} install    to record the servers of your own MCP clients{stays}
 """
+
+
+def _is_installed() -> bool:
+    """Whether this program is where it will be tomorrow: not in the virtual environment of a checkout."""
+    return not Path(sys.prefix).with_name("pyproject.toml").exists()
 
 
 def _own_command() -> str:

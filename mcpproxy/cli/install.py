@@ -27,11 +27,14 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
+from mcpproxy.clients.listeners import is_listening
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.state import State, locked, state_folder
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
+from mcpproxy.report.output import width_of_stdout
+from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 
 
@@ -165,12 +168,23 @@ def _say_of_proxy(written: list[Plan]) -> None:
         )
 
 
+def _of_listeners(names: list[str], state: State) -> str:
+    shown = sanitise(", ".join(names), 200)
+    if any(is_listening(listener) for listener in state.listeners):
+        return f"mcpproxy up is running, and listens for {shown} from now on"
+    return (
+        f"Clients cannot reach {shown} until mcpproxy up runs. Start it now and keep it running, or let "
+        "mcpproxy up --service start it with your session"
+    )
+
+
 def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if not written:
         return
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-    if any(change.listener is not None for plan in written for change in plan.changes):
-        sys.stdout.write("Keep this running for the servers with a URL: mcpproxy up\n")
+    routed = {change.server.name for plan in written for change in plan.changes if change.listener is not None}
+    if routed:
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(sorted(routed), state), width_of_stdout()))
         _say_of_proxy(written)
     sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     sys.stdout.write("Then: mcpproxy status --wait\n")

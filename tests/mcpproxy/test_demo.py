@@ -184,7 +184,8 @@ def test_what_the_demo_says_to_try_next_works_from_there(tmp_path: Path, *, is_k
     us = "mcpproxy" if is_known else "bin/mcpproxy"
     done = shell(f"{us} demo")
     assert done.returncode == 0, done.stderr
-    lines = [line.strip() for line in done.stderr.partition("Try next:\n")[2].splitlines()]
+    lines = [line.strip() for line in done.stderr.partition("Try next:\n")[2].splitlines() if line.startswith("  ")]
+    assert ("pipx install ." in done.stderr) == Path(sys.prefix).with_name("pyproject.toml").exists()
     tried = {line.split()[1]: shell(line.partition("    ")[0]) for line in lines}
     assert all(line.startswith(f"{us} ") for line in lines)
     codes = {name: one.returncode for name, one in tried.items()}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness import wait_until
 from tests.mcpproxy.cli.test_install import SERVER, entry, home, rows, run
-from tests.mcpproxy.cli.test_up import captures, install, post, upstream
+from tests.mcpproxy.cli.test_up import captures, install, installed, post, upstream
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
 __all__ = ["home"]
@@ -156,7 +156,8 @@ def test_captures_of_a_listener_are_found_where_install_put_them(tmp_path: Path)
 
 def test_routes_that_lead_nowhere_are_named_with_what_to_do(tmp_path: Path) -> None:
     with upstream() as server:
-        install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})
+        far = {"far": f"http://127.0.0.1:{server.server_port}/mcp"}
+        assert "Clients cannot reach far until mcpproxy up runs" in installed(tmp_path, far)
         text = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
         assert "yes, but up does not run" in text
         assert "cannot reach far; start it: mcpproxy up" in text
@@ -167,6 +168,8 @@ def test_routes_that_lead_nowhere_are_named_with_what_to_do(tmp_path: Path) -> N
             assert up.stderr is not None
             up.stderr.readline()
             assert b"up" not in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout
+            near = {"near": f"http://127.0.0.1:{server.server_port}/mcp"}
+            assert "mcpproxy up is running, and listens for near" in installed(tmp_path, near, "kiro")
     gone = entry("/gone/bin/mcpproxy", "run", "--name", "far", "--", "x")
     (tmp_path / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": gone}}))
     text = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()

@@ -22,6 +22,7 @@ from mcpproxy.clients.service import write_unit
 from tests.harness import frames, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
+FILES = {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
@@ -64,12 +65,19 @@ def upstream() -> Iterator[Upstream]:
 
 def install(home: Path, servers: dict[str, str], client: str = "cursor", *options: str) -> dict[str, str]:
     """Route servers of a client; returns their URLs as the client has them then."""
-    file = home / {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}[client]
+    installed(home, servers, client, *options)
+    file = home / FILES[client]
+    return {name: entry["url"] for name, entry in json.loads(file.read_text())["mcpServers"].items()}
+
+
+def installed(home: Path, servers: dict[str, str], client: str = "cursor", *options: str) -> str:
+    """Route servers of a client; returns what is printed."""
+    file = home / FILES[client]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"mcpServers": {name: {"url": url} for name, url in servers.items()}}))
     done = mcpproxy("install", client, *options, cwd=home, HOME=str(home), NO_PROXY="127.0.0.1")
     assert done.returncode == 0, done.stderr
-    return {name: entry["url"] for name, entry in json.loads(file.read_text())["mcpServers"].items()}
+    return " ".join(done.stdout.decode().split())
 
 
 def post(url: str, message: bytes = PING) -> bytes | None:
