@@ -18,6 +18,7 @@ from captures.record import Record
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
+from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Span, Style, ms_text
 from mcpproxy.report.wording import aside_of, id_text, name_of, status_of
@@ -158,6 +159,11 @@ class Messages:
             yield _fact(style, Fact("problem", message.reason, is_bad=True))
         for fact in _findings(findings, frame.seq, message.index):
             yield _fact(style, fact)
+        http = seen.http or (None if frame.exchange is None else self.fold.exchanges.known(frame.exchange))
+        if http is not None:
+            lines = request_head(http) if message.sender == "client" else response_head(http)
+            for number, spans in enumerate(lines):
+                yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
 
     def outcome(self, seen: Seen) -> Iterator[Fact]:
         """The outcome of a request, shown for it and for its response; for a cancellation, what it cancels."""

@@ -13,6 +13,7 @@ from captures.index import Entry
 from captures.reader import Damage
 from captures.record import Record, raw_bytes
 from mcpproxy.report import units
+from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
@@ -222,14 +223,9 @@ def _headers(reading: Reading, row: int) -> Lines:
     item = reading.index.beginning(row)
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:
-        return [[Span("no headers: this came over stdio", "dim")]]
+        is_http = reading.fold.transport == "http"
+        return [[Span("it belongs to no HTTP exchange" if is_http else "no headers: this came over stdio", "dim")]]
     http = reading.fold.exchanges.known(number)
     if http is None:
         return [[Span(f"HTTP exchange {number}: forgotten, or not understood yet", "dim")]]
-    lines: list[list[Span]] = [[Span(f"{http.method} {http.target}", "accent"), Span(f"   exchange {number}", "dim")]]
-    lines += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.fields.items()]
-    status = "no answer" if http.status is None else str(http.status)
-    ended = f"   ended by {http.ended_by}" if http.ended_by not in (None, "complete") else ""
-    lines += [[], [Span(status, "accent"), Span(ended, "dim")]]
-    lines += [[Span(f"{name}: ", "dim"), Span(value)] for name, value in http.answer_fields.items()]
-    return lines
+    return [[Span(f"exchange {number}", "dim")], *request_head(http), [], *response_head(http)]

@@ -7,6 +7,7 @@ import pytest
 
 from captures.record import members, stderr_members
 from tests.captures.samples import header
+from tests.captures.test_golden import CORPUS
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, record, said
 
@@ -55,6 +56,16 @@ def test_a_frame_is_whole_with_its_partner(capture: Path) -> None:
     assert '"x": [],' in text
     bodies = [part.partition("\n\n")[2] for part in text.split("\nframe 4")]
     assert [json.loads(body) for body in bodies] == [json.loads(CALL), json.loads(ANSWER)]
+
+
+def test_headers_of_http_are_shown_with_the_message() -> None:
+    text = shown(CORPUS / "http.mcpcap", "--frame", "8")
+    request, _, response = text.partition("\nframe 8")
+    assert "  http       POST /mcp\n" in request
+    assert "             authorization: hmac:0011223344556677\n" in request
+    assert "  http       200" in response
+    assert "             mcp-session-id: hmac:aa11223344556677\n" in response
+    assert "mcp-session-id" not in request
 
 
 def test_a_call_that_was_abandoned_says_so(capture: Path) -> None:
