@@ -6,10 +6,7 @@ Ctrl-C or SIGTERM. --service writes a unit that starts it with your session, for
 
 import argparse
 import asyncio
-import gc
 import os
-import signal
-import sys
 from typing import Final
 
 from captures.errors import CaptureError
@@ -22,6 +19,7 @@ from mcpproxy.cli.listening import (
     bound_socket,
     checked_url,
     connection_limit,
+    ready_to_relay,
     seldom,
     stderr_lines,
     upstream_of,
@@ -36,7 +34,6 @@ from mcpproxy.relay.http.listener import HttpRelay
 
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
-SWITCH_S: Final = 0.0002
 _LEAST: Final = 32
 """Connections that each listener may have at least."""
 
@@ -68,12 +65,7 @@ def run(arguments: list[str]) -> int:
 
 
 async def _serve() -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, stopped.set)
-    sys.setswitchinterval(SWITCH_S)
-    gc.freeze()
+    stopped = ready_to_relay()
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
     while not stopped.is_set():
