@@ -20,6 +20,7 @@ which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources f
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -42,8 +43,8 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.key_queue import KeyQueue
 from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screen_entries import OpenCapture, entries
-from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
+from mcpproxy.tui.screens.help import HelpScreen, help_of
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
@@ -77,6 +78,10 @@ LIGHT: Final = Theme(
 )
 DEEPEST: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
+MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
+"""The keys that the palette does not list."""
+ELSEWHERE: Final = ("app.", "palette")
+"""How the actions begin that the palette lists in any case."""
 SWITCH_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
@@ -284,7 +289,7 @@ class TuiApp(App[None]):
     def action_help(self) -> None:
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(word_of(self.screen)))
 
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""
@@ -318,14 +323,25 @@ class TuiApp(App[None]):
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
-        """The palette's commands; none of their texts comes from a capture."""
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette's commands: what the screen below does, then the others; no text of theirs is from a capture."""
+        word, named = word_of(screen), set[str]()
+        for node, binding, is_enabled, _ in screen.active_bindings.values():
+            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in named:
+                named.add(binding.action)
+                if not binding.action.startswith(ELSEWHERE):
+                    title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
+                    about = help_of(binding.id) or f"in {word}"
+                    yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
-        yield SystemCommand("Help", "every key", self.action_help)
+        yield SystemCommand("Help  ?", "every key", self.action_help)
         for entry in entries():
-            yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
-        yield SystemCommand("Quit", "sessions are not affected", self.exit)
+            key = self.keys.keymap.get(entry.word, entry.key)
+            yield SystemCommand(
+                f"{entry.word.capitalize()}  {key}", entry.help, lambda key=entry.key: self.action_enter(key)
+            )
+        yield SystemCommand("Quit  q", "sessions are not affected", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name

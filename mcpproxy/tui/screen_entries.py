@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
@@ -50,6 +50,12 @@ class ScreenEntry:
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
     return tuple(sorted(_defined(), key=lambda entry: entry.key.lower()))
+
+
+def word_of(screen: Screen[Any]) -> str:
+    """The word of a screen, such as `traffic` or `findings`; that of its module if it has no entry."""
+    module = type(screen).__module__
+    return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
 
 
 def _defined() -> Iterator[ScreenEntry]:

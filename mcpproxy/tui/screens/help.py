@@ -1,4 +1,4 @@
-"""Help: every key, on one page."""
+"""Help: every key, on one page; those of the screen that it was opened from come first."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -109,6 +109,23 @@ def in_force(keys: str, keymap: Mapping[str, str]) -> str:
     return " ".join(keymap.get(name, key) for name, key in zip(names, own, strict=True))
 
 
+def help_of(name: str) -> str:
+    """What a key does, by its name in `keys.toml`; empty if this page does not say."""
+    keys = next((keys for keys, names in NAMED.items() if name in names.split()), "")
+    return next((text for shown, text in KEYS if text and shown == keys), "")
+
+
+def ordered(word: str) -> list[tuple[str, str]]:
+    """The keys, those of a screen first; the screen is given by its word, such as `traffic`."""
+    sections: list[list[tuple[str, str]]] = []
+    for row in KEYS:
+        if not row[1]:
+            sections.append([])
+        sections[-1].append(row)
+    sections.sort(key=lambda section: word not in section[0][0].split(", "))
+    return [row for section in sections for row in section]
+
+
 class HelpScreen(ModalScreen[None]):
     """The keys."""
 
@@ -119,6 +136,11 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "app.pop_screen", "back", id="back"),
     ]
+
+    def __init__(self, word: str) -> None:
+        """The page for a screen, given by its word."""
+        super().__init__()
+        self._word = word
 
     def compose(self) -> ComposeResult:
         """The page."""
@@ -134,7 +156,7 @@ class HelpScreen(ModalScreen[None]):
         more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         own = [(keys, name) for name, keys in keymap.items()]
         rows = [
-            *((in_force(keys, keymap) if text else keys, text) for keys, text in KEYS),
+            *((in_force(keys, keymap) if text else keys, text) for keys, text in ordered(self._word)),
             *([("screens of a capture", "")] if more else []),
             *more,
             *([("your keys, from keys.toml", "")] if own else []),
