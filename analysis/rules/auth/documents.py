@@ -94,7 +94,7 @@ class OauthRequest(Learning):
     """A request for authorization lacks the parameters that protect it.
 
     **Why it matters.** Without a code challenge, anyone who intercepts the code can get the token. Without `resource`,
-    the token is valid for other servers too. If the redirect URI uses plain http, the code travels in clear.
+    the token is valid for other servers too. If the redirect URI uses plain http, the code travels in plain text.
 
     **On the wire.** `> GET /authorize?response_type=code&client_id=…&redirect_uri=http://example.com/cb`
 
