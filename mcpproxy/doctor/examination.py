@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
-from mcpproxy.doctor import config_checks, http_attempt, process_attempt, programs
+from mcpproxy.doctor import config_checks, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.variables import expanded
 from mcpproxy.doctor.verdict import Diagnosis
@@ -77,7 +78,17 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
     plain = [expanded(word, server.client, variables) for word in words]
     folder = _folder(server, machine)
     return of_command(
-        server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, diagnoses
+        server.name,
+        plain,
+        given,
+        folder,
+        machine,
+        recorder,
+        server.client.start_s,
+        server.client.id,
+        diagnoses,
+        # Of the entry's own words: the values of its variables may be secrets.
+        apart=entry_text.apart(server, programs.split(words[0])),
     )
 
 
@@ -106,6 +117,8 @@ def of_command(
     start_s: float,
     client: str | None = None,
     remarks: Sequence[Diagnosis] = (),
+    *,
+    apart: str | None = None,
 ) -> Result:
     """Examine a command.
 
@@ -119,6 +132,7 @@ def of_command(
         start_s: how long the client waits, in seconds.
         client: the name of the client.
         remarks: what is known already.
+        apart: the advice if the first word turns out to hold the arguments as well; by default, how to type them.
     """
     unfit = next(
         (text for text in (*words, str(folder), *given, *given.values()) if not programs.is_passable(text)), None
@@ -130,6 +144,11 @@ def of_command(
         return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     missing = programs.diagnose(words[0], given, folder, machine.home)
     if missing is not None:
+        line = programs.of_command_line(words[0], given, folder, machine.home) if missing.verdict is NotFound else None
+        if line is not None:
+            if apart is None:
+                apart = f"write mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
+            missing = line._replace(advice=line.advice + apart)
         return Result(name, client, (missing, *remarks), {})
     limit_s = min(max(2 * start_s, PATIENCE_S), LONGEST_S)
     seen = process_attempt.attempt(recorder, words, given, folder, limit_s)

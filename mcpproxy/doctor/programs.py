@@ -59,6 +59,37 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     return _interpreter(file, path, home)
 
 
+def of_command_line(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+    """The verdict on a command that is not found because it holds its arguments as well; None if it does not.
+
+    Args:
+        command: a word that names no program.
+        variables: what the server gets.
+        folder: where it is started.
+        home: of the user.
+    """
+    first, *rest = split(command)
+    if not rest:
+        return None
+    path = variables.get("PATH", _DEFAULT_PATH)
+    if "/" in first:
+        is_program = (folder / first).is_file()
+    else:
+        is_program = shutil.which(first, path=path) is not None or any(_found_elsewhere(first, home))
+        if not is_program:
+            missing = f"{first} is not in {_shown(path)}, and what follows it are arguments, not part of a name"
+            return Diagnosis(NotFound, missing, f"install {first}, and ")
+    return Diagnosis(NotFound, f"{first} is a program, and what follows it are arguments") if is_program else None
+
+
+def split(command: str) -> list[str]:
+    """The words of a command line, as a shell would split it; at blanks, if a quote is left open."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError:
+        return command.split()
+
+
 def is_passable(text: str) -> bool:
     """Whether a text can be a word, a variable or a folder of a process."""
     try:
@@ -102,11 +133,8 @@ def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
     if not first.startswith(b"#!"):
         return None
     first = first.partition(b"\0")[0]
-    try:
-        words = shlex.split(first[2:].decode("utf-8", "replace"))
-    except ValueError:
-        words = first[2:].decode("utf-8", "replace").split()
-    if not words:
+    words = split(first[2:].decode("utf-8", "replace"))
+    if not words[0].strip():
         return None
     if not os.path.exists(words[0]):
         return Diagnosis(InterpreterMissing, f"{file} begins with {first.decode('utf-8', 'replace').strip()}")

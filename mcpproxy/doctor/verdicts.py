@@ -99,10 +99,13 @@ class NotFound(Verdict):
     """The command is not found on the client's PATH.
 
     **What it means.** The client looks for the command on its own PATH, which may be shorter than that of your
-    shell: version managers such as nvm extend PATH in startup files that a desktop application never reads.
+    shell: version managers such as nvm extend PATH in startup files that a desktop application never reads. Or
+    `command` holds arguments as well (`"command": "npx -y foo"`): no shell splits it, so the client looks for a
+    program of that whole name.
 
     **What to do.** Write the full path that is named into the entry's `command`. If the command starts other
-    programs, as npx starts node, set `PATH` in the entry's `env`, too.
+    programs, as npx starts node, set `PATH` in the entry's `env`, too. Of a command with arguments, leave the
+    program in `command` and write each argument as a word of `args`, as the advice shows.
     """
 
     id = "start/not-found"

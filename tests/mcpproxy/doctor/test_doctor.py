@@ -137,6 +137,72 @@ def test_a_program_outside_of_the_path_is_looked_for(home: Path) -> None:
     assert str(program) in verdicts(doctor(home))["start/not-found"]
 
 
+LINE = f"{sys.executable} -c pass"
+APART = f'"{sys.executable}"', '["-c", "pass"]'
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "text", "advice"),
+    [
+        ("cursor", ".cursor/mcp.json", {"mcpServers": {"a": {"command": LINE}}}, '"command": {}, "args": {}'),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            {"mcpServers": {"a": {"command": LINE, "args": ["x"]}}},
+            '"command": {}, "args": {}, and behind these what args holds now',
+        ),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            {"mcpServers": {"a": entry([sys.executable, "run", "--name", "a", "--", LINE])}},
+            f'"{sys.executable}", "-c", "pass" in place of "{LINE}" in its args',
+        ),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            {"mcp": {"a": {"command": [LINE]}}},
+            f'"command": ["{sys.executable}", "-c", "pass"]',
+        ),
+        ("codex", ".codex/config.toml", f'[mcp_servers.a]\ncommand = "{LINE}"\n', "command = {}, args = {}"),
+        ("goose", ".config/goose/config.yaml", f"extensions:\n  a:\n    cmd: {LINE}\n", "cmd: {}, args: {}"),
+    ],
+    ids=("JSON", "JSON with args", "routed", "a list", "TOML", "YAML"),
+)
+def test_a_command_line_in_one_word_is_recognised(
+    home: Path, client: str, file: str, text: str | dict[str, Any], advice: str
+) -> None:
+    """The advice shows the words as this client's file would hold them."""
+    if isinstance(text, dict) and advice.endswith("in its args"):
+        text["mcpServers"]["a"]["command"] = str(Path(sys.executable).parent / "mcpproxy")
+    (home / file).parent.mkdir(parents=True)
+    (home / file).write_text(text if isinstance(text, str) else json.dumps(text))
+    found = verdicts(doctor(home, client))
+    assert list(found) == ["start/not-found"]
+    assert f"{sys.executable} is a program, and what follows it are arguments" in found["start/not-found"]
+    assert f"→ write {advice.format(*APART)}" in found["start/not-found"]
+
+
+def test_a_command_line_in_one_word_whose_program_is_missing_or_typed(home: Path) -> None:
+    configure(home, {"a": {"command": "no-such-program-of-ours -y x"}})
+    found = verdicts(doctor(home, "claude-code"))["start/not-found"]
+    assert "no-such-program-of-ours is not in" in found
+    assert (
+        '→ install no-such-program-of-ours, and write "command": "no-such-program-of-ours", "args": ["-y", "x"]'
+        in found
+    )
+    done = mcpproxy("doctor", "--", LINE, cwd=home, HOME=str(home))
+    assert f"→ write mcpproxy doctor -- {LINE}" in " ".join(done.stdout.decode().split())
+    configure(home, {"a": {"command": "/no such/program -y"}})
+    assert "/no such/program -y does not exist → None" in verdicts(doctor(home, "claude-code"))["start/not-found"]
+
+
+def test_a_secret_behind_a_variable_is_not_in_the_advice(home: Path) -> None:
+    configure(home, {"a": {"command": LINE + " ${PASSWORD_OF_OURS}"}})
+    found = verdicts(doctor(home, "claude-code", PASSWORD_OF_OURS="hunter2"))["start/not-found"]
+    assert '"${PASSWORD_OF_OURS}"' in found
+    assert "hunter2" not in found
+
+
 def test_a_missing_interpreter_is_told_from_a_missing_program(home: Path) -> None:
     for name, first in (("gone", "#!/no/such/python"), ("unknown", "#!/usr/bin/env node-of-nobody")):
         program = home / name
