@@ -12,11 +12,21 @@ from urllib.parse import urlsplit
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
-from mcpproxy.doctor import config_checks, entry_text, http_attempt, process_attempt, programs
+from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.variables import expanded
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import Exits, LogOnStdout, NoAnswer, NotFound, PortClosed, Refused, Slow, TooSlow
+from mcpproxy.doctor.verdicts import (
+    CannotRecord,
+    Exits,
+    LogOnStdout,
+    NoAnswer,
+    NotFound,
+    PortClosed,
+    Refused,
+    Slow,
+    TooSlow,
+)
 
 LONGEST_S: Final = 60.0
 """How long an attempt takes at most, whatever the client allows."""
@@ -77,6 +87,9 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
     diagnoses += config_checks.of_environment(server, variables, given)
     plain = [expanded(word, server.client, variables) for word in words]
     folder = _folder(server, machine)
+    unrecorded = _unrecorded(server, plain, given, folder)
+    if unrecorded is not None:
+        return Result(server.name, server.client.id, (unrecorded, *diagnoses), {})
     return of_command(
         server.name,
         plain,
@@ -105,6 +118,20 @@ def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
                 PortClosed, f"nothing listens on 127.0.0.1:{port}, where it is routed", "start `mcpproxy up`"
             )
     return None
+
+
+def _unrecorded(server: Server, command: Sequence[str], given: Mapping[str, str], folder: Path) -> Diagnosis | None:
+    """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
+    if server.routed is None:
+        return None
+    capture = expanded(server.routed.capture, server.client, given)
+    obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
+    if obstacle is None:
+        return None
+    choice = f"{server.client.id} --server {shlex.quote(server.name)}"
+    elsewhere = f"`mcpproxy uninstall {choice}`, then `mcpproxy install {choice} --capture DIR`"
+    advice = f"make {obstacle.place} a directory that only you can write to, or record elsewhere: {elsewhere}"
+    return Diagnosis(CannotRecord, obstacle.reason, advice)
 
 
 def of_command(
@@ -191,6 +218,9 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
     stderr_text = "; ".join(seen.stderr)
     if seen.launch_error:
         return Diagnosis(Exits, f"the recorder could not be started: {seen.launch_error}")
+    if seen.cannot_record:
+        advice = "set TMPDIR to a directory that only you can write to, on a disk with free space, and try again"
+        return Diagnosis(CannotRecord, seen.cannot_record, advice)
     if seen.error:
         return Diagnosis(Refused, seen.error)
     if seen.result is not None:

@@ -95,6 +95,20 @@ class ShellWords(Verdict):
     id = "config/shell-words"
 
 
+class CannotRecord(Verdict):
+    """mcpproxy cannot create a capture, so it does not start the server.
+
+    **What it means.** The fault is the recorder's, and nothing is known about the server. The directory for captures
+    cannot be made or written to, others could replace what is in it, or its disk is full. `mcpproxy run` then starts
+    nothing and ends with status 73: a server that is not recorded would look as if it were.
+
+    **What to do.** Make the directory that is named one that only you can write to, on a disk with free space. Or
+    record elsewhere: `mcpproxy uninstall`, then `mcpproxy install --capture DIR`.
+    """
+
+    id = "route/cannot-record"
+
+
 class NotFound(Verdict):
     """The command is not found on the client's PATH.
 
@@ -353,6 +367,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     NotTrusted,
     VariableUnset,
     ShellWords,
+    CannotRecord,
     NotFound,
     NotExecutable,
     InterpreterMissing,

@@ -203,6 +203,64 @@ def test_a_secret_behind_a_variable_is_not_in_the_advice(home: Path) -> None:
     assert "hunter2" not in found
 
 
+def test_a_recorder_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
+    """The directory for captures of a routed server has become a file."""
+    configure(home, {"a b": entry(good())}, ".cursor/mcp.json")
+    assert mcpproxy("install", "cursor", "--capture", "own", cwd=home, HOME=str(home)).returncode == 0
+    assert verdicts(doctor(home, "cursor", code=0)) == {}
+    assert not (home / "own").exists(), "doctor leaves nothing where captures go"
+    (home / "own").write_text("")
+    found = verdicts(doctor(home, "cursor"))
+    assert list(found) == ["route/cannot-record"]
+    assert f"{home}/own is not a directory" in found["route/cannot-record"]
+    assert "`mcpproxy install cursor --server 'a b' --capture DIR`" in found["route/cannot-record"]
+
+
+def test_where_a_routed_server_records_is_found_as_its_recorder_finds_it(home: Path) -> None:
+    loose = home / "loose"
+    loose.mkdir()
+    loose.chmod(0o777)
+    (home / "file").write_text("")
+    (home / "taken.mcpcap").write_text("")
+    cases: dict[str, tuple[list[str], dict[str, str], str]] = {
+        "data": ([], {"XDG_DATA_HOME": f"{home}/file"}, f"{home}/file is not a directory"),
+        "variable": (["--name", "x"], {"MCPPROXY_CAPTURES": f"{home}/file"}, f"{home}/file is not a directory"),
+        "loose": (["--capture", f"{loose}/"], {}, "is writable by others"),
+        "no slash": (["--capture", str(loose)], {}, "is writable by others"),
+        "below": (["--capture", f"{loose}/below/"], {}, f"{loose} is writable by everyone"),
+        "taken": (["--capture", f"{home}/taken.mcpcap"], {}, "exists already"),
+        "new": (["--capture", f"{home}/new.mcpcap"], {}, ""),
+        "relative": (["--capture", "captures/"], {}, ""),
+    }
+    program = str(Path(sys.executable).parent / "mcpproxy")
+    servers = {
+        name: entry([program, "run", *options, "--", *good()], env=variables)
+        for name, (options, variables, _) in cases.items()
+    }
+    configure(home, servers, ".cursor/mcp.json")
+    before = sorted(home.rglob("*"))
+    rows = {row["server"]: row for row in doctor(home, "cursor")}
+    for name, (_, _, evidence) in cases.items():
+        assert [*verdicts([rows[name]])] == (["route/cannot-record"] if evidence else []), name
+        assert evidence in "".join(verdicts([rows[name]]).values()), name
+    assert sorted(path for path in home.rglob("*") if ".config" not in path.parts) == before
+
+
+def test_a_doctor_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
+    """The recorder refuses to write below a directory in which everyone can rename entries."""
+    loose = home / "loose"
+    loose.mkdir()
+    loose.chmod(0o777)
+    configure(home, {"a": entry(good()), "b": entry([sys.executable, "-c", "import sys; sys.exit(73)"])})
+    rows = doctor(home, "claude-code", TMPDIR=str(loose))
+    for row in rows:
+        found = verdicts([row])
+        assert list(found) == ["route/cannot-record"]
+        assert f"{loose} is writable by everyone" in found["route/cannot-record"]
+        assert "→ set TMPDIR" in found["route/cannot-record"]
+    assert [*verdicts(doctor(home, "claude-code", "b"))] == ["start/exits"]
+
+
 def test_a_missing_interpreter_is_told_from_a_missing_program(home: Path) -> None:
     for name, first in (("gone", "#!/no/such/python"), ("unknown", "#!/usr/bin/env node-of-nobody")):
         program = home / name
