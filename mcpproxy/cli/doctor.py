@@ -111,7 +111,7 @@ def _todo(
         servers = [server for server in servers if server.name == options.server]
         if not servers:
             raise ValueError(f"{options.client} has no server {sanitise(options.server, 64)} that is switched on")
-        return [], [_examination(server, machine) for server in servers]
+        return [], [_examination(server, machine, is_named=True) for server in servers]
     return list(_of_files(inventories, machine)), [_examination(server, machine) for server in servers]
 
 
@@ -131,12 +131,12 @@ def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[
             yield inventory.client.id, diagnosis
 
 
-def _examination(server: Server, machine: Machine) -> Examination:
+def _examination(server: Server, machine: Machine, *, is_named: bool = False) -> Examination:
     listener = None if server.url is None else listener_of(server.url[1], State(state_folder()).listeners)
     own = None
     if listener is not None and server.url is not None:
         own = listener.upstream + split_origin(server.url[1])[1]
-    return lambda: examine(server, machine, _RECORDER, own)
+    return lambda: examine(server, machine, _RECORDER, own, is_named=is_named)
 
 
 def _examined(todo: list[Examination]) -> list[Result]:
@@ -169,7 +169,7 @@ def _as_json(result: Result) -> dict[str, Any]:
     return {
         "client": result.client,
         "server": result.name,
-        "works": not result.fails,
+        "works": not result.fails if result.is_examined else None,
         "verdicts": [_diagnosis_as_json(diagnosis) for diagnosis in result.diagnoses],
         **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
         "tools": result.tools,
@@ -202,12 +202,16 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
     for result in results:
         name = sanitise(result.name, 40)
         head = f"{result.client}  {name}" if result.client else name
-        yield fit(f"{'✗' if result.fails else '✓'} {head}  {_figures(result)}".rstrip(), width)
+        sign = "✗" if result.fails else "✓" if result.is_examined else "·"
+        yield fit(f"{sign} {head}  {_figures(result)}".rstrip(), width)
         for diagnosis in result.diagnoses:
             yield from _details(diagnosis, width)
     bad = sum(result.fails for result in results)
+    examined = sum(result.is_examined for result in results)
     yield ""
-    yield f"{count_text(len(results), 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+    yield f"{count_text(examined, 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+    if examined < len(results):
+        yield f"{count_text(len(results) - examined, 'server')} of the project not started: name those that you trust"
 
 
 def _sign(diagnosis: Diagnosis) -> str:

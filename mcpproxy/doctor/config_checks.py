@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.documents.document import Document, read_file
-from mcpproxy.clients.documents.edits import ConfigError, value_at
+from mcpproxy.clients.documents.document import data_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.doctor.variables import expanded, unset
@@ -20,7 +19,6 @@ from mcpproxy.doctor.verdicts import (
     AuthorityLost,
     Comment,
     LoopbackProxied,
-    NotTrusted,
     ProxyLost,
     ShellWords,
     Unreadable,
@@ -55,7 +53,7 @@ def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Pat
 
 
 def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
-    data = _data(path, form)
+    data = data_of(path, form)
     for pattern in _MAPS - {*maps}:
         inside = data.get(str(pattern[0])) if isinstance(data, dict) else None
         if isinstance(inside, dict) and inside and all(isinstance(entry, dict) for entry in inside.values()):
@@ -64,26 +62,16 @@ def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -
 
 
 def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    data = _data(path, "jsonc")
+    data = data_of(path, "jsonc")
     names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
         right = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
         yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right)}")
 
 
-def _data(path: Path, form: Any) -> Any:
-    try:
-        return Document(read_file(path), form).data
-    except (OSError, ConfigError):
-        return None
-
-
 def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """What is wrong with one entry, before anything is started."""
     client, variables = server.client, machine.environment
-    trust = _distrust(server, machine)
-    if trust:
-        yield Diagnosis(NotTrusted, trust)
     names = list(dict.fromkeys(unset(server.entry, client, variables)))
     if names:
         yield Diagnosis(VariableUnset, f"{', '.join(names)} has no value" if len(names) == 1 else ", ".join(names))
@@ -117,55 +105,6 @@ def of_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator
     is_here = name.partition("]")[0].strip("[") in _LOOPBACK
     if is_here and named and client.proxies_loopback and not {"*", name, "127.0.0.1"} & {*kept}:
         yield Diagnosis(LoopbackProxied, f"{named[0]} is set, and NO_PROXY does not name {name}")
-
-
-def _distrust(server: Server, machine: Machine) -> str:
-    """Why the client does not start this server yet; empty if it does, or if it is not known."""
-    if server.scope != "project":
-        return ""
-    check = {"claude-code": _claude, "codex": _codex, "gemini": _gemini}.get(server.client.id)
-    return check(server, machine) if check is not None else ""
-
-
-def _claude(server: Server, machine: Machine) -> str:
-    """Approvals are in the user's file for each project, or in its settings."""
-    own = _data(machine.resolve("~/.claude.json", server.client.overrides)[0], "json")
-    project = _inside(own, ("projects", str(machine.project)))
-    settings = [_data(machine.project / ".claude" / name, "jsonc") for name in ("settings.json", "settings.local.json")]
-    approved = [part for part in (project, *settings) if isinstance(part, dict)]
-    if any(part.get("enableAllProjectMcpServers") is True for part in approved):
-        return ""
-    if any(server.name in (part.get("disabledMcpjsonServers") or ()) for part in approved):
-        return f"{server.name} was rejected; `claude mcp reset-project-choices` asks again"
-    if any(server.name in (part.get("enabledMcpjsonServers") or ()) for part in approved):
-        return ""
-    return f"{server.name} of {server.file.name} was not approved yet"
-
-
-def _codex(server: Server, machine: Machine) -> str:
-    config = _data(machine.resolve("~/.codex/config.toml", server.client.overrides)[0], "toml")
-    if _inside(config, ("projects", str(machine.project), "trust_level")) == "trusted":
-        return ""
-    return f"{machine.shown(machine.project)} is not a trusted project"
-
-
-def _gemini(server: Server, machine: Machine) -> str:
-    settings = _data(machine.resolve("~/.gemini/settings.json", server.client.overrides)[0], "jsonc")
-    if _inside(settings, ("security", "folderTrust", "enabled")) is not True:
-        return ""
-    trusted = _data(machine.resolve("~/.gemini/trustedFolders.json", server.client.overrides)[0], "jsonc")
-    folders = trusted if isinstance(trusted, dict) else {}
-    for folder in (machine.project, *machine.project.parents):
-        if folders.get(str(folder)) in ("TRUST_FOLDER", "TRUST_PARENT"):
-            return ""
-    return f"{machine.shown(machine.project)} is not a trusted folder"
-
-
-def _inside(data: Any, place: tuple[str, ...]) -> Any:
-    try:
-        return value_at(data, place)
-    except (LookupError, TypeError):
-        return None
 
 
 def entry_environment(server: Server, variables: Mapping[str, str]) -> dict[str, str]:

@@ -14,14 +14,17 @@ from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
+from mcpproxy.doctor.trust import Trust, trust_in
 from mcpproxy.doctor.variables import expanded
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
     CannotRecord,
     Exits,
     LogOnStdout,
+    NeedsConsent,
     NoAnswer,
     NotFound,
+    NotTrusted,
     PortClosed,
     Refused,
     Slow,
@@ -52,8 +55,15 @@ class Result(NamedTuple):
         """Whether the client cannot use the server."""
         return any(diagnosis.verdict.fails for diagnosis in self.diagnoses)
 
+    @property
+    def is_examined(self) -> bool:
+        """Whether anything is known of the server: of one that needs consent, only its entry was read."""
+        return self.fails or not any(diagnosis.verdict is NeedsConsent for diagnosis in self.diagnoses)
 
-def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str | None = None) -> Result:
+
+def examine(
+    server: Server, machine: Machine, recorder: Sequence[str], url: str | None = None, *, is_named: bool = False
+) -> Result:
     """Examine a server as its client would start it.
 
     Args:
@@ -61,9 +71,14 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
         machine: where the client runs.
         recorder: the command of mcpproxy.
         url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
+        is_named: whether the user has named this server, and so agreed to start it.
     """
     diagnoses = list(config_checks.of_entry(server, machine))
-    if any(diagnosis.verdict.fails for diagnosis in diagnoses):
+    is_startable = not any(diagnosis.verdict.fails for diagnosis in diagnoses)
+    trust = trust_in(server, machine)
+    if trust.distrust or not (trust.is_approved or is_named):
+        diagnoses.insert(0, _untrusted(server, machine, trust))
+    if not is_startable or not (trust.is_approved or is_named):
         return Result(server.name, server.client.id, tuple(diagnoses), {})
     cut = _cut_route(server, is_listener=url is not None)
     if cut is not None:
@@ -103,6 +118,15 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
         # Of the entry's own words: the values of its variables may be secrets.
         apart=entry_text.apart(server, programs.split(words[0])),
     )
+
+
+def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
+    """What to say of a server that the user has not approved."""
+    how = f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
+    if trust.distrust:
+        return Diagnosis(NotTrusted, trust.distrust, f"agree in {server.client.title}; or start it here: {how}")
+    evidence = f"{machine.shown(server.file)} is the project's, and not known to be trusted in {server.client.title}"
+    return Diagnosis(NeedsConsent, evidence, f"if you trust it: {how}")
 
 
 def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:

@@ -62,10 +62,25 @@ class NotTrusted(Verdict):
     **What it means.** Servers of a project could run anything, so clients start them only after the user has
     agreed. Until then the server does not exist for the client, often without a message.
 
-    **What to do.** Start the client in the project and agree when it asks.
+    **What to do.** Start the client in the project and agree when it asks. To see whether the server works before you
+    agree, name it: `mcpproxy doctor CLIENT SERVER` starts it all the same.
     """
 
     id = "config/not-trusted"
+
+
+class NeedsConsent(Verdict):
+    """The server belongs to the project, so doctor does not start it unless you name it.
+
+    **What it means.** Whoever can write to the repository chooses what its servers run, and where a URL with your
+    credentials leads. The files of this client do not say that you trust them, so nothing was started and no request
+    was sent. The client may ask you, or start it without asking.
+
+    **What to do.** Read the entry. If you trust it, run the command that the advice names.
+    """
+
+    id = "config/needs-consent"
+    fails = False
 
 
 class VariableUnset(Verdict):
@@ -365,6 +380,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     WrongKey,
     UnreadFile,
     NotTrusted,
+    NeedsConsent,
     VariableUnset,
     ShellWords,
     CannotRecord,

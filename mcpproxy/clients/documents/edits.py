@@ -102,6 +102,14 @@ def value_at(data: Any, path: Path) -> Any:
     return data
 
 
+def value_or(data: Any, path: Path, default: Any = None) -> Any:
+    """The value at a path, or a default if nothing is there."""
+    try:
+        return value_at(data, path)
+    except (LookupError, TypeError):
+        return default
+
+
 def expected(data: Any, edits: list[Edit]) -> Any:
     """What a file must say after the edits; `data` is what it says before."""
     after = copy.deepcopy(data)
