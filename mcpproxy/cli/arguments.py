@@ -16,6 +16,7 @@ from mcpproxy.report.output import set_up
 from mcpproxy.report.text import cells
 from mcpproxy.sanitise import sanitise
 
+SHORT_FORM: Final = "the same as --format json"
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
 _MOST_MEMORY: Final = 1 << 50
@@ -122,12 +123,17 @@ def add_format(parser: argparse.ArgumentParser, *more: str) -> None:
         default="text",
         help=forms if more else "human-readable text (default), or one JSON object per line",
     )
-    add_json(parser)
+    add_json(parser, SHORT_FORM)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`, for a command that defines its own `--format`."""
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+def add_json(parser: argparse.ArgumentParser, help_: str = "print one JSON object per server") -> None:
+    """Add `--json`.
+
+    Args:
+        parser: of the command.
+        help_: the help text: of a command that has `--format` as well, `SHORT_FORM`.
+    """
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help=help_)
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:

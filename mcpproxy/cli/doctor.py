@@ -1,10 +1,10 @@
 """Find out why a server does not come up in a client: start each as its client would, and name what fails first.
 
-  mcpproxy doctor [CLIENT [SERVER]]     the servers in the configuration of your clients
-  mcpproxy doctor -- COMMAND [ARG ...]  a command
-  mcpproxy doctor URL                   a server with a URL
+  CLIENT [SERVER]            the servers in the configuration of your clients
+  URL                        a server with a URL
+  -- COMMAND [ARGUMENT ...]  a command
 
-It changes nothing. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.
+It changes no file. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.
 """
 
 import argparse
@@ -43,6 +43,8 @@ Examination = Callable[[], Result]
 def parser() -> argparse.ArgumentParser:
     """The arguments of `doctor`."""
     parser = Parser("doctor", __doc__)
+    forms = ("[CLIENT [SERVER]]", "URL", "-- COMMAND [ARGUMENT ...]")
+    parser.usage = "\n       ".join(f"{parser.prog} [OPTION ...] {form}" for form in forms)
     parser.add_argument("client", nargs="?", metavar="CLIENT", help="a client by name, or a URL (default: all clients)")
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server of the client")
     parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and end")

@@ -390,6 +390,14 @@ def test_text_for_people(home: Path) -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+def test_the_usage_shows_every_form(home: Path) -> None:
+    text = mcpproxy("doctor", "--help", HOME=str(home)).stdout.decode()
+    forms = ("[CLIENT [SERVER]]", "URL", "-- COMMAND [ARGUMENT ...]")
+    usage = "\n       ".join(f"mcpproxy doctor [OPTION ...] {form}" for form in forms)
+    assert text.startswith(f"usage: {usage}\n\n")
+    assert "one JSON object per server" in text
+
+
 def test_wrong_usage(home: Path) -> None:
     for words, hint in (
         (["cursr"], "did you mean cursor?"),
