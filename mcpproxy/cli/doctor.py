@@ -10,7 +10,7 @@ It changes no file. Exit code: 0 if every server works, 1 if one does not, 2 for
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from difflib import get_close_matches
 from typing import Any, Final
@@ -20,6 +20,7 @@ from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import find_all
 from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.client import Client
 from mcpproxy.clients.listeners import listener_of, split_origin
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
@@ -36,6 +37,9 @@ from mcpproxy.sanitise import sanitise
 
 AT_ONCE: Final = 4
 """Servers that are started at the same time."""
+MOST_LISTED: Final = 6
+"""How many names or files an error lists."""
+_INSTEAD: Final = "examine a command with mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 Examination = Callable[[], Result]
 
@@ -102,22 +106,75 @@ def _todo(
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL is not an http or https address")
         return [], [lambda: of_url(_host(options.client), options.client, {}, is_sse=False)]
-    inventories = find_all(_clients(options.client), machine)
+    clients = _clients(options.client)
+    inventories = find_all(clients, machine)
     if not inventories:
-        where = f" {options.client}" if options.client else ""
-        raise ValueError(
-            f"no configuration file of a client{where} is on this machine; docs/clients.md lists the files"
-        )
-    servers = [server for inventory in inventories for server in inventory.servers if not server.is_off]
+        raise ValueError(_no_file(clients, machine))
+    every = [server for inventory in inventories for server in inventory.servers]
     if options.server:
-        servers = [server for server in servers if server.name == options.server]
-        if not servers:
-            raise ValueError(f"{options.client} has no server {sanitise(options.server, 64)} that is switched on")
-        return [], [_examination(server, machine, is_named=True) for server in servers]
-    return list(_of_files(inventories, machine)), [_examination(server, machine) for server in servers]
+        return [], [_examination(server, machine, is_named=True) for server in _named(options, every, machine)]
+    of_files = list(_of_files(inventories, machine))
+    servers = [server for server in every if not server.is_off]
+    if not servers and not of_files:
+        raise ValueError(_no_server(inventories, machine))
+    return of_files, [_examination(server, machine) for server in servers]
 
 
-def _clients(name: str | None) -> list[Any]:
+def _named(options: argparse.Namespace, servers: list[Server], machine: Machine) -> list[Server]:
+    """The servers of a name.
+
+    Raises:
+        ValueError: there is none that is switched on; the text is for the user.
+    """
+    named = [server for server in servers if server.name == options.server]
+    on = [server for server in named if not server.is_off]
+    if on:
+        return on
+    name = sanitise(options.server, 64)
+    if named:
+        files = _listed(machine.shown(server.file) for server in named)
+        raise ValueError(f"{name} of {options.client} is switched off in {files}; switch it on there, and try again")
+    known = list(dict.fromkeys(server.name for server in servers))
+    if not known:
+        raise ValueError(
+            f"{options.client} has no server {name}, and no other; mcpproxy doctor {options.client} says more"
+        )
+    near = get_close_matches(options.server, known, 1)
+    hint = f"; did you mean {sanitise(near[0], 64)}?" if near else ""
+    raise ValueError(f"{options.client} has no server {name}{hint}; known: {_listed(known)}")
+
+
+def _no_file(clients: list[Client], machine: Machine) -> str:
+    """What was looked for, if there is no file of any client."""
+    if len(clients) > 1:
+        return f"no configuration file of a client is on this machine; docs/clients.md lists the files; {_INSTEAD}"
+    (client,) = clients
+    places = (place for config in client.files for place in config.places.get(machine.system, ()))
+    paths = (path for place in places for path in machine.resolve(place, client.overrides))
+    looked = _listed(machine.shown(path) for path in paths)
+    return f"no configuration file of {client.title} is on this machine: there is no {looked}; {_INSTEAD}"
+
+
+def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
+    """Where servers were looked for, if there is none to examine."""
+    off = [server for inventory in inventories for server in inventory.servers]
+    if off:
+        places = _listed(f"{server.name} in {machine.shown(server.file)}" for server in off)
+        return f"every server is switched off: {places}; switch one on, and try again"
+    files = [path for inventory in inventories for path in inventory.files]
+    titles = _listed(inventory.client.title for inventory in inventories)
+    where = _listed(map(machine.shown, files)) if files else f"a file of {titles}"
+    return f"no server is configured in {where}; add one there, or {_INSTEAD}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few of some names, each once."""
+    each = [sanitise(name, 100) for name in dict.fromkeys(names)]
+    more = f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else ""
+    return f"{', '.join(each[:MOST_LISTED])}{more}"
+
+
+def _clients(name: str | None) -> list[Client]:
     if name is None:
         return list(CLIENTS)
     client = by_id(name)
@@ -211,7 +268,10 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
     bad = sum(result.fails for result in results)
     examined = sum(result.is_examined for result in results)
     yield ""
-    yield f"{count_text(examined, 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+    if not results:
+        yield "No server was found to examine: see to the files above first"
+    if examined:
+        yield f"{count_text(examined, 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
     if examined < len(results):
         yield f"{count_text(len(results) - examined, 'server')} of the project not started: name those that you trust"
 

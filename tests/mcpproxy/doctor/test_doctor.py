@@ -355,6 +355,8 @@ def test_files_that_a_client_cannot_read(home: Path) -> None:
 def test_servers_under_the_key_of_another_client(home: Path) -> None:
     configure(home, {"a": {"command": "x"}}, ".config/Code/User/mcp.json")
     assert "`mcpServers` → rename it to `servers`" in verdicts(doctor(home))["config/wrong-key"]
+    done = mcpproxy("doctor", cwd=home, HOME=str(home))
+    assert done.stdout.endswith(b"\n\nNo server was found to examine: see to the files above first\n")
 
 
 def test_a_file_that_the_client_does_not_read(home: Path) -> None:
@@ -398,10 +400,39 @@ def test_the_usage_shows_every_form(home: Path) -> None:
     assert "one JSON object per server" in text
 
 
+def test_nothing_to_examine_says_where_it_looked_and_what_to_do(home: Path) -> None:
+    off = {"command": "x", "disabled": True}
+
+    def said(*words: str) -> str:
+        done = mcpproxy("doctor", *words, cwd=home / "project", HOME=str(home))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done
+        return done.stderr.decode()
+
+    command = "examine a command with mcpproxy doctor -- COMMAND\n"
+    assert said().endswith(command)
+    text = said("cursor")
+    assert text.endswith(command)
+    assert "of Cursor is on this machine: there is no ~/.cursor/mcp.json, ~/project/.cursor/mcp.json" in text
+    configure(home, {}, ".cursor/mcp.json")
+    assert (
+        said()
+        == said("cursor")
+        == f"mcpproxy: no server is configured in ~/.cursor/mcp.json; add one there, or {command}"
+    )
+    assert "cursor has no server x, and no other" in said("cursor", "x")
+    configure(home, {"weather": off}, ".cursor/mcp.json")
+    assert "every server is switched off: weather in ~/.cursor/mcp.json; switch one on" in said()
+    assert "weather of cursor is switched off in ~/.cursor/mcp.json; switch it on there" in said("cursor", "weather")
+    configure(home, {**{f"s{n}": entry(["x"]) for n in range(9)}, "weather": entry(["x"])}, ".cursor/mcp.json")
+    assert "no server wether; did you mean weather?; known: s0, s1, s2, s3, s4, s5 and 4 more" in said(
+        "cursor", "wether"
+    )
+
+
 def test_wrong_usage(home: Path) -> None:
     for words, hint in (
         (["cursr"], "did you mean cursor?"),
-        (["cursor"], "docs/clients.md"),
+        ([], "docs/clients.md"),
         (["claude-code", "--"], "after `--`"),
         (["ftp://x/"], "http or https"),
         (["--explain", "start/not-fund"], "did you mean start/not-found?"),
