@@ -39,6 +39,7 @@ AT_ONCE: Final = 4
 """Servers that are started at the same time."""
 MOST_LISTED: Final = 6
 """How many names or files an error lists."""
+_STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
 _INSTEAD: Final = "examine a command with mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 Examination = Callable[[], Result]
@@ -262,7 +263,10 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
         name = sanitise(result.name, 40)
         head = f"{result.client}  {name}" if result.client else name
         sign = "✗" if result.fails else "✓" if result.is_examined else "·"
-        yield fit(f"{sign} {head}  {_figures(result)}".rstrip(), width)
+        tools = "" if result.tools is None else f"  {count_text(result.tools, 'tool')}"
+        yield fit(f"{sign} {head}{tools}", width)
+        if result.timings_ms:
+            yield from (f"    {line}" for line in wrapped(_times(result), width - 4))
         for diagnosis in result.diagnoses:
             yield from _details(diagnosis, width)
     bad = sum(result.fails for result in results)
@@ -289,11 +293,11 @@ def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield from (f"    {line}" for line in wrapped(sanitise(text, 1000), width - 4))
 
 
-def _figures(result: Result) -> str:
-    figures = [f"{name.replace('_', ' ')} {_duration(value)}" for name, value in result.timings_ms.items()]
-    if result.tools is not None:
-        figures.append(count_text(result.tools, "tool"))
-    return ", ".join(figures)
+def _times(result: Result) -> str:
+    """When each step was done. All times are from the start, so each says "after": as durations they would add up."""
+    # A server without tools is not asked for their list; its time is then that of `initialize`.
+    steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
+    return ", ".join(f"{_STEPS[name]} after {_duration(ms)}" for name, ms in steps.items())
 
 
 def _duration(ms: float) -> str:

@@ -47,7 +47,7 @@ class Result(NamedTuple):
     diagnoses: tuple[Diagnosis, ...]
     """What fails first, if anything does; the rest are remarks."""
     timings_ms: Mapping[str, float]
-    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, from the start."""
+    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
     tools: int | None = None
 
     @property

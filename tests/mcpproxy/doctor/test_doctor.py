@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,13 @@ def test_a_server_that_works_has_no_verdict(home: Path) -> None:
 def test_a_command_can_be_examined_without_a_client(home: Path) -> None:
     done = mcpproxy("doctor", "--", *good(), cwd=home, HOME=str(home))
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"1 tool" in done.stdout
+    first, times = done.stdout.decode().splitlines()[:2]
+    assert first.endswith("  1 tool")
+    assert re.fullmatch(r"    first byte after \d+ ms, initialize after \d+ ms, tools/list after \d+ ms", times)
+    without_tools = good().copy()
+    without_tools[-1] = without_tools[-1].replace('"capabilities": {"tools": {}}', '"capabilities": {}')
+    done = mcpproxy("doctor", "--", *without_tools, cwd=home, HOME=str(home))
+    assert re.search(r"\n    first byte after \d+ ms, initialize after \d+ ms\n", done.stdout.decode())
 
 
 @pytest.mark.parametrize(
@@ -388,6 +395,7 @@ def test_text_for_people(home: Path) -> None:
     assert "✓ claude-code  fine" in text
     assert "start/not-found" in text
     assert "2 servers examined, 1 does not work" in text
+    assert [line for line in text.splitlines() if not line.strip()] == [""]
     assert "\x1b" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
 
