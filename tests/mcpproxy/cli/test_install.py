@@ -130,6 +130,19 @@ def test_a_comment_that_a_client_refuses_is_named(home: Path) -> None:
     assert (home / ".claude.json").read_text() == text
 
 
+def test_a_constant_that_only_python_reads_is_named(home: Path) -> None:
+    for text, place in (
+        ('{"mcpServers": {"a": {"command": "x"}},\n "n": NaN}', "line 2, column 7: NaN is not JSON"),
+        ('{"mcpServers": {"a": {"command": "x"},},\n "n": -Infinity}', "line 2, column 7: -Infinity is not JSON"),
+    ):
+        (home / ".cursor/mcp.json").write_text(text)
+        for command in ("install", "uninstall"):
+            done = run(home, command, "cursor")
+            assert done.returncode == 2
+            assert place in done.stderr.decode()
+        assert (home / ".cursor/mcp.json").read_text() == text
+
+
 def test_names_from_files_cannot_act_on_a_terminal(home: Path) -> None:
     name = "\x1b]0;x\x07\u202e"
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"}}}))
