@@ -18,10 +18,11 @@ from typing import Any, Final
 from captures.redact import server_name
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.routes import find_all
-from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.cli.routes import client_named, find_all
+from mcpproxy.clients.addresses import authority
+from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.listeners import listener_of, split_origin
+from mcpproxy.clients.listeners import Listener, listener_of, split_origin
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import State, state_folder
@@ -106,19 +107,22 @@ def _todo(
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL is not an http or https address")
-        return [], [lambda: of_url(_host(options.client), options.client, {}, is_sse=False)]
-    clients = _clients(options.client)
+        return [], [lambda: of_url(authority(options.client), options.client, {}, is_sse=False)]
+    clients = [client_named(options.client)] if options.client else list(CLIENTS)
     inventories = find_all(clients, machine)
     if not inventories:
         raise ValueError(_no_file(clients, machine))
     every = [server for inventory in inventories for server in inventory.servers]
+    listeners = State(state_folder()).listeners
     if options.server:
-        return [], [_examination(server, machine, is_named=True) for server in _named(options, every, machine)]
+        return [], [
+            _examination(server, machine, listeners, is_named=True) for server in _named(options, every, machine)
+        ]
     of_files = list(_of_files(inventories, machine))
     servers = [server for server in every if not server.is_off]
     if not servers and not of_files:
         raise ValueError(_no_server(inventories, machine))
-    return of_files, [_examination(server, machine) for server in servers]
+    return of_files, [_examination(server, machine, listeners) for server in servers]
 
 
 def _named(options: argparse.Namespace, servers: list[Server], machine: Machine) -> list[Server]:
@@ -175,24 +179,14 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(each[:MOST_LISTED])}{more}"
 
 
-def _clients(name: str | None) -> list[Client]:
-    if name is None:
-        return list(CLIENTS)
-    client = by_id(name)
-    if client is None:
-        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-        raise ValueError(f"there is no client {sanitise(name, 64)}{f'; did you mean {near[0]}?' if near else ''}")
-    return [client]
-
-
 def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
     for inventory in inventories:
         for _, diagnosis in config_checks.of_files(inventory, machine):
             yield inventory.client.id, diagnosis
 
 
-def _examination(server: Server, machine: Machine, *, is_named: bool = False) -> Examination:
-    listener = None if server.url is None else listener_of(server.url[1], State(state_folder()).listeners)
+def _examination(server: Server, machine: Machine, listeners: list[Listener], *, is_named: bool = False) -> Examination:
+    listener = None if server.url is None else listener_of(server.url[1], listeners)
     own = None
     if listener is not None and server.url is not None:
         own = listener.upstream + split_origin(server.url[1])[1]
@@ -219,10 +213,6 @@ def _examined(todo: list[Examination]) -> list[Result]:
     finally:
         orphans.end_children()
     return [future.result() for future in futures]
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 def _as_json(result: Result) -> dict[str, Any]:

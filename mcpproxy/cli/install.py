@@ -25,6 +25,7 @@ from mcpproxy.cli.routes import (
     write_all,
     write_service,
 )
+from mcpproxy.clients.addresses import loopback_proxy
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.listeners import is_listening
@@ -157,11 +158,8 @@ def _say_windows_side(clients: list[Client], machine: Machine) -> None:
 
 def _say_of_proxy(written: list[Plan]) -> None:
     """Warn if a client would send requests for our listeners to the proxy."""
-    variables = {name.lower(): value for name, value in os.environ.items()}
-    named = any(variables.get(name) for name in ("https_proxy", "http_proxy", "all_proxy"))
-    kept = variables.get("no_proxy", "").replace(" ", "").split(",")
     titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
-    if named and titles and not {"*", "127.0.0.1"} & {*kept}:
+    if titles and loopback_proxy("127.0.0.1", os.environ):
         say(
             f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; "
             "start it with NO_PROXY=127.0.0.1,localhost,::1"

@@ -11,6 +11,7 @@ from typing import Any
 
 from captures.redact import server_name
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.clients.addresses import origin_shown
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
@@ -53,17 +54,21 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
     Raises:
         ValueError: one is not known; the text is for the user.
     """
-    clients = []
-    for name in options.client:
-        client = by_id(name)
-        if client is None:
-            near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(
-                f"there is no client {sanitise(name, 64)}{hint}; known: {', '.join(c.id for c in CLIENTS)}"
-            )
-        clients.append(client)
-    return clients or list(CLIENTS)
+    return [client_named(name) for name in options.client] or list(CLIENTS)
+
+
+def client_named(name: str) -> Client:
+    """The client of a name.
+
+    Raises:
+        ValueError: it is not known; the text is for the user.
+    """
+    client = by_id(name)
+    if client is None:
+        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no client {sanitise(name, 64)}{hint}; known: {', '.join(c.id for c in CLIENTS)}")
+    return client
 
 
 def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
@@ -136,14 +141,7 @@ def _package(server: Server) -> str:
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
     url = server.url
-    return sanitise(_host(url[1]), 60) if url is not None else ""
-
-
-def _host(url: str) -> str:
-    """Scheme and host of a URL: user names, paths and queries can be secrets."""
-    scheme, slashes, rest = url.partition("://")
-    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
-    return f"{scheme}{slashes}{host}" if slashes else "a URL"
+    return sanitise(origin_shown(url[1]), 60) if url is not None else ""
 
 
 def _outcome(change: Change, *, done: bool) -> str:

@@ -19,7 +19,6 @@ from mcpproxy.clients.documents.edits import (
     ReplaceMember,
     SetValue,
     Value,
-    value_at,
 )
 from mcpproxy.clients.listeners import Listener, local_url, split_origin
 from mcpproxy.clients.probe import Probe
@@ -68,7 +67,7 @@ def route(server: Server, wrapper: Wrapper) -> Change:
     behind = (*words[1:], Moved(command))
     program = SetValue(command, words[0])
     args = (*server.place, *form.args)
-    if _member(server, form.args) is not None:
+    if server.value(form.args) is not None:
         return Change(server, "route", edits=[program, Prepend(args, behind)])
     return Change(server, "route", edits=[program, AddMember(command, str(form.args[-1]), behind)])
 
@@ -193,13 +192,6 @@ def _why_not_probed(server: Server, probe: Probe) -> str:
         return "requires credentials that its entry does not contain"
     resource = " or --oauth-resource" if server.client.names_resource else ""
     return f"needs OAuth; use --bridge{resource} to record it"
-
-
-def _member(server: Server, place: Path) -> Any:
-    try:
-        return value_at(server.entry, place)
-    except (LookupError, TypeError):
-        return None
 
 
 def _why_not(server: Server) -> str:

@@ -70,7 +70,12 @@ class Wrapper:
     @property
     def unsafe(self) -> str | None:
         """The first word that a shell would change, if there is one."""
-        return next((word for word in self.words("x") if not _SAFE.fullmatch(word)), None)
+        return next((word for word in self.words("x") if not is_plain(word)), None)
+
+
+def is_plain(word: str) -> bool:
+    """Whether a shell passes a word on as it is."""
+    return _SAFE.fullmatch(word) is not None
 
 
 def program_words() -> tuple[str, ...]:

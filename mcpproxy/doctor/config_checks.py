@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mcpproxy.clients import addresses
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.documents.document import data_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
+from mcpproxy.clients.wrapper import is_plain
 from mcpproxy.doctor.variables import expanded, unset
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -27,13 +28,10 @@ from mcpproxy.doctor.verdicts import (
     WrongKey,
 )
 
-PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 AUTHORITIES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 _MAPS: Final = {
     pattern for client in CLIENTS for config in client.files for pattern in config.maps if len(pattern) == 1
 }
-_SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
 def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
@@ -77,7 +75,7 @@ def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
         yield Diagnosis(VariableUnset, f"{', '.join(names)} has no value" if len(names) == 1 else ", ".join(names))
     if client.joins_words:
         for word in server.words:
-            if not _SAFE.fullmatch(expanded(word, client, variables)):
+            if not is_plain(expanded(word, client, variables)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
 
@@ -90,7 +88,7 @@ def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[
         variables: of the client.
         given: what the server gets.
     """
-    for verdict, names in ((ProxyLost, PROXIES), (AuthorityLost, AUTHORITIES)):
+    for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
         lost = [name for name in names if variables.get(name) and name not in given]
         if lost:
             yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost)}")
@@ -98,13 +96,10 @@ def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[
 
 def of_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Whether a client would ask the proxy for a server on this machine."""
-    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    name = host if host.startswith("[") else host.partition(":")[0]
-    named = [variable for variable in PROXIES if variables.get(variable)]
-    kept = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
-    is_here = name.partition("]")[0].strip("[") in _LOOPBACK
-    if is_here and named and client.proxies_loopback and not {"*", name, "127.0.0.1"} & {*kept}:
-        yield Diagnosis(LoopbackProxied, f"{named[0]} is set, and NO_PROXY does not name {name}")
+    name = addresses.host(url)
+    variable = addresses.loopback_proxy(name, variables)
+    if variable and client.proxies_loopback:
+        yield Diagnosis(LoopbackProxied, f"{variable} is set, and NO_PROXY does not name {name}")
 
 
 def entry_environment(server: Server, variables: Mapping[str, str]) -> dict[str, str]:

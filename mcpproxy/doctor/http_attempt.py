@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mcpproxy.clients.bounded import within
+from mcpproxy.clients.probe import NoRedirect
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -56,11 +57,6 @@ class _Reply(NamedTuple):
                 continue
             if isinstance(value, dict):
                 return value
-        return None
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_args: Any, **_more: Any) -> None:
         return None
 
 
@@ -164,7 +160,7 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, 
     accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
-        response = urllib.request.build_opener(_NoRedirect).open(request, timeout=limit_s)
+        response = urllib.request.build_opener(NoRedirect).open(request, timeout=limit_s)
     except urllib.error.HTTPError as error:
         response = error
     with response:

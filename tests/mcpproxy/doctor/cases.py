@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.doctor.config_checks import PROXIES
+from mcpproxy.clients.addresses import PROXIES
 from tests.mcpproxy.cli.typed import mcpproxy
 
 GOOD = """
