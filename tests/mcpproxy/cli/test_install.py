@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
