@@ -1,6 +1,6 @@
 """Asks a server with a URL, without credentials, whether it lets a client in as it is.
 
-One `ping` is posted: it opens no session, and a server that wants credentials refuses it like any other request. The
+One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
 headers of the client's entry are not sent.
 """
 
@@ -21,7 +21,7 @@ PROBE_S: Final = 5.0
 _AT_ONCE: Final = 8
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable"]
-"""`denied`: it wants credentials and says nothing of OAuth."""
+"""`denied`: it requires credentials and says nothing of OAuth."""
 
 
 class Probe(NamedTuple):

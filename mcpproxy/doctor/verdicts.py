@@ -316,7 +316,7 @@ class UntrustedCertificate(Verdict):
 
 
 class Unauthorized(Verdict):
-    """The server wants credentials.
+    """The server requires credentials.
 
     **What it means.** It answers 401 or 403. With OAuth, a client that has not logged in gets this as well, and
     then opens a login.
