@@ -129,7 +129,7 @@ class SessionIds:
         if http.method == "DELETE":
             known.tried = True
             if not 400 <= (http.status or 0) < 500:
-                known.ended = known.ended or http.asked or http.answered
+                known.ended = known.ended or http.started or http.answered
         if is_gone:
             known.gone = known.gone or http.answered
         elif is_deleted:

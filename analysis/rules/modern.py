@@ -437,7 +437,7 @@ class ExtensionId(Rule):
                 yield self.finding(seen, f"the value of the extension {short(name)} is not an object", pointer=where)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _LACKS: Final = {
     "meta": "params._meta",

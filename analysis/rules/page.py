@@ -219,7 +219,7 @@ class BadCursorCode(_Walking):
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _fault(seen: Seen, request: Request) -> Literal["unknown", "foreign"] | None:

@@ -43,12 +43,12 @@ class _OfToken(Rule):
         http, asker = seen.http, other_side(seen.message.sender)
         return self.check_progress(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         """Progress for a token.
 
         Args:
             seen: the notification.
-            carried: the token as it is known; None where it is not.
+            known: the token as it is known; None where it is not.
             token: what the notification names.
         """
         raise NotImplementedError
@@ -70,7 +70,7 @@ class DuplicateToken(Rule):
     source = PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        token = tokens_of(seen.session).ask(seen)
+        token = tokens_of(seen.session).take_request(seen)
         if token is None or token.earlier is None:
             return ()
         text = f"the progress token {_cut(token.id)} is that of a request that is still open"
@@ -95,13 +95,13 @@ class UnknownToken(_OfToken):
     word = WORD
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).ask(seen)
+        tokens_of(seen.session).take_request(seen)
         return ()
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
         asker, tokens = other_side(sender), tokens_of(session)
-        if carried is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
+        if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
             return ()
         if not is_of_session(seen) and not (seen.era == "modern" and _asked_in(seen)):
             return ()  # of which client that is, is a guess
@@ -135,21 +135,21 @@ class AfterCompletion(_OfToken):
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).hear(seen)
+        tokens_of(seen.session).take_result(seen)
         return ()
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        key = None if carried is None else carried.key
-        if carried is None or key is None:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        key = None if known is None else known.key
+        if known is None or key is None:
             return ()
-        table = seen.session.tables[carried.asker]
-        answered_ns = table.answered_ns(key) if table.answered(key) == carried.seq else None
-        if answered_ns is None or carried.is_of_task or carried.is_shared or is_replay(seen):
+        table = seen.session.tables[known.asker]
+        answered_ns = table.answered_ns(key) if table.answered(key) == known.seq else None
+        if answered_ns is None or known.is_of_task or known.is_shared or is_replay(seen):
             return ()
         if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
             return ()  # two streams have no order
         text = f"progress for the token {_cut(token)}, whose request has already been answered"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(carried.seq,))]
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(known.seq,))]
 
 
 class AfterCancel(_OfToken):
@@ -170,8 +170,8 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
         text = f"progress for the token {_cut(token)}, whose request was cancelled before"
@@ -192,22 +192,22 @@ class NotIncreasing(_OfToken):
 
     id = "progress/not-increasing"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
-        if value is None or is_replay(seen) or (carried is not None and carried.is_shared):
+        if value is None or is_replay(seen) or (known is not None and known.is_shared):
             return ()
-        if carried is None:
+        if known is None:
             if seen.session.observed_start:
                 return ()
-            carried = tokens_of(seen.session).guess(
+            known = tokens_of(seen.session).guess(
                 other_side(message.sender), None if seen.http is None else seen.http.number, token
             )
-        before, exchange = carried.value, message.frames[0].exchange
-        carried.value = value, message.seq, message.t_ns, exchange
+        before, exchange = known.value, message.frames[0].exchange
+        known.value = value, message.seq, message.t_ns, exchange
         if before is None or value > before[0]:
             return ()
         if exchange != before[3] and message.t_ns <= before[2] + RACE_NS:
-            carried.value = (before[0], *carried.value[1:])
+            known.value = (before[0], *known.value[1:])
             return ()  # two streams have no order
         text = f"the progress for the token {_cut(token)} does not increase"
         return [self.finding(seen, text, pointer="/params/progress", related=(before[1],))]
@@ -254,11 +254,11 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def check_progress(self, seen: Seen, carried: Token | None, _token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(seen.body.get("params"), "total"))
-        if carried is None or total is None or carried.is_shared or is_replay(seen):
+        if known is None or total is None or known.is_shared or is_replay(seen):
             return ()
-        before, carried.total = carried.total, total
+        before, known.total = known.total, total
         if before is None or before == total:
             return ()
         return [self.finding(seen, "the total of the progress differs from the previous one", pointer="/params/total")]
@@ -321,15 +321,15 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        foreign = None if carried is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        foreign = None if known is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()
         text = f"progress for the token {_cut(token)} of a request on another stream"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(foreign.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_replay(seen: Seen) -> bool:

@@ -193,7 +193,7 @@ class Size(_OfServer):
             yield self.finding(seen, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _items(value: object) -> list[Any]:

@@ -136,7 +136,7 @@ class ChangedSilently(Rule):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _uris(reply: dict[str, Any]) -> list[Any]:

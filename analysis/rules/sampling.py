@@ -276,7 +276,7 @@ class Rejected(Rule):
         return [self.finding(seen, "the user has declined", pointer="/error", related=(seen.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _list(value: object) -> list[Any]:

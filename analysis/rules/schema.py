@@ -273,7 +273,7 @@ class CompletionValues(Rule):
             yield self.finding(seen, text, pointer="/result/completion/values")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _what(seen: Seen) -> str:

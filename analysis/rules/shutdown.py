@@ -290,7 +290,7 @@ class RequestWhileClosing(Rule):
             yield self.finding(closed, text, session=session, related=[request.seq for request in requests[:_NAMED]])
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _NAMED: Final = 8
 

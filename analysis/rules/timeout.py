@@ -341,7 +341,7 @@ class NeverCancelled(_AtEnd):
                 yield self.finding(late.seen, text)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _seen_request(session: Session, request: Request) -> Seen:

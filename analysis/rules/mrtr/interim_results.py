@@ -253,7 +253,7 @@ class ManyRounds(_Interim):
         return [self.finding(seen, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _entry(pointer: str) -> str:

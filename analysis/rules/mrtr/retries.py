@@ -184,7 +184,7 @@ class ResponsesMissing(_Retry):
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses", {})
+        questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
         missing = [key for key in questions if key not in answers]
@@ -209,7 +209,7 @@ class UnknownResponseKey(_Retry):
     level = WARNING
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses")
+        questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
@@ -234,7 +234,7 @@ class InvalidInputResponse(_Retry):
     source = "2026-07-28 schema InputResponses"
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses")
+        questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
@@ -359,7 +359,7 @@ class NotRetried(Rule):
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _proof(interim: Exchange) -> tuple[int, ...]:

@@ -132,7 +132,7 @@ class NoPrimingEvent(Over):
         return [self.finding(http.received[0], "the stream does not begin with an event that has only an id")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_older(http: HttpExchange | None) -> bool:

@@ -231,11 +231,11 @@ class RetryIgnored(Over):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         before = http.resumes
-        if before is None or before.over is None or http.asked is None or before.ended_by != "complete":
+        if before is None or before.over is None or http.started is None or before.ended_by != "complete":
             return ()
-        retry, waited_ns = _retry_of(before), http.asked.t_ns - before.over.t_ns
+        retry, waited_ns = _retry_of(before), http.started.t_ns - before.over.t_ns
         # A request that was under way when the stream ended has not ignored it.
-        if retry is None or http.asked.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
+        if retry is None or http.started.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
             return ()
         text = f"the client came back after {waited_ns // _MS} ms and not after {retry} ms"
         return self.in_request(http, session, text)
@@ -272,7 +272,7 @@ class ResumptionInModern(Rule):
         return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _changed_at_once(http: HttpExchange) -> list[Repeat]:
@@ -280,7 +280,7 @@ def _changed_at_once(http: HttpExchange) -> list[Repeat]:
     repeats: list[Repeat] = []
     named: Frame | None = None
     """The last event that named an id itself."""
-    if http.session_id is None or http.asked is None or not http.is_unbroken:
+    if http.session_id is None or http.started is None or not http.is_unbroken:
         return repeats
     for seen in http.received:
         frame = seen.message.frames[0]

@@ -45,7 +45,7 @@ class OverHttp(Rule):
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
         """A finding at the message of the client, or at the record of its request."""
-        at = http.sent[0] if http.sent else (http.asked or http.answered)
+        at = http.sent[0] if http.sent else (http.started or http.answered)
         return self._findings(at, http, session, text, level)
 
     def in_response(

@@ -23,14 +23,14 @@ class OfListening(Rule):
     source = "2026-07-28 basic/patterns/subscriptions"
 
 
-class Heard(OfListening):
+class InSubscription(OfListening):
     """A rule about what comes of one."""
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         listening = seen.subscription
-        return self.heard(seen, listening) if isinstance(listening, Listening) else ()
+        return self.check(seen, listening) if isinstance(listening, Listening) else ()
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         """A notification that belongs to a `subscriptions/listen`."""
         raise NotImplementedError
 

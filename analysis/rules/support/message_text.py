@@ -167,7 +167,7 @@ def cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-# ---- what parsers hide
+# ---- values that parsers hide
 
 
 class Place(NamedTuple):

@@ -76,7 +76,7 @@ class Reply(Rule):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.round is None or not isinstance(seen.message, Request):
             return ()
-        return self._in_round(seen, seen.round.chain.asked)
+        return self._in_round(seen, seen.round.chain.input_requests)
 
     def _in_round(self, seen: Seen, interim: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(seen.body, "params"), "inputResponses")

@@ -164,7 +164,7 @@ class PolledTooFast(Rule):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def end_of(task: Task) -> Report | None:

@@ -69,21 +69,21 @@ class Tokens:
         self._all: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
         self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
         # What the last request and the last notification name; several rules ask of each.
-        self._asked: tuple[int, int | None, Token | None] = (-1, None, None)
-        self._told: tuple[int, int | None, Id | None] = (-1, None, None)
+        self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
+        self._last_report: tuple[int, int | None, Id | None] = (-1, None, None)
 
-    def ask(self, seen: Seen) -> Token | None:
+    def take_request(self, seen: Seen) -> Token | None:
         """Take a request, once, and return its token, if it carries one."""
         request = seen.message
         frame, index = request.frames[0], request.index
-        if self._asked[0] == frame.seq and self._asked[1] == index:
-            return self._asked[2]
+        if self._last_request[0] == frame.seq and self._last_request[1] == index:
+            return self._last_request[2]
         token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        carried = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
-        self._asked = frame.seq, index, carried
-        return carried
+        known = None if token is None or not isinstance(request, Request) else self._create(seen, request, token)
+        self._last_request = frame.seq, index, known
+        return known
 
-    def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
+    def _create(self, seen: Seen, request: Request, token: Id) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
         new = Token(token, sender, exchange)
@@ -97,29 +97,29 @@ class Tokens:
         self._hold(new)
         return new
 
-    def hear(self, seen: Seen) -> None:
+    def take_result(self, seen: Seen) -> None:
         """Take a response that created a task."""
         exchange = seen.exchange
         if exchange is None or exchange.outcome is not _TASK:
             return
         request = exchange.request
         token = token_of(request.meta.get("progressToken"))
-        carried = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
-        if carried is not None and carried.seq == request.seq:
-            carried.is_of_task, carried.task = True, seen.task
+        known = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
+        if known is not None and known.seq == request.seq:
+            known.is_of_task, known.task = True, seen.task
 
     def reported(self, seen: Seen) -> Id | None:
         """The token that a progress notification names; None if it cannot be a token."""
         frame, index = seen.message.frames[0], seen.message.index
-        if self._told[0] != frame.seq or self._told[1] != index:
+        if self._last_report[0] != frame.seq or self._last_report[1] != index:
             token = token_of(member(seen.body.get("params"), "progressToken"))
-            self._told = frame.seq, index, token
-        return self._told[2]
+            self._last_report = frame.seq, index, token
+        return self._last_report[2]
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
         """The token as it is meant in an exchange, None on stdio."""
-        carried = self._all.get((asker, exchange, token))
-        return carried if carried is not None or exchange is None else self._all.get((asker, None, token))
+        known = self._all.get((asker, exchange, token))
+        return known if known is not None or exchange is None else self._all.get((asker, None, token))
 
     def last(self, asker: Side, token: Id) -> Token | None:
         """The last one that a side used, in whichever exchange."""

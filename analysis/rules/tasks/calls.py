@@ -305,7 +305,7 @@ class DuplicateId(Reports):
         return [self.finding(seen, text, pointer=f"{report.pointer}/taskId")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _receiver(session: Session, side: Side) -> dict[str, Any] | None:

@@ -133,7 +133,7 @@ class RelatedTaskRedundant(Rule):
         return [self.finding(seen, text, pointer=f"/{part}/{_AT}")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _meta(message: object) -> dict[str, Any]:

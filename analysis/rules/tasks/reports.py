@@ -264,7 +264,7 @@ class MissingFromList(Rule):
                 lists.open.popitem(last=False)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_of_task(seen: Seen, problem: Problem) -> bool:

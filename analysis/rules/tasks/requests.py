@@ -198,7 +198,7 @@ class ProgressAfterTerminal(Rule):
         return found
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _wrong_cursor_code(seen: Seen) -> str | None:

@@ -290,7 +290,7 @@ class ResourceWithoutCapability(Answered):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:

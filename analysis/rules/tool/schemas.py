@@ -219,7 +219,7 @@ class HeaderAnnotationCalled(Known):
         return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _external(value: object) -> list[str]:

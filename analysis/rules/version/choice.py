@@ -476,7 +476,7 @@ class StdioNoProbe(Rule):
         return [self.finding(seen, text, related=(exchange.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _connection(seen: Seen) -> int:
