@@ -29,7 +29,7 @@ from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules.base import Ending, Later, ResultKind, Rule
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
-from analysis.rules.unchanged_content import ENVELOPE, LISTS, Heard, words_of
+from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords, words_of
 from analysis.shapes.bodies import problems_of, proof_for
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -199,7 +199,7 @@ class Checker:
         before, envelope, is_known = len(findings), None, False
         if plan.by_envelope:
             envelope = words_of(seen, "envelope")
-            is_known = envelope is not None and envelope in plan.heard
+            is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, seen, findings)
         if plan.is_list:
@@ -209,17 +209,17 @@ class Checker:
             if type(body) is not dict or proves is None or not proves(body):
                 self._look_at_shape(plan, seen, findings)
         if envelope is not None and not is_known and len(findings) == before:
-            plan.heard.add(envelope)
+            plan.clean_words.add(envelope)
 
     def _look_at_list(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
         words, before = words_of(seen, "result"), len(findings)
-        if words is not None and words in plan.heard:
+        if words is not None and words in plan.clean_words:
             return
         self._run(plan.by_result, seen, findings)
         self._look_at_shape(plan, seen, findings)
         if words is not None and len(findings) == before:
-            plan.heard.add(words)
+            plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         problems = problems_of(seen)
@@ -442,7 +442,7 @@ class _Plan:
         self.is_list = is_list
         self.looks_closer = False
         """Whether there are hooks that are not always called."""
-        self.heard = Heard()
+        self.clean_words = CleanWords()
         """Envelopes or lists that led to no findings."""
         self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
         self._calls: dict[frozenset[str], Calls] = {}

@@ -76,8 +76,8 @@ class _Accepted(Rule):
 class MissingMeta(_Envelope):
     """A request of the modern era has no `params._meta`.
 
-    **Why it matters.** Without it the server knows neither the version nor the client's capabilities, as no handshake
-    has told it.
+    **Why it matters.** Without it the server knows neither the version nor the client's capabilities, as this era has
+    no handshake.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 

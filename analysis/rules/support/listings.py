@@ -165,7 +165,7 @@ class Listing:
         return page
 
     def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
-        """The previous page if the whole list comes again unchanged on one page, as it nearly always does; else None."""
+        """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
         _, page, digest = self._single
