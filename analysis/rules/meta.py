@@ -304,7 +304,7 @@ class MimeType(_Anywhere):
 class ImplementationEmpty(Rule):
     """The client or the server sends an empty name or version for itself.
 
-    **Why it matters.** Logs and server lists cannot show it, and after a failure nobody can tell which version was
+    **Why it matters.** Logs and server lists cannot show it, and after a failure it is unclear which version was
     running.
 
     **On the wire.** `< {"id":1,"result":{…,"serverInfo":{"name":"notes","version":""}}}`

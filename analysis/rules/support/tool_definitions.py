@@ -71,7 +71,7 @@ class Known(Rule):
     methods = frozenset({LIST, CHANGED, *RESULTS})
     about: ClassVar[frozenset[str]] = frozenset()
     """Methods whose results it checks."""
-    wanted: ClassVar[frozenset[str]] = frozenset()
+    result_members: ClassVar[frozenset[str]] = frozenset()
     """A result is checked only if it has one of these members; empty for any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -81,7 +81,7 @@ class Known(Rule):
         return by_server and (method in (LIST, CHANGED) or method in self.about)
 
     def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
-        return self.wanted if hook == "result" and method in self.about else frozenset()
+        return self.result_members if hook == "result" and method in self.about else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:

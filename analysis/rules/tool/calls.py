@@ -123,7 +123,7 @@ class StructuredInvalid(Known):
     versions = since("2025-06-18")
     impact = Impact.WRONG
     about = RESULTS
-    wanted = STRUCTURED
+    result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
@@ -218,7 +218,7 @@ class StructuredWithoutSchema(Known):
     level = NOTE
     once = True
     about = RESULTS
-    wanted = STRUCTURED
+    result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
