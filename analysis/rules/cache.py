@@ -99,7 +99,7 @@ class InvalidHints(_Cacheable):
 class HintsOnInterim(Rule):
     """An interim result says how long it may be kept.
 
-    **Why it matters.** An interim result is a question to one caller, which must answer it anew each time.
+    **Why it matters.** An interim result is a question, which only the call that received it can answer.
 
     **On the wire.** `< {"id":4,"result":{"resultType":"input_required","ttlMs":60000,…}}`
 

@@ -221,8 +221,8 @@ class TypeChanged(Rule):
 class DuplicateResponse(Rule):
     """A request is answered a second time.
 
-    **Why it matters.** The caller drops the second response, or takes it for the answer to a later call that reuses the
-    id.
+    **Why it matters.** The caller drops the second response, or mistakes it for the answer to a later call that reuses
+    the id.
 
     **On the wire.** `< {"id":3,"result":{…}}` … `< {"id":3,"error":{…}}`
 

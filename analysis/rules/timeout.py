@@ -148,7 +148,7 @@ class _Pings:
 class PingUnanswered(_AtEnd):
     """A ping gets no response, although its receiver sends other messages.
 
-    **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the session.
+    **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the connection.
 
     **On the wire.** `> {"id":7,"method":"ping"}`, then ten seconds with other messages of the server
 

@@ -27,9 +27,7 @@ for line in sys.stdin:
 """
 ASKED, ANSWER = 5, 6
 """Frames: behind the header, the start of the process and the handshake."""
-MEANT = (
-    f"no request has the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
-)
+MEANT = f"no request has the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
 ANSWERED = f"probably answered by frame {ANSWER} with id 99"
 
 

@@ -177,7 +177,7 @@ class ElicitationWithoutMode(_Declaration):
     """A client declares elicitation, but neither of its modes.
 
     **Why it matters.** An empty object means forms. An object with other members says that something is supported, but
-    not what, so the server may not request anything.
+    not what, so the server must not request anything.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"elicitation":{"forms":{}}}}}`
 

@@ -123,7 +123,7 @@ class MissingSubscriptionId(OfListening):
 
 
 class UnknownSubscriptionId(OfListening):
-    """The subscription id of a message matches no subscription, or a different one than its stream.
+    """The subscription id of a message matches no subscription, or not the one whose stream carries it.
 
     **Why it matters.** The client drops it, and keeps showing the old data.
 

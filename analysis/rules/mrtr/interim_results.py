@@ -233,8 +233,8 @@ class WrongResultType(_Interim):
 class ManyRounds(_Interim):
     """A call has received its tenth interim result.
 
-    **Why it matters.** Each round costs at least a call, and may ask the user. A server that does not recognise its own
-    state asks again and again.
+    **Why it matters.** Each round costs at least one call, and may interrupt the user. A server that does not recognise
+    its own state asks again and again.
 
     **On the wire.** Ten times `< {"id":…,"result":{"resultType":"input_required",…}}`, each followed by a retry
 
