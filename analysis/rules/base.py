@@ -85,12 +85,12 @@ class Rule:
     needs_lists: ClassVar[bool] = False
     """[L]: needs a complete list result from the server."""
     once: ClassVar[bool] = False
-    """[O]: the first occurrence for each sender and session is a finding, later ones are only counted."""
+    """[O]: the first occurrence for each sender and session is reported, later ones are only counted."""
     once_each: ClassVar[bool] = False
-    """With these, findings with different messages are separate findings."""
+    """With `once`: findings with different texts count separately."""
     replaces: ClassVar[tuple[str, ...]] = ()
-    """Rules whose findings about the same message this one makes superfluous; for `schema/*`, those at the same
-    place or inside it."""
+    """Rules whose findings about the same message are dropped if this rule reports one; for `schema/*`, only findings
+    at the same place or inside it."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it checks; None for all."""
     sender: ClassVar[Side | None] = None
@@ -98,7 +98,7 @@ class Rule:
     era: ClassVar[Era | None] = None
     """The era of the messages that it checks; None for both."""
     states: ClassVar[frozenset[State] | None] = None
-    """States of the handshake before the message in which it is called; None for all. Saves impossible calls."""
+    """It is called only if the handshake is in one of these states before the message; None for all."""
     word: ClassVar[bytes] = b""
     """A word in the bytes of all requests, notifications and results that it checks; empty for all.
     `word_of` overrides it for a kind of message."""
@@ -132,7 +132,7 @@ class Rule:
         """Members of which the messages of a kind that it checks have at least one; empty for any.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
@@ -142,7 +142,7 @@ class Rule:
         """A word in the bytes of all messages of a kind that it checks; empty if none is required.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
@@ -154,7 +154,7 @@ class Rule:
         It is not called again for words that led to no finding.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
@@ -240,7 +240,7 @@ class Rule:
         return ()
 
     def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
-        """The end of the capture; `ending` says how it ended, and what is left."""
+        """The end of the capture; `ending` says how it ended, and which requests are open."""
         return ()
 
     # ---- findings
@@ -336,7 +336,7 @@ class Rule:
 
 
 class Ending:
-    """How a capture ended, and which requests are left."""
+    """How a capture ended, and which requests are open."""
 
     def __init__(
         self,
