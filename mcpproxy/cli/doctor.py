@@ -1,4 +1,4 @@
-"""Find out why a server does not come up in a client: start each as its client would, and name what fails first.
+"""Find out why a server does not work in a client: start it as the client would, and name the first thing that fails.
 
   CLIENT [SERVER]            the servers in the configuration of your clients
   URL                        a server with a URL
@@ -41,7 +41,7 @@ AT_ONCE: Final = 4
 MOST_LISTED: Final = 6
 """How many names or files an error lists."""
 _STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
-_INSTEAD: Final = "examine a command with mcpproxy doctor -- COMMAND"
+_INSTEAD: Final = "to examine a command, run mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 Examination = Callable[[], Result]
 
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     parser.usage = "\n       ".join(f"{parser.prog} [OPTION ...] {form}" for form in forms)
     parser.add_argument("client", nargs="?", metavar="CLIENT", help="a client by name, or a URL (default: all clients)")
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server of the client")
-    parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and end")
+    parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and exit")
     add_json(parser)
     return parser
 
@@ -88,8 +88,8 @@ def _explain(verdict: str) -> int:
             sys.stdout.write(text_page(verdict_class))
             return int(Exit.FINE)
     near = get_close_matches(verdict, [verdict_class.id for verdict_class in VERDICTS], 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor lists them")
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor/README.md lists all of them")
 
 
 def _todo(
@@ -106,7 +106,7 @@ def _todo(
         return [], [lambda: of_command(name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
-            raise ValueError("the URL is not an http or https address")
+            raise ValueError("the URL must begin with http:// or https://")
         return [], [lambda: of_url(authority(options.client), options.client, {}, is_sse=False)]
     clients = [client_named(options.client)] if options.client else list(CLIENTS)
     inventories = find_all(clients, machine)
@@ -142,22 +142,22 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
     known = list(dict.fromkeys(server.name for server in servers))
     if not known:
         raise ValueError(
-            f"{options.client} has no server {name}, and no other; mcpproxy doctor {options.client} says more"
+            f"{options.client} has no server {name}, nor any other; to see why, run mcpproxy doctor {options.client}"
         )
     near = get_close_matches(options.server, known, 1)
-    hint = f"; did you mean {sanitise(near[0], 64)}?" if near else ""
-    raise ValueError(f"{options.client} has no server {name}{hint}; known: {_listed(known)}")
+    hint = f" (did you mean {sanitise(near[0], 64)}?)" if near else ""
+    raise ValueError(f"{options.client} has no server {name}{hint}; it has {_listed(known)}")
 
 
 def _no_file(clients: list[Client], machine: Machine) -> str:
     """What was looked for, if there is no file of any client."""
     if len(clients) > 1:
-        return f"no configuration file of a client is on this machine; docs/clients.md lists the files; {_INSTEAD}"
+        return f"no client has a configuration file on this machine; docs/clients.md lists the files; {_INSTEAD}"
     (client,) = clients
     places = (place for config in client.files for place in config.places.get(machine.system, ()))
     paths = (path for place in places for path in machine.resolve(place, client.overrides))
     looked = _listed(machine.shown(path) for path in paths)
-    return f"no configuration file of {client.title} is on this machine: there is no {looked}; {_INSTEAD}"
+    return f"{client.title} has no configuration file on this machine; looked for {looked}; {_INSTEAD}"
 
 
 def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
@@ -168,8 +168,8 @@ def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
         return f"every server is switched off: {places}; switch one on, and try again"
     files = [path for inventory in inventories for path in inventory.files]
     titles = _listed(inventory.client.title for inventory in inventories)
-    where = _listed(map(machine.shown, files)) if files else f"a file of {titles}"
-    return f"no server is configured in {where}; add one there, or {_INSTEAD}"
+    where = _listed(map(machine.shown, files)) if files else f"any file of {titles}"
+    return f"no server is configured in {where}; add one there; {_INSTEAD}"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -263,11 +263,11 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
     examined = sum(result.is_examined for result in results)
     yield ""
     if not results:
-        yield "No server was found to examine: see to the files above first"
+        yield "No server was found to examine; first fix the files above"
     if examined:
-        yield f"{count_text(examined, 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+        yield f"{count_text(examined, 'server')} examined, {bad} not working"
     if examined < len(results):
-        yield f"{count_text(len(results) - examined, 'server')} of the project not started: name those that you trust"
+        yield f"{count_text(len(results) - examined, 'server')} of the project not started; name one to start it"
 
 
 def _sign(diagnosis: Diagnosis) -> str:

@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
     code = say_broken(inventories, machine)
     servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
-        return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
+        return fail("no server was found in the configuration files of your clients; docs/clients.md lists the files")
     captures = Captures()
     if options.wait:
         _wait(servers, machine, state, captures)
@@ -225,8 +225,8 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
                 announced.add(client.id)
                 own = [other for other in silent if other.server.client is client]
                 names = ", ".join(sorted({other.server.name for other in own}))
-                first = "" if all(other.is_listening for other in own) else "start mcpproxy up; "
-                say(f"waiting for {names}; {first}in {client.title}, {client.after or 'use the server'}")
+                first = "" if all(other.is_listening for other in own) else "run mcpproxy up, and "
+                say(f"waiting for {names}: {first}in {client.title}, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 
 

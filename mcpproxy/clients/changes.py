@@ -185,11 +185,11 @@ def _why_not_probed(server: Server, probe: Probe) -> str:
     if probe.access == "unreachable":
         return f"cannot be reached: {probe.reason}"
     if probe.access == "redirect":
-        return f"redirects to {probe.reason}"
+        return f"redirects to {probe.reason}; change the URL in its entry, then try again"
     if has_credentials(server) or probe.access == "open":
         return ""
     if probe.access == "denied":
-        return "requires credentials that its entry does not contain"
+        return "requires credentials that its entry does not contain; add them and try again"
     resource = " or --oauth-resource" if server.client.names_resource else ""
     return f"needs OAuth; use --bridge{resource} to record it"
 

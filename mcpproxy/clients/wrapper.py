@@ -94,8 +94,8 @@ def program_words() -> tuple[str, ...]:
         words = (sys.executable, "-P", "-m", "mcpproxy")
     if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
         raise NoProgram(
-            f"{words[0]} was installed for this call only, so no client could start it tomorrow; "
-            "install mcpproxy first, with `pipx install` or `uv tool install`"
+            f"{words[0]} is a temporary installation, which clients could not start later; "
+            "install mcpproxy permanently first, with `pipx install` or `uv tool install`"
         )
     return words
 

@@ -56,7 +56,7 @@ def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -
         inside = data.get(str(pattern[0])) if isinstance(data, dict) else None
         if isinstance(inside, dict) and inside and all(isinstance(entry, dict) for entry in inside.values()):
             wanted = ".".join(map(str, maps[0]))
-            yield path, Diagnosis(WrongKey, f"{path} has `{pattern[0]}`", f"rename it to `{wanted}`")
+            yield path, Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{wanted}`")
 
 
 def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
@@ -72,7 +72,7 @@ def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     client, variables = server.client, machine.environment
     names = list(dict.fromkeys(unset(server.entry, client, variables)))
     if names:
-        yield Diagnosis(VariableUnset, f"{', '.join(names)} has no value" if len(names) == 1 else ", ".join(names))
+        yield Diagnosis(VariableUnset, f"no value for {', '.join(names)}")
     if client.joins_words:
         for word in server.words:
             if not is_plain(expanded(word, client, variables)):

@@ -58,7 +58,7 @@ def _rehearse(place: str) -> None:
     if not place.endswith(os.sep):
         place = choose_path(place, "", 0)
         if os.path.lexists(place):
-            raise CannotCreate(f"cannot create the capture {place}: it exists already")
+            raise CannotCreate(f"cannot create the capture {place}: it already exists")
     directory = os.path.dirname(place)
     existing = directory
     while not os.path.lexists(existing):

@@ -17,16 +17,16 @@ def apart(server: Server, words: Sequence[str]) -> str:
     """
     form = server.form
     if form is None:
-        return "write the program as its command, and each argument as a word of its own"
+        return "write only the program as its command, and each argument as a separate string"
     listed = ", ".join(map(_quoted, words))
     if server.routed is not None:
-        return f"write {listed} in place of {_quoted(server.routed.inner[0])} in its {(form.args or form.command)[-1]}"
+        return f"replace {_quoted(server.routed.inner[0])} with {listed} in its {(form.args or form.command)[-1]}"
     if form.args is None:
-        more = ", followed by the words that are there" if server.words[1:] else ""
+        more = ", followed by the words that are already there" if server.words[1:] else ""
         return f"write {_member(server, form.command[-1], f'[{listed}]')}{more}"
     command = _member(server, form.command[-1], _quoted(words[0]))
     args = _member(server, form.args[-1], f"[{', '.join(map(_quoted, words[1:]))}]")
-    more = f", and behind these what {form.args[-1]} holds now" if server.words[1:] else ""
+    more = f", followed by what {form.args[-1]} contains now" if server.words[1:] else ""
     return f"write {command}, {args}{more}"
 
 

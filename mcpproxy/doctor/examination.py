@@ -124,22 +124,22 @@ def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
     """What to say of a server that the user has not approved."""
     how = f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
     if trust.distrust:
-        return Diagnosis(NotTrusted, trust.distrust, f"agree in {server.client.title}; or start it here: {how}")
-    evidence = f"{machine.shown(server.file)} is the project's, and not known to be trusted in {server.client.title}"
-    return Diagnosis(NeedsConsent, evidence, f"if you trust it: {how}")
+        return Diagnosis(NotTrusted, trust.distrust, f"approve it in {server.client.title}, or start it anyway: {how}")
+    evidence = f"{machine.shown(server.file)} belongs to the project; nothing says that {server.client.title} trusts it"
+    return Diagnosis(NeedsConsent, evidence, f"if you trust it, run {how}")
 
 
 def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
     """What keeps the client from reaching the server through mcpproxy, if it is routed; None if nothing does."""
     if server.routed is not None and not server.routed.is_there:
-        return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is gone", "run `mcpproxy install` again")
+        return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`")
     if is_listener and server.url is not None:
         port = urlsplit(server.url[1]).port
         try:
             socket.create_connection(("127.0.0.1", port or 80), HTTP_S).close()
         except OSError:
             return Diagnosis(
-                PortClosed, f"nothing listens on 127.0.0.1:{port}, where it is routed", "start `mcpproxy up`"
+                PortClosed, f"nothing is listening on 127.0.0.1:{port}, its local port", "start `mcpproxy up`"
             )
     return None
 
@@ -191,14 +191,14 @@ def of_command(
     if unfit is None:
         unfit = next((variable for variable in given if "=" in variable), None)
     if unfit is not None:
-        evidence = f"no process can be given {unfit[:200]!r} as a word, a variable or its folder"
+        evidence = f"{unfit[:200]!r} cannot be an argument, a variable or the folder of a process"
         return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     missing = programs.diagnose(words[0], given, folder, machine.home)
     if missing is not None:
         line = programs.of_command_line(words[0], given, folder, machine.home) if missing.verdict is NotFound else None
         if line is not None:
             if apart is None:
-                apart = f"write mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
+                apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
             missing = line._replace(advice=line.advice + apart)
         return Result(name, client, (missing, *remarks), {})
     limit_s = min(max(2 * start_s, PATIENCE_S), LONGEST_S)
@@ -219,7 +219,7 @@ def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
     """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
     if took_s is None or took_s <= allowed_s / 2:
         return None
-    evidence = f"it took {took_s:.1f} s, and the client allows {allowed_s:g} s"
+    evidence = f"it took {took_s:.1f} s, while the client allows {allowed_s:g} s"
     return Diagnosis(TooSlow if took_s > allowed_s else Slow, evidence)
 
 
@@ -250,9 +250,9 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
     if seen.result is not None:
         return None
     if seen.status is not None:
-        how = f"signal {-seen.status}" if seen.status < 0 else f"status {seen.status}"
-        return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, and nothing on stderr")
-    why = "it runs, and has closed its stdout" if seen.is_closed else f"no answer within {limit_s:.0f} s"
+        how = f"killed by signal {-seen.status}" if seen.status < 0 else f"exit status {seen.status}"
+        return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, with nothing on stderr")
+    why = "it is still running, but has closed its stdout" if seen.is_closed else f"no answer within {limit_s:.0f} s"
     return Diagnosis(NoAnswer, f"{why}{f'; stderr: {stderr_text}' if stderr_text else ''}")
 
 

@@ -96,7 +96,7 @@ def attempt(
     try:
         folder_of_captures = tempfile.TemporaryDirectory(prefix="mcpproxy-doctor-")
     except OSError as error:
-        return Attempt(cannot_record=f"no directory for temporary files: {error.strerror or error}")
+        return Attempt(cannot_record=f"cannot create a temporary directory: {error.strerror or error}")
     seen = Attempt()
     with folder_of_captures as captures:
         command = [*recorder, "run", "--capture", f"{captures}{os.sep}", "--", *words]
@@ -284,7 +284,7 @@ def _error_text(answer: dict[str, Any]) -> str:
     error = answer.get("error")
     if isinstance(error, dict):
         return f"{str(error.get('message', ''))[:_TEXT]} ({str(error.get('code', 'no code'))[:_TEXT]})"
-    return f"it answered {json.dumps(answer.get('result'))[:200]}"
+    return f"unexpected result: {json.dumps(answer.get('result'))[:200]}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

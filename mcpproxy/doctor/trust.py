@@ -47,13 +47,13 @@ def _claude(server: Server, machine: Machine) -> Trust:
     if any(server.name in _words(part, "disabledMcpjsonServers") for part in (*outside, *inside)):
         return Trust(
             is_approved=False,
-            distrust=f"{server.name} was rejected; `claude mcp reset-project-choices` asks again",
+            distrust=f"{server.name} was rejected; run `claude mcp reset-project-choices` to be asked again",
         )
     if any(_enables(part, server.name) for part in outside):
         return Trust(is_approved=True)
     if any(_enables(part, server.name) for part in inside):
         return Trust(is_approved=value_or(own, ("hasTrustDialogAccepted",)) is True)
-    return Trust(is_approved=False, distrust=f"{server.name} of {server.file.name} was not approved yet")
+    return Trust(is_approved=False, distrust=f"{server.name} of {server.file.name} has not been approved yet")
 
 
 def _enables(settings: Any, name: str) -> bool:
@@ -94,15 +94,15 @@ def _qwen(server: Server, machine: Machine) -> Trust:
     is_own = folder.name == ".qwen"
     place = (str(folder.parent if is_own else folder), server.name)
     record = value_or(_own_data(server, machine, "~/.qwen/mcpApprovals.json"), place)
-    again = f"`qwen mcp approve {server.name}` approves it"
+    again = f"run `qwen mcp approve {server.name}` to approve it"
     if value_or(record, ("status",)) == "rejected":
         return Trust(is_approved=False, distrust=f"{server.name} was rejected; {again}")
     if value_or(record, ("status",)) != "approved":
-        return Trust(is_approved=False, distrust=f"{server.name} was not approved yet; {again}")
+        return Trust(is_approved=False, distrust=f"{server.name} has not been approved yet; {again}")
     entry = expanded_within(server.entry, server.client, machine.environment) if is_own else server.entry
     if value_or(record, ("hash",)) == _digest(entry):
         return Trust(is_approved=True)
-    return Trust(is_approved=False, distrust=f"{server.name} was changed since it was approved; {again}")
+    return Trust(is_approved=False, distrust=f"{server.name} has changed since it was approved; {again}")
 
 
 def _digest(entry: dict[str, Any]) -> str:

@@ -69,7 +69,7 @@ def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
     done = run(home, "uninstall", "--all")
     assert (done.returncode, done.stderr) == (0, b"")
     assert contents(home) == before
-    assert b"No server is routed" in run(home, "uninstall", "--all").stdout
+    assert b"Nothing to restore" in run(home, "uninstall", "--all").stdout
     state = home / ".local/state/mcpproxy"
     assert {path.stat().st_mode & 0o077 for path in [state, *state.rglob("*")]} == {0}
 
@@ -122,7 +122,10 @@ def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(hom
         done = run(home, command, "qwen", "--scope", "project")
         assert done.returncode == 0
         text = " ".join(done.stdout.decode().split())
-        assert "Next, in Qwen Code: start a new session (of a project: `qwen mcp approve NAME` first)" in text, command
+        assert (
+            "Next, in Qwen Code: start a new session (for a project's server, run `qwen mcp approve NAME` first)"
+            in text
+        ), command
 
 
 def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:

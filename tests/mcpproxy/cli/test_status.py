@@ -67,7 +67,7 @@ def test_status_waits_for_the_first_frame_of_every_routed_server(home: Path) -> 
     with started("status", "--wait", "claude-code", HOME=str(home)) as waiting:
         assert waiting.stderr is not None
         assert waiting.stdout is not None
-        assert b"waiting for files; in Claude Code, start a new session" in waiting.stderr.readline()
+        assert b"waiting for files: in Claude Code, start a new session" in waiting.stderr.readline()
         subprocess.run([words["command"], *words["args"]], input=request, env={"HOME": str(home)}, check=True)
         assert b"first frame of files recorded" in waiting.stderr.readline()
         assert b"claude-code 9.9" in waiting.stdout.read()
@@ -163,13 +163,13 @@ def test_routes_that_lead_nowhere_are_named_with_what_to_do(tmp_path: Path) -> N
         assert "Clients cannot reach far until you run mcpproxy up" in text
         with started("status", "--wait", HOME=str(tmp_path)) as waiting:
             assert waiting.stderr is not None
-            assert b"waiting for far; start mcpproxy up; in Cursor, " in waiting.stderr.readline()
+            assert b"waiting for far: run mcpproxy up, and in Cursor, " in waiting.stderr.readline()
         with started("up", HOME=str(tmp_path)) as up:
             assert up.stderr is not None
             up.stderr.readline()
             assert b"up" not in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout
             near = {"near": f"http://127.0.0.1:{server.server_port}/mcp"}
-            assert "mcpproxy up is running, and listens for near" in installed(tmp_path, near, "kiro")
+            assert "mcpproxy up is running, and records near" in installed(tmp_path, near, "kiro")
     gone = entry("/gone/bin/mcpproxy", "run", "--name", "far", "--", "x")
     (tmp_path / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": gone}}))
     text = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()

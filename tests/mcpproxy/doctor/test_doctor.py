@@ -90,13 +90,13 @@ APART = f'"{sys.executable}"', '["-c", "pass"]'
             "cursor",
             ".cursor/mcp.json",
             {"mcpServers": {"a": {"command": LINE, "args": ["x"]}}},
-            '"command": {}, "args": {}, and behind these what args holds now',
+            '"command": {}, "args": {}, followed by what args contains now',
         ),
         (
             "cursor",
             ".cursor/mcp.json",
             {"mcpServers": {"a": entry([sys.executable, "run", "--name", "a", "--", LINE])}},
-            f'"{sys.executable}", "-c", "pass" in place of "{LINE}" in its args',
+            f'replace "{LINE}" with "{sys.executable}", "-c", "pass" in its args',
         ),
         (
             "opencode",
@@ -119,8 +119,8 @@ def test_a_command_line_in_one_word_is_recognised(
     (home / file).write_text(text if isinstance(text, str) else json.dumps(text))
     found = verdicts(doctor(home, client))
     assert list(found) == ["start/not-found"]
-    assert f"{sys.executable} is a program, and what follows it are arguments" in found["start/not-found"]
-    assert f"→ write {advice.format(*APART)}" in found["start/not-found"]
+    assert f"{sys.executable} is a program; the words after it are arguments" in found["start/not-found"]
+    assert advice.format(*APART) in found["start/not-found"]
 
 
 def test_a_command_line_in_one_word_whose_program_is_missing_or_typed(home: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_command_line_in_one_word_whose_program_is_missing_or_typed(home: Path
         in found
     )
     done = mcpproxy("doctor", "--", LINE, cwd=home, HOME=str(home))
-    assert f"→ write mcpproxy doctor -- {LINE}" in " ".join(done.stdout.decode().split())
+    assert f"→ run mcpproxy doctor -- {LINE}" in " ".join(done.stdout.decode().split())
     configure(home, {"a": {"command": "/no such/program -y"}})
     assert "/no such/program -y does not exist → None" in verdicts(doctor(home, "claude-code"))["start/not-found"]
 
@@ -169,7 +169,7 @@ def test_where_a_routed_server_records_is_found_as_its_recorder_finds_it(home: P
         "loose": (["--capture", f"{loose}/"], {}, "is writable by others"),
         "no slash": (["--capture", str(loose)], {}, "is writable by others"),
         "below": (["--capture", f"{loose}/below/"], {}, f"{loose} is writable by everyone"),
-        "taken": (["--capture", f"{home}/taken.mcpcap"], {}, "exists already"),
+        "taken": (["--capture", f"{home}/taken.mcpcap"], {}, "already exists"),
         "new": (["--capture", f"{home}/new.mcpcap"], {}, ""),
         "relative": (["--capture", "captures/"], {}, ""),
     }
@@ -208,7 +208,7 @@ def test_a_missing_interpreter_is_told_from_a_missing_program(home: Path) -> Non
         program.write_text(f"{first}\n")
         program.chmod(0o755)
         configure(home, {"server": {"command": str(program)}})
-        assert first.split()[-1] in verdicts(doctor(home))["start/interpreter-missing"]
+        assert first.split()[-1].removeprefix("#!") in verdicts(doctor(home))["start/interpreter-missing"]
 
 
 def test_a_server_that_hangs_is_given_up_and_ended(home: Path) -> None:
@@ -363,7 +363,7 @@ def test_servers_under_the_key_of_another_client(home: Path) -> None:
     configure(home, {"a": {"command": "x"}}, ".config/Code/User/mcp.json")
     assert "`mcpServers` → rename it to `servers`" in verdicts(doctor(home))["config/wrong-key"]
     done = mcpproxy("doctor", cwd=home, HOME=str(home))
-    assert done.stdout.endswith(b"\n\nNo server was found to examine: see to the files above first\n")
+    assert done.stdout.endswith(b"\n\nNo server was found to examine; first fix the files above\n")
 
 
 def test_a_file_that_the_client_does_not_read(home: Path) -> None:
@@ -376,7 +376,7 @@ def test_variables_without_a_value(home: Path) -> None:
     configure(home, {"a": entry(good(), env={"KEY": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH:-x}", "C": "${HOME}"})})
     found = verdicts(doctor(home, "claude-code"))
     assert list(found) == ["config/variable-unset"]
-    assert "NO_SUCH_VARIABLE has no value" in found["config/variable-unset"]
+    assert "no value for NO_SUCH_VARIABLE" in found["config/variable-unset"]
 
 
 def test_words_that_a_shell_would_change(home: Path) -> None:
@@ -394,7 +394,7 @@ def test_text_for_people(home: Path) -> None:
     assert done.returncode == 1
     assert "✓ claude-code  fine" in text
     assert "start/not-found" in text
-    assert "2 servers examined, 1 does not work" in text
+    assert "2 servers examined, 1 not working" in text
     assert [line for line in text.splitlines() if not line.strip()] == [""]
     assert "\x1b" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -416,16 +416,17 @@ def test_nothing_to_examine_says_where_it_looked_and_what_to_do(home: Path) -> N
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done
         return done.stderr.decode()
 
-    command = "examine a command with mcpproxy doctor -- COMMAND\n"
+    command = "to examine a command, run mcpproxy doctor -- COMMAND\n"
     assert said().endswith(command)
     text = said("cursor")
     assert text.endswith(command)
-    assert "of Cursor is on this machine: there is no ~/.cursor/mcp.json, ~/project/.cursor/mcp.json" in text
+    assert (
+        "Cursor has no configuration file on this machine; looked for ~/.cursor/mcp.json, ~/project/.cursor/mcp.json"
+        in text
+    )
     configure(home, {}, ".cursor/mcp.json")
     assert (
-        said()
-        == said("cursor")
-        == f"mcpproxy: no server is configured in ~/.cursor/mcp.json; add one there, or {command}"
+        said() == said("cursor") == f"mcpproxy: no server is configured in ~/.cursor/mcp.json; add one there; {command}"
     )
     assert "cursor has no server x, and no other" in said("cursor", "x")
     configure(home, {"weather": off}, ".cursor/mcp.json")
@@ -442,7 +443,7 @@ def test_wrong_usage(home: Path) -> None:
         (["cursr"], "did you mean cursor?"),
         ([], "docs/clients.md"),
         (["claude-code", "--"], "after `--`"),
-        (["ftp://x/"], "http or https"),
+        (["ftp://x/"], "begin with http:// or https://"),
         (["--explain", "start/not-fund"], "did you mean start/not-found?"),
     ):
         done = mcpproxy("doctor", *words, cwd=home, HOME=str(home))

@@ -52,7 +52,9 @@ def test_a_server_of_a_cloned_repository_is_started_only_by_its_name(home: Path,
             for name, row in found.items():
                 assert row["works"] is None
                 text = verdicts([row])["config/needs-consent"]
-                assert f"→ if you trust it: mcpproxy doctor {client} {name if name == 'web' else repr(name)}" in text
+                assert (
+                    f"→ if you trust it, run mcpproxy doctor {client} {name if name == 'web' else repr(name)}" in text
+                )
         listening.setblocking(False)
         with pytest.raises(BlockingIOError):
             listening.accept()
@@ -140,8 +142,8 @@ def test_an_approval_of_qwen_code_is_bound_to_the_entry(home: Path, file: str) -
         configure(home, {"a": {**entry, **change}}, file)
         return verdicts(doctor(home, "qwen", OURS="ours")).get("config/not-trusted", "")
 
-    assert "was not approved yet; `qwen mcp approve a` approves it" in reason()
+    assert "has not been approved yet; run `qwen mcp approve a` to approve it" in reason()
     assert "was rejected" in reason("rejected")
     assert reason("approved") == ""
     assert reason("approved", description="y") == ""
-    assert "was changed since it was approved" in reason("approved", command="/bin/true")
+    assert "has changed since it was approved" in reason("approved", command="/bin/true")

@@ -186,4 +186,4 @@ def test_a_route_that_is_cut_is_named_before_the_server_behind_it(home: Path) ->
         assert "start `mcpproxy up`" in verdicts(doctor(home, "cursor"))["http/port-closed"]
     gone = entry(["/no/such/mcpproxy", "run", "--name", "x", "--", *good()])
     configure(home, {"x": gone}, ".cursor/mcp.json")
-    assert "run `mcpproxy install` again" in verdicts(doctor(home, "cursor"))["start/not-found"]
+    assert "run `mcpproxy install`" in verdicts(doctor(home, "cursor"))["start/not-found"]
