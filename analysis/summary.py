@@ -77,7 +77,7 @@ class Summary(NamedTuple):
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
-    """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run` (no such command)."""
     bucket_ns: int = _SHORTEST_NS
     """The length of a bucket."""
     traffic: tuple[int, ...] = ()
@@ -183,7 +183,7 @@ class Summarizer:
 
 
 def bad_ending(ending: object, status: object, signal: object) -> str | None:
-    """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed).
+    """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run`.
 
     None if it ended well. The end of a server whose client has already gone is not a bad ending.
 
@@ -194,6 +194,8 @@ def bad_ending(ending: object, status: object, signal: object) -> str | None:
     """
     if ending is None:
         return "killed"
+    if ending == "failed":
+        return "not run"
     if ending == "server" and isinstance(signal, str) and signal:
         return signal[:20]
     if ending == "server" and type(status) is int and status != 0:

@@ -167,7 +167,9 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     if summary.frames == 0 or summary.wall_ns is None:
         return None
     wall_ns = summary.wall_ns
-    last = [LastFrame(path, wall_ns + t_ns, client or None, *_origin(header)) for client, t_ns in summary.clients]
+    # Over HTTP, a message without a session or a name may be of any program.
+    clients = [(client, t_ns) for client, t_ns in summary.clients if client or is_stdio]
+    last = [LastFrame(path, wall_ns + t_ns, client or None, *_origin(header)) for client, t_ns in clients]
     if not is_whole:
         # The unread rest may be from any client; on stdio, there is only one.
         client = next((frame.client for frame in last if frame.client), None) if is_stdio else None

@@ -122,10 +122,7 @@ def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(hom
         done = run(home, command, "qwen", "--scope", "project")
         assert done.returncode == 0
         text = " ".join(done.stdout.decode().split())
-        assert (
-            "Next, in Qwen Code: start a new session (for a project's server, run `qwen mcp approve NAME` first)"
-            in text
-        ), command
+        assert "Next, in Qwen Code: start a new session (first run `qwen mcp approve NAME`)" in text, command
 
 
 def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:

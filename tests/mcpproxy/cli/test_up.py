@@ -90,6 +90,12 @@ def post(url: str, message: bytes = PING) -> bytes | None:
         return None
 
 
+def hello(client: str) -> bytes:
+    """The first line of a client."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": client, "version": "9.9"}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode() + b"\n"
+
+
 def captures(home: Path, name: str) -> list[Path]:
     return sorted((home / ".local/share/mcpproxy/captures" / name).glob("*.mcpcap"))
 
@@ -104,14 +110,15 @@ def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) 
         one.asked.clear()
         with started("up", HOME=str(tmp_path)) as up:
             assert wait_until(lambda: post(urls["one"])) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
-            assert wait_until(lambda: post(urls["other"]))
-            assert one.asked == [("/mcp?key=v", "Bearer x")]
+            assert wait_until(lambda: post(urls["other"], hello("cursor")))
+            assert post(urls["one"], hello("cursor"))
+            assert one.asked == [("/mcp?key=v", "Bearer x")] * 2
             up.terminate()
             wait_until(lambda: up.poll() is not None)
             assert up.returncode == 0
         for name in ("one", "other"):
             (capture,) = captures(tmp_path, name)
-            assert len(frames(capture)) == 2
+            assert len(frames(capture)) == (4 if name == "one" else 2)
             assert mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0
         status = mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path))
         assert all(json.loads(line)["last_frame"] for line in status.stdout.splitlines())
@@ -189,3 +196,16 @@ def test_units_start_the_program_as_it_is(tmp_path: Path, program: tuple[str, ..
     assert plistlib.loads(mac.path.read_bytes())["ProgramArguments"] == [*program, "up"]
     assert subprocess.run(["bash", "-n", "-c", linux.start], check=False).returncode == 0
     assert shlex.split(mac.start)[-1] == str(mac.path)
+
+
+def test_a_second_one_says_that_one_is_running(tmp_path: Path) -> None:
+    with upstream() as server, started("up", HOME=str(tmp_path)) as up:
+        url = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})["far"]
+        assert wait_until(lambda: post(url))
+        done = mcpproxy("up", HOME=str(tmp_path))
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr == f"mcpproxy: mcpproxy up is already running, as process {up.pid}\n".encode()
+        # What is routed already is not asked anew: the question would be in its capture.
+        server.asked.clear()
+        assert mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path)).returncode == 0
+        assert server.asked == []
