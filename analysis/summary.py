@@ -325,7 +325,7 @@ def _summary(kept: object) -> Summary | None:
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)
         and all(_is_count(kept[name]) for name in numbers)
-        and all(kept[name] is None or type(kept[name]) is int for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
+        and all(kept[name] is None or _is_int64(kept[name]) for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
         and isinstance(traffic, list)
         and len(traffic) <= BUCKETS
         and all(map(_is_count, traffic))
@@ -338,8 +338,12 @@ def _summary(kept: object) -> Summary | None:
     return Summary(**values) if is_whole else None
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _is_count(value: Any) -> bool:
+    return _is_int64(value) and value >= 0
+
+
+def _is_int64(value: Any) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63
 
 
 def _is_client(value: object) -> bool:

@@ -93,6 +93,11 @@ def run(arguments: list[str]) -> int:
     listing = Listing(machine, state.listeners, as_json=options.format == "json")
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
+    for plan in list(todo):
+        real = plan.path.resolve()
+        if plan.config.scope == "project" and not real.is_relative_to(machine.project.resolve()):
+            todo.remove(plan)
+            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside of the project")
     stop = stops_before_writing(todo, listing, options, "Route", "routed")
     if stop is not None:
         return max(code, stop)

@@ -30,8 +30,8 @@ from mcpproxy.sanitise import sanitise
 LOOK_S: Final = 0.5
 """The pause between two checks of `--wait`."""
 _MIN_NS: Final = 60_000_000_000
-_WIDE: Final = 160
-"""At this width or more, no column is cut."""
+_NARROWEST: Final = 4
+"""The least width of a column."""
 _NAMES: Final = 3
 """The maximum number of servers named in a line of advice."""
 
@@ -97,10 +97,11 @@ def _rows(servers: list[Server], machine: Machine, state: State, captures: Captu
     used = effective(servers, machine)
     up = running_up(state_folder())
     places = {id(server): place_of(server, state) for server in servers}
+    captures.look(places.values())
     rows = []
     for server in servers:
         place = places[id(server)]
-        last = None if place is None else captures.last_frame(place, server.client.speaks_as, places.values())
+        last = None if place is None else captures.last_frame(place, server.client.speaks_as)
         listener = None if place is None else place.listener
         is_up = listener is None or up is not None
         is_listening = listener is None or (up is not None and listener.port in up.ports)
@@ -144,14 +145,13 @@ def _table(rows: list[Row]) -> list[str]:
     table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now)) for r in rows)]
     texts = [[sanitise(cell, 200) for cell in row] for row in table]
     width = width_of_stdout()
-    most = (15, 20, 7, 26) if width < _WIDE else (width,) * 4
-    widths = [min(most[at], max(cells(row[at]) for row in texts)) for at in range(len(most))]
+    widths = _fitting([max(cells(row[at]) for row in texts) for at in range(len(head))], width)
     lines = []
     for row in texts:
         padded = [
             fit(cell, room) + " " * (room - cells(fit(cell, room))) for cell, room in zip(row, widths, strict=False)
         ]
-        lines.append(fit("  ".join([*padded, row[-1]]).rstrip(), width))
+        lines.append("  ".join(padded).rstrip())
     routed = sum(row.is_routed for row in rows)
     gone = sum(_is_gone(row) for row in rows)
     missing = f", {gone} of them by a missing program" if gone else ""
@@ -164,6 +164,15 @@ def _table(rows: list[Row]) -> list[str]:
     if any(row.is_expected and row.last is None for row in rows):
         lines.append("If a server stays silent, run mcpproxy doctor to find out why")
     return lines
+
+
+def _fitting(widths: list[int], width: int) -> list[int]:
+    """The widths of the columns in a line of `width` cells: the widest give way first, down to a few cells each."""
+    room = width - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widest = max(range(len(widths)), key=lambda at: widths[at])
+        widths[widest] -= 1
+    return widths
 
 
 def _advice(rows: list[Row]) -> Iterator[str]:
@@ -247,6 +256,6 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
 
 
 def _is_fresh(row: Row, state: State) -> bool:
-    known = state.files.get(str(row.server.file))
+    known = state.of(row.server.file)
     since_ns = 0 if known is None else int(known.at_s * 1e9)
     return row.last is not None and row.last.wall_ns >= since_ns

@@ -20,7 +20,7 @@ from mcpproxy.cli.routes import (
     stops_before_writing,
     write_all,
 )
-from mcpproxy.clients.installer import is_routed, plans, unrouting
+from mcpproxy.clients.installer import is_routed, plans, strike_unused, unrouting
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.service import unit_path
@@ -47,6 +47,8 @@ def run(arguments: list[str]) -> int:
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
     with locked() as state:
+        if strike_unused(state):
+            state.save()
         listing = Listing(machine, state.listeners, as_json=options.format == "json")
         decide = unrouting(state)
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))

@@ -35,8 +35,8 @@ from mcpproxy.relay.http.listener import HttpRelay
 
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
-_LEAST: Final = 32
-"""Connections that each listener may have at least."""
+_OWN: Final = 2
+"""How many connections' worth of descriptors a listener needs for itself."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,10 +73,11 @@ async def _serve(lock: UpLock) -> None:
     stopped = ready_to_relay()
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
+    wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        wanted = {
-            (listener.name, listener.port, listener.upstream): listener for listener in State(state_folder()).listeners
-        }
+        state = State(state_folder())
+        if state.is_read:  # otherwise we go on: a disk or a limit that fails must not end sessions
+            wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
         for key in running.keys() - wanted.keys():
             await running.pop(key).stop()
             stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
@@ -95,7 +96,8 @@ async def _serve(lock: UpLock) -> None:
 
 
 def _share(listeners: int) -> int:
-    return max(_LEAST, connection_limit(None) // listeners)
+    """How many connections each listener may have; the listeners and their captures need descriptors, too."""
+    return max(1, connection_limit(None) // listeners - _OWN)
 
 
 class _Running:

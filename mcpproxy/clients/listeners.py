@@ -76,7 +76,10 @@ def split_origin(url: str) -> tuple[str, str]:
         raise NotRoutable("its URL contains a user name or a password")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
-    return origin, url.split(parts.netloc, 1)[1]
+    _, _, rest = url.partition("://")
+    if not rest.startswith(parts.netloc):  # it holds characters that are left out when it is read
+        raise NotRoutable("its URL is malformed")
+    return origin, rest[len(parts.netloc) :]
 
 
 def local_url(listener: Listener, rest: str) -> str:

@@ -180,9 +180,9 @@ def test_nothing_is_cut_where_no_terminal_is_narrow(tmp_path: Path) -> None:
     (tmp_path / ".cursor").mkdir()
     (tmp_path / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {name: entry(*SERVER)}}))
     assert name in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path), COLUMNS="").stdout.decode()
-    narrow = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path), COLUMNS="80").stdout.decode()
+    narrow = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path), COLUMNS="50").stdout.decode()
     assert name not in narrow
-    assert all(len(line) <= 80 for line in narrow.splitlines())
+    assert all(len(line) <= 50 for line in narrow.splitlines()[:2])
 
 
 def test_a_port_that_another_program_took_is_not_ours(tmp_path: Path) -> None:
@@ -213,3 +213,44 @@ def test_a_frame_without_a_name_is_of_no_client(tmp_path: Path) -> None:
             assert wait_until(lambda: post(url))
             (row,) = rows(mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path)))
             assert (row["last_frame"], row["listening"]) == (None, True)
+
+
+def test_a_clock_that_was_wrong_once_satisfies_no_wait(home: Path) -> None:
+    run(home, "install", "claude-code")
+    use(home, claude(home)["mcpServers"]["files"], "claude-code")
+    (capture,) = (home / ".local/share/mcpproxy/captures/files").glob("*.mcpcap")
+    os.utime(capture, (1_000_000_000, 1_000_000_000))
+    (row,) = rows(run(home, "status", "claude-code", "--json"))[:1]
+    assert row["last_frame"].startswith("2001-")
+
+
+@pytest.mark.parametrize("program", ["/x\0/mcpproxy", "/\ud800/mcpproxy"])
+def test_a_program_that_no_file_can_be_is_missing(home: Path, program: str) -> None:
+    words = entry(program, "run", "--name", "odd", "--", "true")
+    (home / "project/.mcp.json").write_text(json.dumps({"mcpServers": {"odd": words}}))
+    done = run(home, "status", "claude-code")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"by a missing program" in done.stdout
+    assert run(home, "install", "claude-code", "--scope", "project").returncode == 0
+
+
+def test_many_servers_of_many_captures_are_looked_through_at_once(home: Path) -> None:
+    folder = home / "project/captures"
+    run(home, "install", "claude-code", "--capture", str(folder))
+    words = claude(home)["mcpServers"]["files"]
+    use(home, words, "somebody else")
+    (capture,) = (folder / "files").glob("*.mcpcap")
+    for number in range(200):
+        (folder / "files" / f"20261121T1015{number // 60:02}Z-{number:04x}.mcpcap").write_bytes(capture.read_bytes())
+    servers = {f"s{number}": {**words, "env": {"N": str(number)}} for number in range(200)}
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": servers}))
+    done = mcpproxy("status", "claude-code", "--json", cwd=home, HOME=str(home))
+    assert len(rows(done)) == 200
+
+
+def test_a_narrow_terminal_shows_a_part_of_every_column(home: Path) -> None:
+    run(home, "install", "--all")
+    text = mcpproxy("status", cwd=home, HOME=str(home), COLUMNS="40").stdout.decode()
+    lines = text.splitlines()[:3]
+    assert all(len(line) <= 40 for line in text.splitlines()[:3])
+    assert all("yes" in line and "nev" in line for line in lines[1:])

@@ -2,15 +2,18 @@
 
 import configparser
 import json
+import os
 import plistlib
 import shlex
 import socket
 import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -147,9 +150,6 @@ def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
             nul = {"name": "x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["x"], "capture": "\0"}
             odd = json.dumps({"files": {}, "listeners": [nul]})
             for garbage in (
-                "",
-                "[]",
-                "[" * 100_000,
                 odd,
                 '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}',
             ):
@@ -158,6 +158,50 @@ def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
                 state.write_text(sound)
                 assert wait_until(lambda: post(url))
             assert up.poll() is None
+
+
+def test_a_state_that_cannot_be_read_stops_no_listener(tmp_path: Path) -> None:
+    with upstream() as server:
+        (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"}).values()
+        state = tmp_path / ".local/state/mcpproxy/install.json"
+        with started("up", HOME=str(tmp_path)):
+            assert wait_until(lambda: post(url))
+            for garbage in ("", "[]", "[" * 100_000, None):
+                state.unlink()
+                if garbage is None:
+                    os.mkfifo(state)
+                else:
+                    state.write_text(garbage)
+                until = time.monotonic() + 2.5  # it looks every second
+                while time.monotonic() < until:
+                    assert post(url)
+            assert len(captures(tmp_path, "far")) == 1
+
+
+def test_more_listeners_than_the_limit_of_open_files_allows_end_no_session(tmp_path: Path) -> None:
+    with upstream() as server:
+        names = [f"s{number}" for number in range(12)]
+        urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in names})
+        command = f"ulimit -n 160; exec {shlex.quote(sys.executable)} -m mcpproxy up"
+        with subprocess.Popen(["bash", "-c", command], env={**os.environ, "HOME": str(tmp_path)}) as up:
+            try:
+                for url in urls.values():
+                    assert wait_until(lambda url=url: post(url))  # type: ignore[misc]
+                ports = [int(url.split(":")[2].split("/")[0]) for url in urls.values()]
+                idle = []
+                for port in ports * 20:
+                    with suppress(OSError):
+                        idle.append(socket.create_connection(("127.0.0.1", port), 5))
+                until = time.monotonic() + 2.5
+                while time.monotonic() < until:
+                    assert up.poll() is None
+                for connection in idle:
+                    connection.close()
+                for name, url in urls.items():
+                    assert wait_until(lambda url=url: post(url))  # type: ignore[misc]
+                    assert len(captures(tmp_path, name)) == 1
+            finally:
+                up.terminate()
 
 
 def test_a_port_that_is_taken_stops_no_other_listener(tmp_path: Path) -> None:
