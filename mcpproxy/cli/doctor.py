@@ -30,7 +30,7 @@ from mcpproxy.doctor import config_checks, orphans, process_attempt
 from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url
 from mcpproxy.doctor.pages import text_page
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import VERDICTS
+from mcpproxy.doctor.verdicts import VERDICTS, NeedsConsent
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import count_text, fit
 from mcpproxy.report.wrapping import wrapped
@@ -266,8 +266,17 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
         yield "No server was found to examine; first fix the files above"
     if examined:
         yield f"{count_text(examined, 'server')} examined, {bad} not working"
-    if examined < len(results):
-        yield f"{count_text(len(results) - examined, 'server')} of the project not started; name one to start it"
+    yield from _unexamined(results)
+
+
+def _unexamined(results: list[Result]) -> Iterator[str]:
+    """How many servers were not examined, for each reason."""
+    unexamined = [result for result in results if not result.is_examined]
+    of_project = sum(any(diagnosis.verdict is NeedsConsent for diagnosis in result.diagnoses) for result in unexamined)
+    if of_project:
+        yield f"{count_text(of_project, 'server')} of the project not started; name one to start it"
+    if of_project < len(unexamined):
+        yield f"{count_text(len(unexamined) - of_project, 'server')} not examined, for the reason given"
 
 
 def _sign(diagnosis: Diagnosis) -> str:

@@ -34,6 +34,8 @@ IsOurs = Callable[[Path], bool]
 BRIDGE: Final = ("npx", "-y", "mcp-remote")
 """The command that connects a stdio client to a server with a URL, and handles its OAuth."""
 
+_SPLIT: Final = "its command contains its arguments; write them into args first"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -54,7 +56,9 @@ def route(server: Server, wrapper: Wrapper) -> Change:
     """Put mcpproxy's command in front of a stdio server's command."""
     form = server.form
     if form is None:
-        return Change(server, "skip", _why_not(server))
+        return Change(server, "skip", server.no_command_reason)
+    if server.is_split:
+        return Change(server, "skip", _SPLIT)
     if server.routed is not None:
         return _rerouted(server, form, server.routed, wrapper)
     if server.client.joins_words and wrapper.unsafe is not None:
@@ -91,6 +95,8 @@ def unroute(server: Server, is_ours: IsOurs) -> Change:
     wrapped, form = server.routed, server.form
     if wrapped is None or form is None:
         return Change(server, "keep", "not routed")
+    if server.is_split:
+        return Change(server, "skip", _SPLIT)
     if not wrapped.inner:
         return Change(server, "skip", "there is no server command after mcpproxy's own arguments")
     command = (*server.place, *form.command)
@@ -165,7 +171,7 @@ def unbridge(server: Server, known: dict[str, Any]) -> Change:
     """Restore the URL of a bridged server."""
     form = server.form
     if form is None:
-        return Change(server, "skip", _why_not(server))
+        return Change(server, "skip", server.no_command_reason)
     command = (*server.place, *form.command)
     edits: list[Edit] = [ReplaceMember(command, str(known["member"][-1]), known["url"])]
     if form.args is not None:
@@ -192,9 +198,3 @@ def _why_not_probed(server: Server, probe: Probe) -> str:
         return "requires credentials that its entry does not contain; add them and try again"
     resource = " or --oauth-resource" if server.client.names_resource else ""
     return f"needs OAuth; use --bridge{resource} to record it"
-
-
-def _why_not(server: Server) -> str:
-    if any(server.entry.get(str(form.command[0])) for form in server.client.stdio):
-        return "its command is not a string, or its arguments are not a list of strings"
-    return "has neither a command nor a URL"

@@ -118,6 +118,8 @@ class Client:
     """Whether its processes lock a file by a folder beside it, `FILE.lock`, while they write."""
     joins_words: bool = False
     """Whether it joins command and arguments with blanks for a shell."""
+    splits_command: bool = False
+    """Whether it splits a command at its blanks if the entry has no arguments, unless the command is a file."""
 
 
 def everywhere(*templates: str) -> Mapping[System, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcpproxy.clients.client import Client, ConfigFile, StdioForm
+from mcpproxy.clients.command_line import command_words
 from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError, value_at, value_or
 from mcpproxy.clients.documents.edits import Path as Place
@@ -52,13 +53,22 @@ class Server:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its command with its arguments; empty if it has none."""
+        """Its command with its arguments, as the client splits them; empty if it has none."""
         form = self.form
         if form is None:
             return ()
         if form.args is None:
             return tuple(self.value(form.command))
-        return (self.value(form.command), *self.value(form.args, []))
+        arguments = self.value(form.args, [])
+        if self.client.splits_command and not arguments:
+            return command_words(self.value(form.command), self.file.parent)
+        return (self.value(form.command), *arguments)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether its command is a command line that the client splits into words; with arguments, it would not."""
+        form = self.form
+        return form is not None and form.args is not None and self.words[:1] != (self.value(form.command),)
 
     @property
     def url(self) -> tuple[Place, str] | None:
@@ -75,6 +85,13 @@ class Server:
         if self.form is not None:
             return "stdio"
         return "http" if self.url is not None else "other"
+
+    @property
+    def no_command_reason(self) -> str:
+        """Why its command cannot be read, if `form` is None."""
+        if any(self.entry.get(str(form.command[0])) for form in self.client.stdio):
+            return "its command is not a string, or its arguments are not a list of strings"
+        return "has neither a command nor a URL"
 
     @property
     def routed(self) -> Routed | None:

@@ -23,6 +23,7 @@ from mcpproxy.doctor.verdicts import (
     LogOnStdout,
     NeedsConsent,
     NoAnswer,
+    NoCommand,
     NotFound,
     NotTrusted,
     PortClosed,
@@ -58,7 +59,7 @@ class Result(NamedTuple):
     @property
     def is_examined(self) -> bool:
         """Whether anything is known of the server: of one that needs consent, only its entry was read."""
-        return self.fails or not any(diagnosis.verdict is NeedsConsent for diagnosis in self.diagnoses)
+        return self.fails or not any(diagnosis.verdict.leaves_unexamined for diagnosis in self.diagnoses)
 
 
 def examine(
@@ -97,7 +98,8 @@ def examine(
         )
     words = server.routed.inner if server.routed is not None else server.words
     if not words:
-        return Result(server.name, server.client.id, tuple(diagnoses), {})
+        reason = server.no_command_reason if server.routed is None else "nothing follows the words of mcpproxy"
+        return Result(server.name, server.client.id, (Diagnosis(NoCommand, reason), *diagnoses), {})
     given = server.client.environment.given(variables) | config_checks.entry_environment(server, variables)
     diagnoses += config_checks.of_environment(server, variables, given)
     plain = [expanded(word, server.client, variables) for word in words]

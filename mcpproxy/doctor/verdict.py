@@ -16,6 +16,8 @@ class Verdict:
     """Never used again for anything else; the name of its page as well, with `-` for `/`."""
     fails: ClassVar[bool] = True
     """Whether the server cannot be used; False for a remark."""
+    leaves_unexamined: ClassVar[bool] = False
+    """Whether it is the reason that the server was neither started nor sent a request, so nothing is known of it."""
 
     @classmethod
     def title(cls) -> str:

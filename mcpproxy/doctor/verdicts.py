@@ -81,6 +81,22 @@ class NeedsConsent(Verdict):
 
     id = "config/needs-consent"
     fails = False
+    leaves_unexamined = True
+
+
+class NoCommand(Verdict):
+    """The entry has no command or URL that doctor can read, so the server was not examined.
+
+    **What it means.** Some clients have servers of their own that need neither. Otherwise the command or the URL is
+    missing, is misspelt, or has a form that mcpproxy does not know. `mcpproxy install` cannot route such a server.
+
+    **What to do.** Compare the entry with the documentation of the client. To examine the server anyway, give doctor
+    its command: `mcpproxy doctor -- COMMAND`.
+    """
+
+    id = "config/no-command"
+    fails = False
+    leaves_unexamined = True
 
 
 class VariableUnset(Verdict):
@@ -384,6 +400,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     UnreadFile,
     NotTrusted,
     NeedsConsent,
+    NoCommand,
     VariableUnset,
     ShellWords,
     CannotRecord,

@@ -9,7 +9,7 @@ from typing import Any
 import tomlkit
 import yaml
 
-from mcpproxy.clients.client import Client, ConfigFile
+from mcpproxy.clients.client import Client, ConfigFile, StdioForm
 from mcpproxy.clients.machine import Machine, System
 
 COMMAND = ("npx", "-y", "@example/server", "--root", "/home/you/my notes", "${HOME}")
@@ -31,9 +31,9 @@ def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND) -> dict[str, Any]:
-    """An entry with a command."""
-    form = client.stdio[0]
+def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND, form: StdioForm | None = None) -> dict[str, Any]:
+    """An entry with a command, in the first form of the client by default."""
+    form = form or client.stdio[0]
     if form.args is None:
         return merged({"type": "local", "enabled": True}, nested(form.command, list(command)))
     entry = merged(nested(form.command, command[0]), nested(form.args, list(command[1:])))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client, ConfigFile
+from mcpproxy.clients.command_line import command_words
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import Refused, Way, carry_out, is_routed, plans, routing, unrouting
 from mcpproxy.clients.machine import Machine, System
@@ -97,6 +98,66 @@ def test_every_file_is_routed_once_and_restored_to_the_byte(
     house.uninstall(client)
     assert (path.read_bytes(), path.stat().st_mode) == (before, mode)
     assert house.state.listeners == []
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=ids)
+def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Path, client: Client) -> None:
+    house = House(tmp_path)
+    entries = {f"form{at}": homes.stdio_entry(client, form=form) for at, form in enumerate(client.stdio)}
+    path = homes.write(client, client.files[0], house.machine, entries)
+    before = path.read_bytes()
+    assert {change.action for change in house.install(client)} == {"route"}
+    for server in house.servers(client):
+        assert server.words == (*WRAPPER.words(server.name), *homes.COMMAND)
+    assert {change.action for change in house.install(client)} == {"keep"}
+    house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
+    house.uninstall(client)
+    assert path.read_bytes() == before
+
+
+def test_a_command_line_that_its_client_splits_is_left_alone(tmp_path: Path) -> None:
+    client, house = client_of("mcporter"), House(tmp_path)
+    whole = tmp_path / ".mcporter/my server"
+    entries: dict[str, dict[str, Any]] = {
+        "line": {"command": "npx -y 'a b'"},
+        "empty": {"command": "npx -y", "args": []},
+        "routed": {"command": f"{PROGRAM} run -- npx -y"},
+        "words": {"command": "npx -y", "args": ["a"]},
+        "word": {"command": "npx"},
+        "file": {"command": str(whole)},
+    }
+    path = homes.write(client, client.files[0], house.machine, entries)
+    whole.touch()
+    before = path.read_bytes()
+    words = {server.name: server.words for server in house.servers(client)}
+    assert words["line"] == ("npx", "-y", "a b")
+    assert words["empty"] == ("npx", "-y")
+    assert (words["words"], words["file"]) == (("npx -y", "a"), (str(whole),))
+    changes = {change.server.name: change for change in house.install(client)}
+    for name in ("line", "empty", "routed"):
+        assert changes[name].action == "skip", name
+        assert "its command contains its arguments; write them into args first" in changes[name].reason
+    for name in ("words", "word", "file"):
+        assert changes[name].action == "route", name
+    house.uninstall(client)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("npx", ("npx",)),
+        ("  npx  -y\tx ", ("npx", "-y\tx")),
+        ("a 'b \"c' \"d 'e\"", ("a", 'b "c', "d 'e")),
+        ("a\\ b 'c\\'d", ("a b", "c'd")),
+        ("a\\", ("a\\",)),
+        ("'' ' '", (" ",)),
+        (" ", (" ",)),
+        ("/no/such file", ("/no/such", "file")),
+    ],
+)
+def test_a_command_line_is_split_as_mcporter_splits_it(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    assert command_words(text, tmp_path) == words
 
 
 @pytest.mark.parametrize(("client", "config"), ROWS, ids=ids)

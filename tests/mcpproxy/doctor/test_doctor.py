@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +347,43 @@ def test_a_server_gets_the_environment_of_its_client(home: Path) -> None:
     own = {"HTTPS_PROXY": "", "NODE_EXTRA_CA_CERTS": "/x"}
     configure(home, {"fine": entry(good(), env=own)}, ".copilot/mcp-config.json")
     assert verdicts(doctor(home, "copilot", "fine", code=0, **variables)) == {}
+
+
+@pytest.mark.parametrize(
+    "entry_of",
+    [
+        lambda words: {"command": words},
+        lambda words: {"executable": words[0], "args": words[1:]},
+        lambda words: {"command": shlex.join(words)},
+    ],
+    ids=("list", "executable", "command line"),
+)
+def test_every_form_that_mcporter_accepts_is_started(
+    home: Path, entry_of: Callable[[list[str]], dict[str, Any]]
+) -> None:
+    (home / "code.py").write_text(good()[-1])
+    configure(home, {"a": entry_of([sys.executable, str(home / "code.py")])}, ".mcporter/mcporter.json")
+    (row,) = doctor(home, "mcporter", code=0)
+    assert (row["works"], row["verdicts"], row["tools"]) == (True, [], 1)
+
+
+def test_an_entry_that_cannot_be_started_is_not_said_to_work(home: Path) -> None:
+    program = str(Path(sys.executable).parent / "mcpproxy")
+    servers = {"odd": {"command": 5}, "none": {"x": 1}, "bare": entry([program, "run", "--name", "x", "--"])}
+    configure(home, {**servers, "fine": entry(good())}, ".cursor/mcp.json")
+    rows = {row["server"]: row for row in doctor(home, "cursor", code=0)}
+    reasons = {
+        "odd": "its command is not a string",
+        "none": "has neither a command nor a URL",
+        "bare": "nothing follows",
+    }
+    for name, reason in reasons.items():
+        assert rows[name]["works"] is None, name
+        assert reason in verdicts([rows[name]])["config/no-command"]
+    assert rows["fine"]["works"] is True
+    text = mcpproxy("doctor", "cursor", cwd=home / "project", HOME=str(home)).stdout.decode()
+    assert "· cursor  none" in text
+    assert text.endswith("\n\n1 server examined, 0 not working\n3 servers not examined, for the reason given\n")
 
 
 # ---- files and entries

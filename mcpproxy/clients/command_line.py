@@ -1,0 +1,43 @@
+"""The words of a command line that is written in one string, split as mcporter splits it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def command_words(command: str, folder: Path) -> tuple[str, ...]:
+    """The words of a command without arguments; the command itself if it names a file or has no words.
+
+    Args:
+        command: the whole command line.
+        folder: of the configuration file, from which mcporter resolves a relative path.
+    """
+    return (command,) if _is_file(command, folder) else tuple(_split(command)) or (command,)
+
+
+def _is_file(command: str, folder: Path) -> bool:
+    """Whether mcporter 0.12 leaves the command whole; 0.9 also splits the path of a file."""
+    path = command.strip()
+    is_path = " " in path and path.startswith(("/", "./", "../", "~/"))
+    return is_path and os.path.isfile(folder / os.path.expanduser(path))
+
+
+def _split(command: str) -> list[str]:
+    """The words between spaces, without their quotes; unlike in a shell, a backslash escapes in single quotes, too."""
+    words: list[str] = []
+    word, quote, is_escaped = "", "", False
+    for char in command.strip():
+        if is_escaped:
+            word, is_escaped = word + char, False
+        elif char == "\\":
+            is_escaped = True
+        elif char in "'\"" and quote in ("", char):
+            quote = "" if quote else char
+        elif char == " " and not quote:
+            words += [word] if word else []
+            word = ""
+        else:
+            word += char
+    word += "\\" if is_escaped else ""
+    return [*words, *([word] if word else [])]
