@@ -27,6 +27,18 @@ _SHARED_PROJECT_FILE: Final = ConfigFile("project", "json", SERVERS, everywhere(
 _SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
 _BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
 _ENV: Final = r"\$\{env:(?P<name>\w+)\}"
+_ENV_OR_EMPTY: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
+_FOLDERS: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
+_EDITOR: Final = (
+    r"\$\{(?:input|command|config|extensionInstallFolder|workspaceFolder|workspaceFolderBasename):[^}]*\}",
+    r"\$\{(?:file\w*|relativeFile\w*|lineNumber|columnNumber|selectedText|execPath|defaultBuildTask|cwd)\}",
+)
+
+# Of mcporter, as its env.ts has them. In `env`, a whole value may be a variable, which is empty if unset; elsewhere an
+# unset variable is an error. A value in `env` that does not begin with `$` has no variables.
+_DIRECT: Final = r"\A\$env:(?P<name>.+)\Z"
+_WHOLE: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
+_LEADING: Final = rf"\A{_SHELL}"
 
 CLIENTS: Final = (
     Client(
@@ -80,7 +92,8 @@ CLIENTS: Final = (
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
         ),
         source="cursor.com/docs/mcp; cursor.com/docs/cli/mcp",
-        variables=(_ENV,),
+        variables=(_ENV, _FOLDERS),
+        own_variables=_EDITOR,
         after="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
         speaks_as=("cursor",),
     ),
@@ -108,8 +121,9 @@ CLIENTS: Final = (
                 ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
                 *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
             ),
-            variables=(_ENV,),
-            source="code.visualstudio.com/docs/agents/reference/mcp-configuration",
+            variables=(_ENV_OR_EMPTY, _FOLDERS),
+            own_variables=_EDITOR,
+            source="code.visualstudio.com/docs/agents/reference/mcp-configuration, /docs/reference/variables-reference",
             after="run `MCP: List Servers` and restart the server",
             speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
         )
@@ -231,7 +245,7 @@ CLIENTS: Final = (
         after="restart it",
         stdio=(StdioForm(("command",), None),),
         stdio_type="local",
-        variables=(r"\{env:(?P<name>\w+)\}",),
+        variables=(r"\{env:(?P<name>[^}]+)(?P<default>)\}",),
         overrides=(
             ("OPENCODE_CONFIG", "~/.config/opencode/opencode.json"),
             ("OPENCODE_CONFIG_DIR", "~/.config/opencode"),
@@ -322,7 +336,8 @@ CLIENTS: Final = (
         splits_command=True,
         urls=(("baseUrl",), ("base_url",), ("url",), ("serverUrl",), ("server_url",)),
         proxies_loopback=False,
-        variables=(_SHELL,),
+        variables=(_SHELL, _DIRECT),
+        env_variables=(_WHOLE, _LEADING, _DIRECT),
         starts_in_file_folder=True,
         speaks_as=("mcporter",),
     ),

@@ -108,6 +108,10 @@ class Client:
     """How long a server may take to start before the client gives up, in seconds."""
     variables: tuple[str, ...] = ()
     """Regular expressions for variables in entries: `name` is the variable, `default` what stands for it if unset."""
+    env_variables: tuple[str, ...] | None = None
+    """The same for `env`, if other variables count there."""
+    own_variables: tuple[str, ...] = ()
+    """Regular expressions for variables whose values only the client knows, such as what the user enters."""
     misplaced: tuple[str, ...] = ()
     """Files that are taken for this client's configuration, and that it does not read; for `Machine.resolve`."""
     starts_in_file_folder: bool = False

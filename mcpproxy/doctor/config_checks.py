@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from mcpproxy.clients.documents.document import data_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.wrapper import is_plain
-from mcpproxy.doctor.variables import expanded, unset
+from mcpproxy.doctor.variables import ENVIRONMENTS, Missing, empty, expanded, unknown, unset, values_of
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
     AuthorityLost,
@@ -24,6 +24,8 @@ from mcpproxy.doctor.verdicts import (
     ShellWords,
     Unreadable,
     UnreadFile,
+    VariableEmpty,
+    VariableUnknown,
     VariableUnset,
     WrongKey,
 )
@@ -69,15 +71,22 @@ def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[P
 
 def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """What is wrong with one entry, before anything is started."""
-    client, variables = server.client, machine.environment
-    names = list(dict.fromkeys(unset(server.entry, client, variables)))
-    if names:
-        yield Diagnosis(VariableUnset, f"no value for {', '.join(names)}")
+    client, values = server.client, values_of(machine)
+    if missing := _listed(unset(server.entry, client, values)):
+        yield Diagnosis(VariableUnset, f"no value for {missing}")
+    if missing := _listed(unknown(server.entry, client)):
+        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {missing}")
+    if missing := _listed(empty(server.entry, client, values)):
+        yield Diagnosis(VariableEmpty, f"no value for {missing}")
     if client.joins_words:
         for word in server.words:
-            if not is_plain(expanded(word, client, variables)):
+            if not is_plain(expanded(word, client, values)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
+
+
+def _listed(missing: Iterable[Missing]) -> str:
+    return ", ".join(map(str, dict.fromkeys(missing)))
 
 
 def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -102,11 +111,11 @@ def of_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator
         yield Diagnosis(LoopbackProxied, f"{variable} is set, and NO_PROXY does not name {name}")
 
 
-def entry_environment(server: Server, variables: Mapping[str, str]) -> dict[str, str]:
+def entry_environment(server: Server, values: Mapping[str, str]) -> dict[str, str]:
     """The variables that an entry sets, with their own variables replaced."""
-    named = [server.entry[name] for name in ("env", "environment", "envs") if name in server.entry]
+    named = [server.entry[name] for name in ENVIRONMENTS if name in server.entry]
     own = named[0] if named and isinstance(named[0], dict) else {}
     return {
-        str(name): expanded(value if isinstance(value, str) else json.dumps(value), server.client, variables)
+        str(name): expanded(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
         for name, value in own.items()
     }

@@ -15,7 +15,7 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.trust import Trust, trust_in
-from mcpproxy.doctor.variables import expanded
+from mcpproxy.doctor.variables import expanded, values_of
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
     CannotRecord,
@@ -75,7 +75,7 @@ def examine(
         is_named: whether the user has named this server, and so agreed to start it.
     """
     diagnoses = list(config_checks.of_entry(server, machine))
-    is_startable = not any(diagnosis.verdict.fails for diagnosis in diagnoses)
+    is_startable = not any(diagnosis.verdict.fails or diagnosis.verdict.leaves_unexamined for diagnosis in diagnoses)
     trust = trust_in(server, machine)
     if trust.distrust or not (trust.is_approved or is_named):
         diagnoses.insert(0, _untrusted(server, machine, trust))
@@ -84,14 +84,14 @@ def examine(
     cut = _cut_route(server, is_listener=url is not None)
     if cut is not None:
         return Result(server.name, server.client.id, (cut, *diagnoses), {})
-    variables = dict(machine.environment)
+    variables, values = dict(machine.environment), values_of(machine)
     if server.kind == "http" and server.url is not None:
-        address = expanded(url or server.url[1], server.client, variables)
+        address = expanded(url or server.url[1], server.client, values)
         remarks = [*diagnoses, *config_checks.of_proxy(server.client, server.url[1], variables)]
         return of_url(
             server.name,
             address,
-            _headers(server, variables),
+            _headers(server, values),
             is_sse=_is_sse(server),
             client=server.client.id,
             remarks=remarks,
@@ -100,11 +100,11 @@ def examine(
     if not words:
         reason = server.no_command_reason if server.routed is None else "nothing follows the words of mcpproxy"
         return Result(server.name, server.client.id, (Diagnosis(NoCommand, reason), *diagnoses), {})
-    given = server.client.environment.given(variables) | config_checks.entry_environment(server, variables)
+    given = server.client.environment.given(variables) | config_checks.entry_environment(server, values)
     diagnoses += config_checks.of_environment(server, variables, given)
-    plain = [expanded(word, server.client, variables) for word in words]
+    plain = [expanded(word, server.client, values) for word in words]
     folder = _folder(server, machine)
-    unrecorded = _unrecorded(server, plain, given, folder)
+    unrecorded = _unrecorded(server, plain, given, values, folder)
     if unrecorded is not None:
         return Result(server.name, server.client.id, (unrecorded, *diagnoses), {})
     return of_command(
@@ -146,11 +146,13 @@ def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
     return None
 
 
-def _unrecorded(server: Server, command: Sequence[str], given: Mapping[str, str], folder: Path) -> Diagnosis | None:
+def _unrecorded(
+    server: Server, command: Sequence[str], given: Mapping[str, str], values: Mapping[str, str], folder: Path
+) -> Diagnosis | None:
     """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
     if server.routed is None:
         return None
-    capture = expanded(server.routed.capture, server.client, given)
+    capture = expanded(server.routed.capture, server.client, values)
     obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
     if obstacle is None:
         return None
@@ -259,22 +261,23 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
 
 
 def _folder(server: Server, machine: Machine) -> Path:
+    start = server.file.parent if server.client.starts_in_file_folder else machine.directory
     named = server.entry.get("cwd") or server.entry.get("working_directory")
     if isinstance(named, str) and named:
-        return machine.directory / os.path.expanduser(expanded(named, server.client, machine.environment))
-    return server.file.parent if server.client.starts_in_file_folder else machine.directory
+        return start / os.path.expanduser(expanded(named, server.client, values_of(machine)))
+    return start
 
 
-def _headers(server: Server, variables: Mapping[str, str]) -> dict[str, str]:
+def _headers(server: Server, values: Mapping[str, str]) -> dict[str, str]:
     """The headers that the entry makes the client send."""
     client, entry = server.client, server.entry
     headers = {
-        str(name): expanded(str(value), client, variables)
+        str(name): expanded(str(value), client, values)
         for member in ("headers", "http_headers")
         for name, value in _map(entry.get(member)).items()
     }
-    headers |= {str(name): variables.get(str(value), "") for name, value in _map(entry.get("env_http_headers")).items()}
-    token = variables.get(str(entry.get("bearer_token_env_var", "")))
+    headers |= {str(name): values.get(str(value), "") for name, value in _map(entry.get("env_http_headers")).items()}
+    token = values.get(str(entry.get("bearer_token_env_var", "")))
     return headers | ({"Authorization": f"Bearer {token}"} if token else {})
 
 

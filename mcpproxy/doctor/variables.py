@@ -2,43 +2,126 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from mcpproxy.clients.client import Client
+from mcpproxy.clients.machine import Machine
+
+ENVIRONMENTS: Final = ("env", "environment", "envs")
+"""The members of an entry that may hold the server's environment."""
 
 
-def expanded(text: str, client: Client, variables: Mapping[str, str]) -> str:
-    """A text with the values of its variables; one without a value is empty."""
-    for pattern in client.variables:
-        text = re.sub(pattern, lambda match: _value(match, variables) or "", text)
-    return text
+class Missing(NamedTuple):
+    """A variable in an entry whose value doctor does not have."""
+
+    name: str
+    """Its name, or the variable as written if only the client knows its value."""
+    member: str
+    """Where it is in the entry: `env.KEY`, `args`, `url`, …"""
+
+    def __str__(self) -> str:
+        """The variable and its place, for evidence."""
+        return f"{self.name} in {self.member}"
 
 
-def expanded_within(entry: Any, client: Client, variables: Mapping[str, str]) -> Any:
+def values_of(machine: Machine) -> dict[str, str]:
+    """The values that a client on this machine has: its environment, and what it defines, as written in an entry."""
+    return {
+        **machine.environment,
+        "${userHome}": str(machine.home),
+        "${workspaceFolder}": str(machine.project),
+        "${workspaceFolderBasename}": machine.project.name,
+        "${pathSeparator}": os.sep,
+        "${/}": os.sep,
+    }
+
+
+def expanded(text: str, client: Client, values: Mapping[str, str], member: str = "") -> str:
+    """A text with the values of its variables; one without a value is empty.
+
+    Args:
+        text: of the entry.
+        client: whose entry it is.
+        values: of the variables.
+        member: the member of the entry that holds the text; by default, any but its environment.
+    """
+    return _replaced(text, client, member, lambda match: _value(match, values) or "")
+
+
+def expanded_within(entry: Any, client: Client, values: Mapping[str, str], member: str = "") -> Any:
     """An entry with the values of the variables in its texts; those without a value stay as they are."""
     if isinstance(entry, dict):
-        return {name: expanded_within(value, client, variables) for name, value in entry.items()}
+        return {name: expanded_within(value, client, values, member or str(name)) for name, value in entry.items()}
     if isinstance(entry, list):
-        return [expanded_within(value, client, variables) for value in entry]
+        return [expanded_within(value, client, values, member) for value in entry]
     if not isinstance(entry, str):
         return entry
-    for pattern in client.variables:
-        entry = re.sub(pattern, lambda match: match[0] if (value := _value(match, variables)) is None else value, entry)
-    return entry
+    return _replaced(
+        entry, client, member, lambda match: match[0] if (value := _value(match, values)) is None else value
+    )
 
 
-def unset(entry: Any, client: Client, variables: Mapping[str, str]) -> Iterator[str]:
-    """The names of the variables in an entry that have neither a value nor a default."""
-    if isinstance(entry, str):
-        for pattern in client.variables:
-            yield from (match["name"] for match in re.finditer(pattern, entry) if _value(match, variables) is None)
-    elif isinstance(entry, dict | list):
-        for value in entry.values() if isinstance(entry, dict) else entry:
-            yield from unset(value, client, variables)
+def unset(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Missing]:
+    """The variables in an entry that have neither a value nor a default."""
+    for member, text in _texts(entry):
+        for match in _matches(text, _forms(client, member)):
+            if _value(match, values) is None:
+                yield Missing(match["name"], member)
 
 
-def _value(match: re.Match[str], variables: Mapping[str, str]) -> str | None:
-    value = variables.get(match["name"])
+def empty(entry: Any, client: Client, values: Mapping[str, str]) -> Iterator[Missing]:
+    """The variables in an entry that have no value, and for which the client passes on nothing."""
+    for member, text in _texts(entry):
+        for match in _matches(text, _forms(client, member)):
+            if match["name"] not in values and _value(match, values) == "":
+                yield Missing(match["name"], member)
+
+
+def unknown(entry: Any, client: Client) -> Iterator[Missing]:
+    """The variables in an entry whose values only the client knows."""
+    for member, text in _texts(entry):
+        for match in _matches(text, client.own_variables):
+            yield Missing(match[0], member)
+
+
+def _texts(value: Any, member: str = "") -> Iterator[tuple[str, str]]:
+    """Every text within an entry, with its place."""
+    if isinstance(value, str):
+        yield member, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{member}.{name}" if member else str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, member)
+
+
+def _forms(client: Client, member: str) -> tuple[str, ...]:
+    is_environment = member.partition(".")[0] in ENVIRONMENTS
+    return client.variables if client.env_variables is None or not is_environment else client.env_variables
+
+
+def _replaced(text: str, client: Client, member: str, replace: Any) -> str:
+    """A text with each variable replaced once: what a value holds is no variable."""
+    parts, end = [], 0
+    for match in _matches(text, _forms(client, member)):
+        parts += [text[end : match.start()], replace(match)]
+        end = match.end()
+    return "".join([*parts, text[end:]])
+
+
+def _matches(text: str, patterns: tuple[str, ...]) -> Iterator[re.Match[str]]:
+    """The variables in a text from left to right; where two patterns match, the first pattern counts."""
+    at = 0
+    while candidates := [match for pattern in patterns if (match := re.compile(pattern).search(text, at))]:
+        first = min(candidates, key=lambda match: match.start())
+        yield first
+        at = first.end()
+
+
+def _value(match: re.Match[str], values: Mapping[str, str]) -> str | None:
+    value = values.get(match["name"])
     return value if value is not None else match.groupdict().get("default")

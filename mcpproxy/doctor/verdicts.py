@@ -103,8 +103,8 @@ class VariableUnset(Verdict):
     """A variable in the entry has no value.
 
     **What it means.** The client replaces `${NAME}` and the like with variables from its own environment. Claude Code
-    rejects the whole file if one has no value; others pass an empty string or the literal `${NAME}` on to the
-    server.
+    rejects the whole file if one has no value, mcporter the server; others pass the literal `${NAME}` on to the server.
+    The evidence says which member of the entry holds the variable.
 
     **What to do.** Set the variable in the environment in which the client starts, or give it a default if the
     client's syntax allows one (`${NAME:-value}` in Claude Code). A desktop application does not read your shell's
@@ -112,6 +112,35 @@ class VariableUnset(Verdict):
     """
 
     id = "config/variable-unset"
+
+
+class VariableEmpty(Verdict):
+    """A variable in the entry has no value, and the client passes on nothing instead.
+
+    **What it means.** The client starts the server without the variable, or with an empty text in its place. The server
+    may not need it; a missing password or token is the usual harm.
+
+    **What to do.** If the server needs the variable, set it in the environment in which the client starts. A desktop
+    application does not read your shell's startup files.
+    """
+
+    id = "config/variable-empty"
+    fails = False
+
+
+class VariableUnknown(Verdict):
+    """Only the client knows the value of a variable in the entry, so the server was not examined.
+
+    **What it means.** The value is a secret or an input that the client stores, a setting, or the file in the editor.
+    doctor cannot know it, and a server that is started without it would fail for that reason.
+
+    **What to do.** Run the command of the entry yourself, with values in place of the variables:
+    `mcpproxy doctor -- COMMAND`.
+    """
+
+    id = "config/variable-unknown"
+    fails = False
+    leaves_unexamined = True
 
 
 class ShellWords(Verdict):
@@ -402,6 +431,8 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     NeedsConsent,
     NoCommand,
     VariableUnset,
+    VariableEmpty,
+    VariableUnknown,
     ShellWords,
     CannotRecord,
     NotFound,

@@ -415,7 +415,67 @@ def test_variables_without_a_value(home: Path) -> None:
     configure(home, {"a": entry(good(), env={"KEY": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH:-x}", "C": "${HOME}"})})
     found = verdicts(doctor(home, "claude-code"))
     assert list(found) == ["config/variable-unset"]
-    assert "no value for NO_SUCH_VARIABLE" in found["config/variable-unset"]
+    assert "no value for NO_SUCH_VARIABLE in env.KEY" in found["config/variable-unset"]
+    configure(home, {"a": {"command": "x", "args": ["${NO_A}", "${NO_A}"], "headers": {"X": "Bearer ${NO_B}"}}})
+    assert (
+        "no value for NO_A in args, NO_B in headers.X" in verdicts(doctor(home, "claude-code"))["config/variable-unset"]
+    )
+
+
+FOLDERS = ("${userHome}", "${workspaceFolder}", "${workspaceFolderBasename}", "${pathSeparator}", "${/}", "${env:OURS}")
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "key"),
+    [("cursor", ".cursor/mcp.json", "mcpServers"), ("vscode", ".config/Code/User/mcp.json", "servers")],
+)
+def test_variables_that_an_editor_defines(home: Path, client: str, file: str, key: str) -> None:
+    """The server works only if it gets their values."""
+    values = [str(home), str(home / "project"), "project", "/", "/", "${userHome}"]
+    code = f"import os, sys; assert sys.argv[1:] == {values!r}; assert os.environ['H'] == {str(home)!r}\n" + good()[-1]
+    (home / "code.py").write_text(code)
+    server = entry([sys.executable, "${userHome}/code.py", *FOLDERS], env={"H": "${userHome}"})
+    configure(home, {"a": server}, file, key)
+    assert verdicts(doctor(home, client, code=0, OURS="${userHome}")) == {}
+
+
+def test_a_server_with_a_variable_that_only_its_client_knows_is_not_examined(home: Path) -> None:
+    servers = {"a": entry(good(), env={"KEY": "${input:key}"}), "b": entry(good(), env={"KEY": "${env:NO_SUCH}"})}
+    configure(home, servers, ".config/Code/User/mcp.json", "servers")
+    rows = {row["server"]: row for row in doctor(home, "vscode", code=0)}
+    assert (rows["a"]["works"], rows["b"]["works"]) == (None, True)
+    assert "only VS Code knows the value of ${input:key} in env.KEY" in verdicts([rows["a"]])["config/variable-unknown"]
+    assert "no value for NO_SUCH in env.KEY" in verdicts([rows["b"]])["config/variable-empty"]
+
+
+def test_variables_of_mcporter(home: Path) -> None:
+    """As mcporter 0.9.0 and 0.12.3 were seen to pass them on."""
+    wanted = {"B": "x", "C": "y", "D": "mine", "E": "mine/z", "F": "at ${OURS}", "G": "${OURS:-z}"}
+    code = (
+        f"import os; assert {{n: os.environ.get(n) for n in 'BCDEFG'}} == {wanted!r}; assert not os.environ.get('A')\n"
+    )
+    (home / "code.py").write_text(code + good()[-1])
+    values = {
+        "A": "${NO_SUCH}",
+        "B": "${NO_SUCH:-x}",
+        "C": "${NO_SUCH-y}",
+        "D": "$env:OURS",
+        "E": "${OURS}/z",
+        "F": "at ${OURS}",
+        "G": "${GIVEN}",
+    }
+    server = entry([sys.executable, "${HERE}/${NO_SUCH:-code}.py"], env=values)
+    configure(home, {"a": server}, ".mcporter/mcporter.json")
+    variables = {"OURS": "mine", "HERE": str(home), "GIVEN": "${OURS:-z}"}
+    found = verdicts(doctor(home, "mcporter", code=0, **variables))
+    assert found == {"config/variable-empty": "no value for NO_SUCH in env.A → None"}
+    for more, place in (
+        ({"env": {"A": "$env:NO_SUCH"}}, "env.A"),
+        ({"args": ["${NO_SUCH}"]}, "args"),
+        ({"headers": {"Authorization": "Bearer ${NO_SUCH}"}}, "headers.Authorization"),
+    ):
+        configure(home, {"a": {"url": "http://127.0.0.1:1/", **more}}, ".mcporter/mcporter.json")
+        assert f"no value for NO_SUCH in {place}" in verdicts(doctor(home, "mcporter"))["config/variable-unset"]
 
 
 def test_words_that_a_shell_would_change(home: Path) -> None:
