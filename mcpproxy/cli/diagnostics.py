@@ -35,6 +35,8 @@ class Exit(IntEnum):
     NOT_FOUND = 127
 
 
+_TO_START: Final = "\r\x1b[K"
+"""Moves the cursor of a terminal to the start of its line, and empties the line."""
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
@@ -56,6 +58,32 @@ def _write(text: str) -> None:
         os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         return
+
+
+class Progress:
+    """A line on stderr that the next one replaces; nothing is shown unless stderr is a terminal."""
+
+    def __init__(self) -> None:
+        """Nothing is shown yet."""
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = False
+
+    def show(self, message: str) -> None:
+        """Show a message in place of the last."""
+        if self._is_terminal:
+            from mcpproxy.report.text import fit_ends  # `run`, which starts fast, shows no progress
+
+            # The last cell stays free: some terminals begin a new line after it.
+            room = os.get_terminal_size(2).columns - 1
+            text = sanitise(f"mcpproxy: {message}", None)
+            _write(f"{_TO_START}{fit_ends(text, room) if room > 0 else text}")
+            self._is_shown = True
+
+    def clear(self) -> None:
+        """Remove the line, so that other lines can be printed."""
+        if self._is_shown:
+            _write(_TO_START)
+            self._is_shown = False
 
 
 def fail(message: str, code: Exit = Exit.USAGE) -> int:

@@ -9,41 +9,54 @@ It changes no file. Exit code: 0 if every server works, 1 if one does not, 2 for
 
 import argparse
 import os
+import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from difflib import get_close_matches
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from captures.redact import server_name
+from mcpproxy.cli import doctor_text
 from mcpproxy.cli.arguments import Parser, add_json
-from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.diagnostics import Exit, Progress, fail
+from mcpproxy.cli.doctor_text import after_dashes, listed
 from mcpproxy.cli.routes import client_named, find_all
 from mcpproxy.clients.addresses import authority
-from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.client import Client
+from mcpproxy.clients.effective import effective
 from mcpproxy.clients.listeners import Listener, listener_of, split_origin
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import State, state_folder
 from mcpproxy.doctor import config_checks, orphans, process_attempt
-from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url
-from mcpproxy.doctor.pages import text_page
+from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url, overridden
+from mcpproxy.doctor.trust import trust_in
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import VERDICTS, NeedsConsent
-from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import count_text, fit
-from mcpproxy.report.wrapping import wrapped
+from mcpproxy.doctor.verdicts import VERDICTS
+from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 
 AT_ONCE: Final = 4
 """Servers that are started at the same time."""
-MOST_LISTED: Final = 6
-"""How many names or files an error lists."""
-_STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
 _INSTEAD: Final = "to examine a command, run mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
-Examination = Callable[[], Result]
+_OPTIONS: Final = frozenset({"--json", "--explain", "--help", "-h"})
+
+
+class Examination(NamedTuple):
+    """One server that is to be examined."""
+
+    client: str | None
+    name: str
+    run: Callable[[], Result]
+    server: Server | None = None
+    """Its entry, if it has one."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,6 +75,8 @@ def run(arguments: list[str]) -> int:
     """Examine the servers; 1 if one does not work."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     command = arguments[at + 1 :]
+    if at == len(arguments) and (words := _bare_command(arguments)):
+        return fail(after_dashes(words))
     options = parser().parse_args(arguments[:at])
     if options.explain is not None:
         return _explain(options.explain)
@@ -72,12 +87,7 @@ def run(arguments: list[str]) -> int:
         of_files, todo = _todo(options, command, machine)
     except (ValueError, OSError) as error:
         return fail(str(error))
-    results = _examined(todo)
-    if options.format == "json":
-        sys.stdout.writelines(json_line(_file_as_json(client, diagnosis)) for client, diagnosis in of_files)
-        sys.stdout.writelines(json_line(_as_json(result)) for result in results)
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in _text(of_files, results))
+    results = _print_json(of_files, todo) if options.format == "json" else _print_text(of_files, todo, machine)
     fails = any(diagnosis.verdict.fails for _, diagnosis in of_files) or any(result.fails for result in results)
     return int(Exit.FINDINGS if fails else Exit.FINE)
 
@@ -85,11 +95,43 @@ def run(arguments: list[str]) -> int:
 def _explain(verdict: str) -> int:
     for verdict_class in VERDICTS:
         if verdict_class.id == verdict:
-            sys.stdout.write(text_page(verdict_class))
+            sys.stdout.write(doctor_text.page(verdict_class))
             return int(Exit.FINE)
-    near = get_close_matches(verdict, [verdict_class.id for verdict_class in VERDICTS], 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor/README.md lists all of them")
+    return fail(doctor_text.no_verdict(verdict))
+
+
+def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
+    """A command with arguments that was given without `--`; empty if it is something else."""
+    at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
+    words = arguments[at:]
+    if "--explain" in arguments or not words or "://" in words[0] or _is_like_a_client(words[0]):
+        return ()
+    is_unfit = len(words) > 2 or any(word.startswith("-") and word not in _OPTIONS for word in words)
+    return words if is_unfit else ()
+
+
+def _is_like_a_client(name: str) -> bool:
+    return bool(get_close_matches(name, [client.id for client in CLIENTS], 1))
+
+
+def _client(options: argparse.Namespace, machine: Machine) -> Client:
+    """The client that was named.
+
+    Raises:
+        ValueError: there is no such client; the text is for the user.
+    """
+    name = options.client
+    if by_id(name) is None:
+        inventories = find_all(CLIENTS, machine)
+        owners = [one.client.id for one in inventories if any(server.name == name for server in one.servers)]
+        if owners:
+            command = f"mcpproxy doctor {owners[0]} {shlex.quote(name)}"
+            raise ValueError(
+                f"{sanitise(name, 64)} is a server of {' and '.join(owners)}; use {sanitise(command, 200)}"
+            )
+        if not _is_like_a_client(name) and shutil.which(name):
+            raise ValueError(after_dashes([name, *([options.server] if options.server else [])]))
+    return client_named(name)
 
 
 def _todo(
@@ -103,12 +145,14 @@ def _todo(
     if command:
         name = server_name([os.fsencode(word) for word in command])
         variables = dict(machine.environment)
-        return [], [lambda: of_command(name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)]
+        start = partial(of_command, name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)
+        return [], [Examination(None, name, start)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL must begin with http:// or https://")
-        return [], [lambda: of_url(authority(options.client), options.client, {}, is_sse=False)]
-    clients = [client_named(options.client)] if options.client else list(CLIENTS)
+        name = authority(options.client)
+        return [], [Examination(None, name, partial(of_url, name, options.client, {}, is_sse=False))]
+    clients = [_client(options, machine)] if options.client else list(CLIENTS)
     inventories = find_all(clients, machine)
     if not inventories:
         raise ValueError(_no_file(clients, machine))
@@ -122,7 +166,19 @@ def _todo(
     servers = [server for server in every if not server.is_off]
     if not servers and not of_files:
         raise ValueError(_no_server(inventories, machine))
-    return of_files, [_examination(server, machine, listeners) for server in servers]
+    used = _used(every, machine)
+    return of_files, [
+        _examination(server, machine, listeners)
+        if used[id(server)] is server
+        else Examination(server.client.id, server.name, partial(overridden, server, used[id(server)], machine), server)
+        for server in servers
+    ]
+
+
+def _used(servers: list[Server], machine: Machine) -> dict[int, Server]:
+    """For every server, by its `id()`, the one that its client uses; one that it does not trust overrides none."""
+    trusted = [server for server in servers if not trust_in(server, machine).distrust]
+    return {id(server): server for server in servers} | effective(trusted, machine)
 
 
 def _named(options: argparse.Namespace, servers: list[Server], machine: Machine) -> list[Server]:
@@ -137,7 +193,7 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
         return on
     name = sanitise(options.server, 64)
     if named:
-        files = _listed(machine.shown(server.file) for server in named)
+        files = listed(machine.shown(server.file) for server in named)
         raise ValueError(f"{name} of {options.client} is switched off in {files}; switch it on there, and try again")
     known = list(dict.fromkeys(server.name for server in servers))
     if not known:
@@ -146,7 +202,7 @@ def _named(options: argparse.Namespace, servers: list[Server], machine: Machine)
         )
     near = get_close_matches(options.server, known, 1)
     hint = f" (did you mean {sanitise(near[0], 64)}?)" if near else ""
-    raise ValueError(f"{options.client} has no server {name}{hint}; it has {_listed(known)}")
+    raise ValueError(f"{options.client} has no server {name}{hint}; it has {listed(known)}")
 
 
 def _no_file(clients: list[Client], machine: Machine) -> str:
@@ -156,7 +212,7 @@ def _no_file(clients: list[Client], machine: Machine) -> str:
     (client,) = clients
     places = (place for config in client.files for place in config.places.get(machine.system, ()))
     paths = (path for place in places for path in machine.resolve(place, client.overrides))
-    looked = _listed(machine.shown(path) for path in paths)
+    looked = listed(machine.shown(path) for path in paths)
     return f"{client.title} has no configuration file on this machine; looked for {looked}; {_INSTEAD}"
 
 
@@ -164,19 +220,12 @@ def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
     """Where servers were looked for, if there is none to examine."""
     off = [server for inventory in inventories for server in inventory.servers]
     if off:
-        places = _listed(f"{server.name} in {machine.shown(server.file)}" for server in off)
+        places = listed(f"{server.name} in {machine.shown(server.file)}" for server in off)
         return f"every server is switched off: {places}; switch one on, and try again"
     files = [path for inventory in inventories for path in inventory.files]
-    titles = _listed(inventory.client.title for inventory in inventories)
-    where = _listed(map(machine.shown, files)) if files else f"any file of {titles}"
+    titles = listed(inventory.client.title for inventory in inventories)
+    where = listed(map(machine.shown, files)) if files else f"any file of {titles}"
     return f"no server is configured in {where}; add one there; {_INSTEAD}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    """The first few of some names, each once."""
-    each = [sanitise(name, 100) for name in dict.fromkeys(names)]
-    more = f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else ""
-    return f"{', '.join(each[:MOST_LISTED])}{more}"
 
 
 def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
@@ -190,35 +239,78 @@ def _examination(server: Server, machine: Machine, listeners: list[Listener], *,
     own = None
     if listener is not None and server.url is not None:
         own = listener.upstream + split_origin(server.url[1])[1]
-    return lambda: examine(server, machine, _RECORDER, own, is_named=is_named)
+    start = partial(examine, server, machine, _RECORDER, own, is_named=is_named)
+    return Examination(server.client.id, server.name, start, server)
 
 
-def _examined(todo: list[Examination]) -> list[Result]:
-    """Examine several servers side by side; their results in order."""
+def _examined(todo: list[Examination]) -> Generator[tuple[int, Result]]:
+    """Examine several servers side by side; each result with its place in the list, as soon as it is complete."""
     orphans.adopt()
-    shows = sys.stderr is not None and sys.stderr.isatty() and len(todo) > 1
+    progress = Progress()
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
-                futures: list[Future[Result]] = [pool.submit(examination) for examination in todo]
+                futures: dict[Future[Result], int] = {pool.submit(one.run): at for at, one in enumerate(todo)}
                 waiting = {*futures}
                 while waiting:
-                    _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    if shows and waiting:
-                        say(f"{len(todo) - len(waiting)} of {len(todo)} servers examined")
+                    if len(todo) > 1:
+                        names = [todo[at].name for future, at in futures.items() if future in waiting]
+                        progress.show(doctor_text.awaited(names, len(todo) - len(waiting), len(todo)))
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    progress.clear()
+                    for future in sorted(done, key=futures.__getitem__):
+                        yield futures[future], future.result()
             except BaseException:
+                progress.clear()
                 pool.shutdown(wait=False, cancel_futures=True)
                 process_attempt.end_all()
                 raise
     finally:
         orphans.end_children()
-    return [future.result() for future in futures]
 
 
-def _as_json(result: Result) -> dict[str, Any]:
+def _print_text(of_files: list[tuple[str, Diagnosis]], todo: list[Examination], machine: Machine) -> list[Result]:
+    """Print each result as soon as it is complete, so that Ctrl-C loses none; returns all."""
+    for client, diagnosis in of_files:
+        _print(doctor_text.of_file(client, diagnosis))
+    names = Counter((one.client, one.name) for one in todo)
+    results = []
+    with closing(_examined(todo)) as examined:
+        for at, result in examined:
+            server = todo[at].server
+            is_alone = server is None or names[todo[at].client, todo[at].name] == 1
+            _print(doctor_text.of_result(result, "" if server is None or is_alone else _place(server, machine)))
+            results.append(result)
+    _print(doctor_text.of_all(results))
+    return results
+
+
+def _place(server: Server, machine: Machine) -> str:
+    """Which of several entries of one name this is."""
+    return f"{server.scope}, {machine.shown(server.file)}{f' for {server.project}' if server.project else ''}"
+
+
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+
+
+def _print_json(of_files: list[tuple[str, Diagnosis]], todo: list[Examination]) -> list[Result]:
+    """Print all results in their order; returns them."""
+    with closing(_examined(todo)) as examined:
+        results = dict(examined)
+    sys.stdout.writelines(json_line(_file_as_json(client, diagnosis)) for client, diagnosis in of_files)
+    sys.stdout.writelines(json_line(_as_json(one, results[at])) for at, one in enumerate(todo))
+    return list(results.values())
+
+
+def _as_json(examination: Examination, result: Result) -> dict[str, Any]:
+    server = examination.server
     return {
         "client": result.client,
         "server": result.name,
+        "scope": None if server is None else server.scope,
+        "file": None if server is None else str(server.file),
         "works": not result.fails if result.is_examined else None,
         "verdicts": [_diagnosis_as_json(diagnosis) for diagnosis in result.diagnoses],
         **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
@@ -242,62 +334,3 @@ def _diagnosis_as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "evidence": diagnosis.evidence,
         "advice": diagnosis.advice or None,
     }
-
-
-def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Iterator[str]:
-    width = min(width_of_stdout(), 100)
-    for client, diagnosis in of_files:
-        yield fit(f"{_sign(diagnosis)} {client}", width)
-        yield from _details(diagnosis, width)
-    for result in results:
-        name = sanitise(result.name, 40)
-        head = f"{result.client}  {name}" if result.client else name
-        sign = "✗" if result.fails else "✓" if result.is_examined else "·"
-        tools = "" if result.tools is None else f"  {count_text(result.tools, 'tool')}"
-        yield fit(f"{sign} {head}{tools}", width)
-        if result.timings_ms:
-            yield from (f"    {line}" for line in wrapped(_times(result), width - 4))
-        for diagnosis in result.diagnoses:
-            yield from _details(diagnosis, width)
-    bad = sum(result.fails for result in results)
-    examined = sum(result.is_examined for result in results)
-    yield ""
-    if not results:
-        yield "No server was found to examine; first fix the files above"
-    if examined:
-        yield f"{count_text(examined, 'server')} examined, {bad} not working"
-    yield from _unexamined(results)
-
-
-def _unexamined(results: list[Result]) -> Iterator[str]:
-    """How many servers were not examined, for each reason."""
-    unexamined = [result for result in results if not result.is_examined]
-    of_project = sum(any(diagnosis.verdict is NeedsConsent for diagnosis in result.diagnoses) for result in unexamined)
-    if of_project:
-        yield f"{count_text(of_project, 'server')} of the project not started; name one to start it"
-    if of_project < len(unexamined):
-        yield f"{count_text(len(unexamined) - of_project, 'server')} not examined, for the reason given"
-
-
-def _sign(diagnosis: Diagnosis) -> str:
-    return "✗" if diagnosis.verdict.fails else "·"
-
-
-def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    yield f"  {_sign(diagnosis)} {diagnosis.verdict.id}: {diagnosis.verdict.title()}"
-    texts = [diagnosis.evidence, *([f"→ {diagnosis.advice}"] if diagnosis.advice else [])]
-    if diagnosis.verdict.fails and not diagnosis.advice:
-        texts.append(f"→ mcpproxy doctor --explain {diagnosis.verdict.id}")
-    for text in texts:
-        yield from (f"    {line}" for line in wrapped(sanitise(text, 1000), width - 4))
-
-
-def _times(result: Result) -> str:
-    """When each step was done. All times are from the start, so each says "after": as durations they would add up."""
-    # A server without tools is not asked for their list; its time is then that of `initialize`.
-    steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
-    return ", ".join(f"{_STEPS[name]} after {_duration(ms)}" for name, ms in steps.items())
-
-
-def _duration(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"

@@ -26,6 +26,7 @@ from mcpproxy.doctor.verdicts import (
     NoCommand,
     NotFound,
     NotTrusted,
+    Overridden,
     PortClosed,
     Refused,
     Slow,
@@ -74,12 +75,35 @@ def examine(
         url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
         is_named: whether the user has named this server, and so agreed to start it.
     """
-    diagnoses = list(config_checks.of_entry(server, machine))
-    is_startable = not any(diagnosis.verdict.fails or diagnosis.verdict.leaves_unexamined for diagnosis in diagnoses)
     trust = trust_in(server, machine)
-    if trust.distrust or not (trust.is_approved or is_named):
-        diagnoses.insert(0, _untrusted(server, machine, trust))
-    if not is_startable or not (trust.is_approved or is_named):
+    if trust.is_approved:
+        return _examine(server, machine, recorder, url)
+    if not is_named:
+        entry = config_checks.of_entry(server, machine)
+        return Result(server.name, server.client.id, (_untrusted(server, machine, trust), *entry), {})
+    result = _examine(server, machine, recorder, url)
+    if not trust.distrust:
+        return result
+    title = server.client.title
+    if result.fails or not result.is_examined:
+        untrusted = Diagnosis(NotTrusted, trust.distrust, f"mend the server, then approve it in {title}")
+        return result._replace(diagnoses=(*result.diagnoses, untrusted))
+    advice = f"the server works, but {title} does not start it until you approve it there"
+    return result._replace(diagnoses=(Diagnosis(NotTrusted, trust.distrust, advice), *result.diagnoses))
+
+
+def overridden(server: Server, used: Server, machine: Machine) -> Result:
+    """The result for an entry that is not started, because its client uses another entry of the same name."""
+    state = ", which is switched off" if used.is_off else ""
+    evidence = f"{server.client.title} uses the {used.scope} entry in {machine.shown(used.file)} instead{state}"
+    advice = f"to start it all the same, run {_naming(server)}"
+    return Result(server.name, server.client.id, (Diagnosis(Overridden, evidence, advice),), {})
+
+
+def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str | None) -> Result:
+    """Examine a server that may be started."""
+    diagnoses = list(config_checks.of_entry(server, machine))
+    if any(diagnosis.verdict.fails or diagnosis.verdict.leaves_unexamined for diagnosis in diagnoses):
         return Result(server.name, server.client.id, tuple(diagnoses), {})
     cut = _cut_route(server, is_listener=url is not None)
     if cut is not None:
@@ -122,9 +146,14 @@ def examine(
     )
 
 
+def _naming(server: Server) -> str:
+    """The command that starts a server by its name."""
+    return f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
+
+
 def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
     """What to say of a server that the user has not approved."""
-    how = f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
+    how = _naming(server)
     if trust.distrust:
         return Diagnosis(NotTrusted, trust.distrust, f"approve it in {server.client.title}, or start it anyway: {how}")
     evidence = f"{machine.shown(server.file)} belongs to the project; nothing says that {server.client.title} trusts it"

@@ -31,9 +31,10 @@ def page(verdict: type[Verdict]) -> str:
     return f"# {verdict.id}\n\n{title} {kind}\n\n{text}\n"
 
 
-def text_page(verdict: type[Verdict]) -> str:
-    """The page for a terminal."""
-    return page(verdict).replace("## ", "").lstrip("# ")
+def paragraphs(verdict: type[Verdict]) -> list[str]:
+    """The page for a terminal, each paragraph a line."""
+    text = page(verdict).replace("## ", "").lstrip("# ").rstrip()
+    return [paragraph.replace("\n", " ") for paragraph in text.split("\n\n")]
 
 
 def pages() -> dict[str, str]:

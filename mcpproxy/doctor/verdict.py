@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import ClassVar, Final, NamedTuple
 
 HEADINGS: Final = ("What it means", "What to do")
@@ -23,6 +24,12 @@ class Verdict:
     def title(cls) -> str:
         """What is wrong, in one line."""
         return (inspect.getdoc(cls) or "").partition("\n")[0].rstrip(".")
+
+    @classmethod
+    def first_step(cls) -> str:
+        """The first sentence of what to do."""
+        _, _, steps = (inspect.getdoc(cls) or "").partition("**What to do.** ")
+        return re.split(r"(?<=\.)\s", steps, maxsplit=1)[0].replace("\n", " ").rstrip(".")
 
 
 class Diagnosis(NamedTuple):

@@ -84,6 +84,20 @@ class NeedsConsent(Verdict):
     leaves_unexamined = True
 
 
+class Overridden(Verdict):
+    """The client uses another entry of the same name, so doctor does not start this one unless you name it.
+
+    **What it means.** Of several entries of one name, a client uses the most specific: those of a project come before
+    your own. The evidence names the entry that is used.
+
+    **What to do.** Rename or remove one of the two entries if you need both or only the other.
+    """
+
+    id = "config/overridden"
+    fails = False
+    leaves_unexamined = True
+
+
 class NoCommand(Verdict):
     """The entry has no command or URL that doctor can read, so the server was not examined.
 
@@ -429,6 +443,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     UnreadFile,
     NotTrusted,
     NeedsConsent,
+    Overridden,
     NoCommand,
     VariableUnset,
     VariableEmpty,

@@ -1,9 +1,13 @@
 """Every verdict is given on a real failure of its kind, and on no server that works."""
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +19,7 @@ from mcpproxy.doctor.pages import pages
 from mcpproxy.doctor.verdict import HEADINGS
 from mcpproxy.doctor.verdicts import VERDICTS
 from tests.harness import all_pids, wait_until
-from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 from tests.mcpproxy.doctor.cases import GOOD, configure, doctor, entry, examine, good, verdicts
 
 ROOT = Path(__file__).parents[3]
@@ -543,11 +547,85 @@ def test_wrong_usage(home: Path) -> None:
         ([], "docs/clients.md"),
         (["claude-code", "--"], "after `--`"),
         (["ftp://x/"], "begin with http:// or https://"),
-        (["--explain", "start/not-fund"], "did you mean start/not-found?"),
+        (["--explain", "start/not-fund"], "did you mean start/not-found"),
+        (["--explain", "not-found"], "did you mean start/not-found"),
+        (["--explain", "foo"], "the verdicts are config/unreadable, "),
+        (["npx", "-y", "foo", "--json"], "a command goes after --: mcpproxy doctor -- npx -y foo --json"),
+        (["--json", "npx", "-y"], "a command goes after --: mcpproxy doctor -- npx -y"),
+        (["no-such", "a", "b c"], "a command goes after --: mcpproxy doctor -- no-such a 'b c'"),
+        ([sys.executable, "x"], f"a command goes after --: mcpproxy doctor -- {sys.executable} x"),
+        (["cursor", "-y"], "unrecognized arguments: -y"),
     ):
         done = mcpproxy("doctor", *words, cwd=home, HOME=str(home))
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
         assert hint in done.stderr.decode(), words
+
+
+def test_a_server_in_the_place_of_a_client(home: Path) -> None:
+    configure(home, {"my files": entry(good())}, ".cursor/mcp.json")
+    configure(home, {"my files": entry(good())}, ".mcporter/mcporter.json")
+    done = mcpproxy("doctor", "my files", cwd=home, HOME=str(home))
+    assert done.returncode == 2
+    text = "my files is a server of cursor and mcporter; use mcpproxy doctor cursor 'my files'"
+    assert done.stderr.decode() == f"mcpproxy: {text}\n"
+
+
+def test_each_result_is_printed_as_soon_as_it_is_complete(home: Path) -> None:
+    """The server that hangs comes first in the file; Ctrl-C ends the command while it is awaited."""
+    mark = home / "pid"
+    code = f"import os,time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
+    configure(home, {"silent": entry([sys.executable, "-c", code]), "fine": entry(good())}, ".cursor/mcp.json")
+    with started("doctor", "cursor", HOME=str(home)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().decode() == "✓ cursor  fine  1 tool\n"
+        wait_until(lambda: mark.exists() and mark.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    wait_until(lambda: int(mark.read_text()) not in all_pids())
+
+
+def test_the_progress_names_who_is_awaited_and_leaves_one_line(home: Path) -> None:
+    """`late` answers only once the progress has named it alone."""
+    done = home / "done"
+    waits = f"\n        while not os.path.exists({str(done)!r}): time.sleep(0.01)"
+    configure(home, {"late": entry(good("pass" + waits)), "fine": entry(good())}, ".cursor/mcp.json")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mcpproxy", "doctor", "cursor"]
+    variables = {**os.environ, "HOME": str(home), "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+    shown = b""
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=home, env=variables) as process:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # at the end of a terminal
+            while data := os.read(ours, 65536):
+                shown += data
+                if b"waiting for late (1 of 2 done)" in shown:
+                    done.touch()
+        os.close(ours)
+        assert process.wait(60) == 0
+    text = shown.decode()
+    assert "\r\x1b[Kmcpproxy: waiting for late, fine (0 of 2 done)\r\x1b[K✓ cursor  fine" in text
+    assert "\r\x1b[Kmcpproxy: waiting for late (1 of 2 done)\r\x1b[K✓ cursor  late" in text
+    assert not [line for line in text.split("\r\n") if "waiting" in line.rpartition("\x1b[K")[2]]
+
+
+def test_a_fault_without_advice_of_its_own_says_the_first_thing_to_do(home: Path) -> None:
+    configure(home, {"a": entry([sys.executable, "-c", "exit(1)"])}, ".cursor/mcp.json")
+    text = mcpproxy("doctor", "cursor", cwd=home, HOME=str(home)).stdout.decode()
+    assert "\n    → Read those lines\n" in text
+    assert "--explain" not in text
+    for verdict in VERDICTS:
+        step = verdict.first_step()
+        assert len(step) > 10, verdict.id
+        assert "**" not in step, verdict.id
+        assert step.count("`") % 2 == step.count("(") - step.count(")") == 0, verdict.id
+
+
+def test_a_page_is_wrapped_at_the_width_of_the_terminal(home: Path) -> None:
+    for columns in (40, 72):
+        text = on_terminal("doctor", "--explain", "start/not-found", columns=columns, HOME=str(home)).decode()
+        lines = text.splitlines()
+        assert columns - 15 < max(map(len, lines)) <= columns
+        assert lines[0] == "start/not-found"
 
 
 def test_every_verdict_has_a_page_that_is_made_from_it() -> None:
@@ -556,4 +634,5 @@ def test_every_verdict_has_a_page_that_is_made_from_it() -> None:
     for verdict in VERDICTS:
         done = mcpproxy("doctor", "--explain", verdict.id)
         assert done.returncode == 0
+        assert max(map(len, done.stdout.decode().splitlines())) <= 80
         assert all(heading in done.stdout.decode() for heading in HEADINGS)

@@ -100,6 +100,40 @@ def test_a_server_that_was_approved_in_the_client_is_started(home: Path) -> None
     assert not is_started("config/not-trusted")
     (row,) = doctor(home, "claude-code", "a")
     assert ([*verdicts([row])], row["tools"], mark.exists()) == (["config/not-trusted"], 1, True)
+    works = "→ the server works, but Claude Code does not start it until you approve it there"
+    assert works in verdicts([row])["config/not-trusted"]
+    configure(home, {"a": {"command": "no-such-program-of-ours"}}, "project/.mcp.json")
+    found = verdicts(doctor(home, "claude-code", "a"))
+    assert [*found] == ["start/not-found", "config/not-trusted"]
+    assert "→ mend the server, then approve it in Claude Code" in found["config/not-trusted"]
+
+
+def test_an_entry_that_another_overrides_is_started_only_by_its_name(home: Path) -> None:
+    """Claude Code uses the user's entry until the project's is approved."""
+    server, mark = marking(home)
+    project = str((home / "project").resolve())
+    configure(home, {"a": entry(good())}, "project/.mcp.json")
+
+    def rows(code: int, *words: str, **data: Any) -> dict[str, dict[str, Any]]:
+        mark.unlink(missing_ok=True)
+        (home / ".claude.json").write_text(json.dumps({"mcpServers": {"a": server}, **data}))
+        return {row["scope"]: row for row in doctor(home, "claude-code", *words, code=code)}
+
+    found = rows(1)
+    assert (found["user"]["works"], mark.exists()) == (True, True)
+    assert [*verdicts([found["project"]])] == ["config/not-trusted"]
+    approval = {"projects": {project: {"enabledMcpjsonServers": ["a"]}}}
+    found = rows(0, **approval)
+    assert (found["user"]["works"], found["project"]["works"], mark.exists()) == (None, True, False)
+    assert found["user"]["file"] == str(home / ".claude.json")
+    text = verdicts([found["user"]])["config/overridden"]
+    assert "Claude Code uses the project entry in ~/project/.mcp.json instead →" in text
+    assert "run mcpproxy doctor claude-code a" in text
+    shown = mcpproxy("doctor", "claude-code", cwd=home / "project", HOME=str(home)).stdout.decode()
+    assert "· claude-code  a  (user, ~/.claude.json)\n" in shown
+    assert "✓ claude-code  a  1 tool  (project, ~/project/.mcp.json)\n" in shown
+    found = rows(0, "a", **approval)
+    assert (found["user"]["works"], mark.exists()) == (True, True)
 
 
 def test_folders_that_codex_and_gemini_trust(home: Path) -> None:
