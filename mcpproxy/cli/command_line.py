@@ -12,13 +12,18 @@ from typing import Final, Literal, NamedTuple
 from analysis.rules.discovery import rules
 from mcpproxy.cli import COMMANDS, module_of
 from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.doctor.verdicts import VERDICTS
 
-Operands = Literal["captures", "files", "server", "words", "nothing"]
-"""The operands of a command: captures, files, a server's command after `--`, a few words, or nothing."""
+Operands = Literal["captures", "files", "server", "words", "word and server", "nothing"]
+"""The operands of a command: captures, files, a server's command after `--`, a few words, one of a few words with the
+name of a server, or nothing.
+"""
 
-Values = Literal["none", "words", "captures", "servers", "paths", "folders", "files", "rules", "views", "text"]
+Values = Literal[
+    "none", "words", "captures", "servers", "paths", "folders", "files", "rules", "verdicts", "views", "text"
+]
 """The value of an option: none, one of a few words, a capture, the name of a server, a path for a new capture, a
-folder, a file, a rule or a pattern of rules, an SQL view or table, or any text.
+folder, a file, a rule or a pattern of rules, a verdict of `doctor`, an SQL view or table, or any text.
 """
 
 _VALUES: Final[dict[str, Values]] = {
@@ -29,6 +34,7 @@ _VALUES: Final[dict[str, Values]] = {
     "SERVER": "servers",
     "F": "files",
     "G": "rules",
+    "VERDICT": "verdicts",
     "VIEW": "views",
 }
 _ROW: Final = re.compile(
@@ -65,13 +71,18 @@ class Grammar(NamedTuple):
     options: tuple[Option, ...]
     operands: Operands
     words: tuple[str, ...] = ()
-    """The only operands it takes, where `operands` is `words`."""
+    """The only operands it takes, where `operands` is `words`; the first of them, where it is `word and server`."""
 
 
 def rule_patterns() -> list[str]:
     """What options that choose rules are usually given: a group as a whole, or a rule by its id."""
     ids = list(rules())
     return [*dict.fromkeys(f"{rule.partition('/')[0]}/*" for rule in ids), *ids]
+
+
+def verdicts() -> list[str]:
+    """The ids of all verdicts of `doctor`."""
+    return [verdict.id for verdict in VERDICTS]
 
 
 def grammars() -> list[Grammar]:
@@ -91,8 +102,14 @@ def _of_parser(name: str, summary: str) -> Grammar:
             words += map(str, action.choices or ())
             words += rules() if action.metavar == "RULE" else ()
             words += [client.id for client in CLIENTS] if action.metavar == "CLIENT" else []
-            operands = "words" if words else "files" if action.metavar == "FILE" else "captures"
+            operands = _operands(action.metavar, words)
     return Grammar(name, summary, options, operands, tuple(words))
+
+
+def _operands(metavar: str | tuple[str, ...] | None, words: list[str]) -> Operands:
+    if metavar == "SERVER":
+        return "word and server"
+    return "words" if words else "files" if metavar == "FILE" else "captures"
 
 
 def _option(action: argparse.Action) -> Option:

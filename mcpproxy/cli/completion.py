@@ -1,8 +1,10 @@
 """Print a completion script for bash, zsh or fish: commands, options, captures and servers by name, rules and views.
 
-  bash   mcpproxy completion bash > ~/.local/share/bash-completion/completions/mcpproxy
+  bash   mkdir -p ~/.local/share/bash-completion/completions
+         mcpproxy completion bash > ~/.local/share/bash-completion/completions/mcpproxy
   zsh    mcpproxy completion zsh > DIR/_mcpproxy      where DIR is in your fpath
-  fish   mcpproxy completion fish > ~/.config/fish/completions/mcpproxy.fish
+  fish   mkdir -p ~/.config/fish/completions
+         mcpproxy completion fish > ~/.config/fish/completions/mcpproxy.fish
 
 The script is generated from the commands of this version, and starts no program while you type.
 """
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from analysis.store.reference import relation_names
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns
+from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns, verdicts
 from mcpproxy.cli.diagnostics import Exit
 
 
@@ -83,6 +85,29 @@ _mcpproxy_views() {
     _mcpproxy_words "$1" -W @VIEWS@
 }
 
+_mcpproxy_verdicts() {
+    _mcpproxy_words "$1" -W @VERDICTS@
+}
+
+# The names of programs, each once, in however many directories of the PATH it is.
+_mcpproxy_programs() {
+    local word seen=$'\n'
+    while IFS= read -r word; do
+        [[ $seen == *$'\n'"$word"$'\n'* ]] && continue
+        seen+=$word$'\n'
+        COMPREPLY+=("$word")
+    done < <(compgen -c -- "$1")
+}
+
+# How many words before this one are neither the command nor options nor the verdict of --explain.
+_mcpproxy_operands() {
+    local place
+    operands=0
+    for ((place = 2; place < COMP_CWORD; place++)); do
+        [[ ${COMP_WORDS[place]} == -* || ${COMP_WORDS[place - 1]} == --explain ]] || operands=$((operands + 1))
+    done
+}
+
 _mcpproxy_files() {
     compopt -o filenames 2>/dev/null
     _mcpproxy_words "$1" -f
@@ -90,7 +115,7 @@ _mcpproxy_files() {
 
 _mcpproxy_server() {
     if ((COMP_CWORD == $2)); then
-        _mcpproxy_words "$1" -c
+        _mcpproxy_programs "$1"
     elif declare -F _comp_command_offset >/dev/null; then
         _comp_command_offset "$2"
     elif declare -F _command_offset >/dev/null; then
@@ -101,7 +126,7 @@ _mcpproxy_server() {
 }
 
 _mcpproxy() {
-    local current=$2 before=$3 command=${COMP_WORDS[1]} dashes=0 place
+    local current=$2 before=$3 command=${COMP_WORDS[1]} dashes=0 operands=0 place
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         _mcpproxy_words "$current" -W @COMMANDS@
@@ -148,6 +173,12 @@ def bash(commands: list[Grammar]) -> str:
         dashes = ["--"] if command.operands == "server" else []
         options.append(f"{command.name}) {_bash_words([*names, *dashes])} ;;")
         filled = _bash_words(command.words) if command.words else _BASH_OPERANDS.get(command.operands)
+        if command.operands == "word and server":
+            filled = (
+                f'_mcpproxy_operands; if ((dashes)); then _mcpproxy_server "$current" "$dashes"; '
+                f"elif ((operands == 0)); then {filled}; "
+                'elif ((operands == 1)); then _mcpproxy_names "$current"; fi'
+            )
         operands += [f"{command.name}) {filled} ;;"] if filled else []
     return _filled(
         _BASH,
@@ -157,6 +188,7 @@ def bash(commands: list[Grammar]) -> str:
         OPERANDS=_indented(operands, 8),
         RULES=[shlex.quote(" ".join(rule_patterns()))],
         VIEWS=[shlex.quote(" ".join(relation_names()))],
+        VERDICTS=[shlex.quote(" ".join(verdicts()))],
     )
 
 
@@ -205,6 +237,11 @@ _mcpproxy_views() {
     compadd "$@" -a views
 }
 
+_mcpproxy_verdicts() {
+    local -a verdicts=(@VERDICTS@)
+    compadd "$@" -a verdicts
+}
+
 _mcpproxy() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -249,6 +286,7 @@ def zsh(commands: list[Grammar]) -> str:
         specs = [_zsh_option(option) for option in command.options]
         operands = f"1:argument:({' '.join(command.words)})" if command.words else _ZSH_OPERANDS.get(command.operands)
         specs += [shlex.quote(operands)] if operands else []
+        specs += [shlex.quote("2:server:_mcpproxy_names")] if command.operands == "word and server" else []
         arms.append(f"{command.name})\n    _arguments -s -S " + " \\\n        ".join(specs) + " && ret=0\n    ;;")
     described = [shlex.quote(f"{command.name}:{command.summary}") for command in commands]
     return _filled(
@@ -257,6 +295,7 @@ def zsh(commands: list[Grammar]) -> str:
         ARGUMENTS=_indented("\n".join(arms).splitlines(), 8),
         RULES=[shlex.join(rule_patterns())],
         VIEWS=[shlex.join(relation_names())],
+        VERDICTS=[shlex.join(verdicts())],
     )
 
 
@@ -326,6 +365,22 @@ function __mcpproxy_views
     string join \n @VIEWS@
 end
 
+function __mcpproxy_verdicts
+    string join \n @VERDICTS@
+end
+
+# Whether so many words stand between the command and the cursor that are neither options nor the verdict of --explain.
+function __mcpproxy_operands
+    set -l count 0
+    set -l before ''
+    for word in (commandline -opc)
+        string match -q -- '-*' $word; or test "$before" = --explain; or set count (math $count + 1)
+        set before $word
+    end
+    # Those of `mcpproxy doctor` itself, too.
+    test $count -eq (math $argv[1] + 2)
+end
+
 function __mcpproxy_server
     set -l words (commandline -opc)
     set -l dashes (contains -i -- -- $words)
@@ -353,7 +408,12 @@ def fish(commands: list[Grammar]) -> str:
         )
         here = f"complete -c mcpproxy -n '__mcpproxy_command {command.name}'"
         lines += [f"{here} {_fish_option(option)}" for option in command.options]
-        if command.words:
+        if command.operands == "word and server":
+            for count, offered in enumerate((" ".join(command.words), "(__mcpproxy_names)")):
+                condition = f"__mcpproxy_command {command.name}; and __mcpproxy_operands {count}"
+                lines.append(f"complete -c mcpproxy -n '{condition}' -a '{offered}'")
+            lines.append(f"complete -c mcpproxy -n '__mcpproxy_after_dashes {command.name}' -a '(__mcpproxy_server)'")
+        elif command.words:
             lines.append(f"{here} -a '{' '.join(command.words)}'")
         elif command.operands == "captures":
             lines.append(f"{here} -a {_FISH_CAPTURES}")
@@ -362,7 +422,13 @@ def fish(commands: list[Grammar]) -> str:
         elif command.operands == "server":
             lines.append(f"{here} -a '--' -d {_fish_text('the server command follows')}")
             lines.append(f"complete -c mcpproxy -n '__mcpproxy_after_dashes {command.name}' -a '(__mcpproxy_server)'")
-    return _filled(_FISH, COMMANDS=lines, RULES=[shlex.join(rule_patterns())], VIEWS=[shlex.join(relation_names())])
+    return _filled(
+        _FISH,
+        COMMANDS=lines,
+        RULES=[shlex.join(rule_patterns())],
+        VIEWS=[shlex.join(relation_names())],
+        VERDICTS=[shlex.join(verdicts())],
+    )
 
 
 def _fish_option(option: Option) -> str:
@@ -375,6 +441,7 @@ def _fish_option(option: Option) -> str:
         "paths": f" -x -a '({_FISH_PATHS})'",
         "rules": " -x -a '(__mcpproxy_rules)'",
         "views": " -x -a '(__mcpproxy_views)'",
+        "verdicts": " -x -a '(__mcpproxy_verdicts)'",
         "folders": f" -x -a {_FISH_FOLDERS}",
         "files": " -r -F",
         "text": " -x",

@@ -79,9 +79,12 @@ def no_verdict(name: str) -> str:
     """What to say if there is no verdict of this id: those that are close, or all."""
     ids = [verdict.id for verdict in VERDICTS]
     parts = {part: [id_ for id_ in ids if part in id_.split("/")] for id_ in ids for part in id_.split("/")}
-    near = [*get_close_matches(name, ids, 3), *(id_ for part in get_close_matches(name, parts) for id_ in parts[part])]
-    listed_ids = list(dict.fromkeys(near))[:MOST_LISTED]
-    hint = f"did you mean {' or '.join(listed_ids)}?" if listed_ids else f"the verdicts are {', '.join(ids)}"
+    near = get_close_matches(name, ids, 3)
+    near += [id_ for part in get_close_matches(name, parts, 3) for id_ in parts[part]]
+    near += [id_ for id_ in ids if len(name) > 2 and name in id_]
+    close = list(dict.fromkeys(near))[:MOST_LISTED]
+    choice = " or ".join(filter(None, (", ".join(close[:-1]), *close[-1:])))
+    hint = f"did you mean {choice}?" if close else f"the verdicts are {', '.join(ids)}"
     return f"there is no verdict {sanitise(name, 64)}; {hint}"
 
 

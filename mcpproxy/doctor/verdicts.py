@@ -230,8 +230,8 @@ class Exits(Verdict):
     **What it means.** The process started, and then exited on its own. Its last lines on stderr, which most clients
     hide, are shown as evidence.
 
-    **What to do.** Read those lines. Missing credentials, a missing package and a wrong argument are the usual
-    causes.
+    **What to do.** Read its last lines on stderr, or run the command by hand if there are none. Missing credentials, a
+    missing package and a wrong argument are the usual causes.
     """
 
     id = "start/exits"

@@ -41,6 +41,10 @@ COMPLETED = [
     ),
     ("mcpproxy install cur", {"cursor"}, {"codex", "a.mcpcap"}),
     ("mcpproxy install --server file", {"filesystem"}, {"a.mcpcap", "weather"}),
+    ("mcpproxy doctor cur", {"cursor"}, {"codex", "weather"}),
+    ("mcpproxy doctor cursor ", {"filesystem", "weather"}, {"cursor", "codex", "a.mcpcap"}),
+    ("mcpproxy doctor --json cursor we", {"weather"}, {"filesystem"}),
+    ("mcpproxy doctor --explain start", {"start/not-found", "start/no-answer"}, {"http/not-mcp", "cursor"}),
     ("mcpproxy show --time ", {"rel", "delta", "abs"}, {"a.mcpcap"}),
     ("mcpproxy show --tail ", set(), {"a.mcpcap", "folder/"}),
     ("mcpproxy verify a.mcpcap ", {"a.mcpcap", "folder/"}, {"note.txt"}),
@@ -177,6 +181,27 @@ def test_bash_completes(place: Path, line: str, offered: set[str], silent: set[s
     found = bash_offers(place, line)
     assert offered <= found
     assert not silent & found
+
+
+def test_bash_offers_a_program_once_that_is_in_several_directories(place: Path) -> None:
+    """The function is asked for its list, as the shell shows it."""
+    twin = place / "twin/exampleserver"
+    twin.parent.mkdir()
+    twin.write_text("#!/bin/sh\n")
+    twin.chmod(0o755)
+    path = f"{twin.parent}:{environment(place)['PATH']}"
+    for command in ("run", "doctor"):
+        commands = f"""
+            source {shlex.quote(str(script("bash", place)))}
+            COMP_WORDS=(mcpproxy {command} -- exampleserv) COMP_CWORD=3
+            _mcpproxy mcpproxy exampleserv --
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        shell = [need("bash"), "--norc", "--noprofile", "-c", commands]
+        done = subprocess.run(
+            shell, cwd=place, env={**environment(place), "PATH": path}, capture_output=True, check=True
+        )
+        assert (done.stdout, done.stderr) == (b"exampleserver\n", b""), command
 
 
 def test_bash_completes_a_group_of_rules(place: Path) -> None:

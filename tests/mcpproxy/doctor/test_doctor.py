@@ -549,6 +549,7 @@ def test_wrong_usage(home: Path) -> None:
         (["ftp://x/"], "begin with http:// or https://"),
         (["--explain", "start/not-fund"], "did you mean start/not-found"),
         (["--explain", "not-found"], "did you mean start/not-found"),
+        (["--explain", "unset"], "did you mean config/variable-unset?"),
         (["--explain", "foo"], "the verdicts are config/unreadable, "),
         (["npx", "-y", "foo", "--json"], "a command goes after --: mcpproxy doctor -- npx -y foo --json"),
         (["--json", "npx", "-y"], "a command goes after --: mcpproxy doctor -- npx -y"),
@@ -611,7 +612,7 @@ def test_the_progress_names_who_is_awaited_and_leaves_one_line(home: Path) -> No
 def test_a_fault_without_advice_of_its_own_says_the_first_thing_to_do(home: Path) -> None:
     configure(home, {"a": entry([sys.executable, "-c", "exit(1)"])}, ".cursor/mcp.json")
     text = mcpproxy("doctor", "cursor", cwd=home, HOME=str(home)).stdout.decode()
-    assert "\n    → Read those lines\n" in text
+    assert "\n    → Read its last lines on stderr, or run the command by hand if there are none\n" in text
     assert "--explain" not in text
     for verdict in VERDICTS:
         step = verdict.first_step()
