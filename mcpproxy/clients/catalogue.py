@@ -19,26 +19,21 @@ from mcpproxy.clients.client import (
     StdioForm,
     everywhere,
 )
+from mcpproxy.clients.variable_forms import (
+    BARE,
+    DIRECT,
+    EDITOR,
+    ENV,
+    ENV_OR_EMPTY,
+    FOLDERS,
+    LEADING,
+    SHELL,
+    WHOLE,
+)
 
 SERVERS: Final = (("mcpServers",),)
 
 _SHARED_PROJECT_FILE: Final = ConfigFile("project", "json", SERVERS, everywhere("./.mcp.json"), shared=True)
-
-_SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
-_BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
-_ENV: Final = r"\$\{env:(?P<name>\w+)\}"
-_ENV_OR_EMPTY: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
-_FOLDERS: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
-_EDITOR: Final = (
-    r"\$\{(?:input|command|config|extensionInstallFolder|workspaceFolder|workspaceFolderBasename):[^}]*\}",
-    r"\$\{(?:file\w*|relativeFile\w*|lineNumber|columnNumber|selectedText|execPath|defaultBuildTask|cwd)\}",
-)
-
-# Of mcporter, as its env.ts has them. In `env`, a whole value may be a variable, which is empty if unset; elsewhere an
-# unset variable is an error. A value in `env` that does not begin with `$` has no variables.
-_DIRECT: Final = r"\A\$env:(?P<name>.+)\Z"
-_WHOLE: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
-_LEADING: Final = rf"\A{_SHELL}"
 
 CLIENTS: Final = (
     Client(
@@ -54,7 +49,7 @@ CLIENTS: Final = (
         after="start a new session",
         after_project="and approve the servers of the project again",
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
-        variables=(_SHELL,),
+        variables=(SHELL,),
         misplaced=("~/.claude/mcp.json", "~/.claude/settings.json", "./.claude/settings.json", "./.claude/mcp.json"),
         elsewhere=(Elsewhere("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
         speaks_as=("claude-code",),
@@ -92,8 +87,8 @@ CLIENTS: Final = (
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
         ),
         source="cursor.com/docs/mcp; cursor.com/docs/cli/mcp",
-        variables=(_ENV, _FOLDERS),
-        own_variables=_EDITOR,
+        variables=(ENV, FOLDERS),
+        own_variables=EDITOR,
         after="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
         speaks_as=("cursor",),
     ),
@@ -121,8 +116,8 @@ CLIENTS: Final = (
                 ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
                 *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
             ),
-            variables=(_ENV_OR_EMPTY, _FOLDERS),
-            own_variables=_EDITOR,
+            variables=(ENV_OR_EMPTY, FOLDERS),
+            own_variables=EDITOR,
             source="code.visualstudio.com/docs/agents/reference/mcp-configuration, /docs/reference/variables-reference",
             after="run `MCP: List Servers` and restart the server",
             speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
@@ -194,7 +189,7 @@ CLIENTS: Final = (
             drops=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
         ),
         start_s=600.0,
-        variables=(_SHELL, _BARE),
+        variables=(SHELL, BARE),
         misplaced=("~/.gemini/mcp.json", "./.gemini/mcp.json"),
     ),
     Client(
@@ -213,7 +208,7 @@ CLIENTS: Final = (
         elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
         speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
         start_s=600.0,
-        variables=(_SHELL, _BARE),
+        variables=(SHELL, BARE),
     ),
     Client(
         "opencode",
@@ -336,8 +331,8 @@ CLIENTS: Final = (
         splits_command=True,
         urls=(("baseUrl",), ("base_url",), ("url",), ("serverUrl",), ("server_url",)),
         proxies_loopback=False,
-        variables=(_SHELL, _DIRECT),
-        env_variables=(_WHOLE, _LEADING, _DIRECT),
+        variables=(SHELL, DIRECT),
+        env_variables=(WHOLE, LEADING, DIRECT),
         starts_in_file_folder=True,
         speaks_as=("mcporter",),
     ),
@@ -380,7 +375,7 @@ CLIENTS: Final = (
         ),
         source="docs.windsurf.com/windsurf/cascade/mcp; docs.devin.ai/cli/extensibility/mcp/configuration",
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        variables=(_ENV,),
+        variables=(ENV,),
         after="refresh the servers in its MCP panel",
         urls=(("serverUrl",), ("url",)),
         speaks_as=("windsurf",),

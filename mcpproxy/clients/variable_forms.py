@@ -1,0 +1,24 @@
+"""How clients write variables in entries, as regular expressions: `name` is the variable, `default` its default."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SHELL: Final = r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"
+BARE: Final = r"\$(?P<name>[A-Za-z_]\w*)"
+ENV: Final = r"\$\{env:(?P<name>\w+)\}"
+ENV_OR_EMPTY: Final = r"\$\{env:(?P<name>[^}]+)(?P<default>)\}"
+"""Of editors that replace an unset variable by an empty text."""
+FOLDERS: Final = r"(?P<name>\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/)\})"
+"""What editors define; doctor knows the values by the whole variable, as no variable of an environment is named so."""
+EDITOR: Final = (
+    r"\$\{(?:input|command|config|extensionInstallFolder|workspaceFolder|workspaceFolderBasename):[^}]*\}",
+    r"\$\{(?:file\w*|relativeFile\w*|lineNumber|columnNumber|selectedText|execPath|defaultBuildTask|cwd)\}",
+)
+"""What only an editor knows: inputs, settings, and the file that is open."""
+
+# Of mcporter, as its env.ts has them. In `env`, a whole value may be a variable, which is empty if unset; elsewhere an
+# unset variable is an error. A value in `env` that does not begin with `$` has no variables.
+DIRECT: Final = r"\A\$env:(?P<name>.+)\Z"
+WHOLE: Final = r"\A\$\{(?P<name>[A-Za-z_]\w*)(?::-|:|-)?(?P<default>[^}]*)\}\Z"
+LEADING: Final = rf"\A{SHELL}"
