@@ -25,7 +25,7 @@ from mcpproxy.cli import doctor_text
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, Progress, fail
 from mcpproxy.cli.doctor_text import after_dashes, listed
-from mcpproxy.cli.routes import client_named, find_all
+from mcpproxy.cli.routes import client_named, find_all, find_used
 from mcpproxy.clients.addresses import authority
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.client import Client
@@ -153,14 +153,18 @@ def _todo(
         name = authority(options.client)
         return [], [Examination(None, name, partial(of_url, name, options.client, {}, is_sse=False))]
     clients = [_client(options, machine)] if options.client else list(CLIENTS)
-    inventories = find_all(clients, machine)
+    inventories = find_used(clients, machine)
     if not inventories:
         raise ValueError(_no_file(clients, machine))
     every = [server for inventory in inventories for server in inventory.servers]
     listeners = State(state_folder()).listeners
     if options.server:
+        named = _named(options, every, machine)
+        # Who names a server of one's own means that one, and not one of that name in a repository.
+        has_own = any(server.scope != "project" for server in named)
         return [], [
-            _examination(server, machine, listeners, is_named=True) for server in _named(options, every, machine)
+            _examination(server, machine, listeners, is_named=not has_own or server.scope != "project")
+            for server in named
         ]
     of_files = list(_of_files(inventories, machine))
     servers = [server for server in every if not server.is_off]

@@ -63,6 +63,7 @@ def _rehearse(place: str) -> None:
     existing = directory
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
+    _check_lengths(existing, directory[len(existing) :])
     if existing == directory:
         choose_path(os.path.join(existing, ""), "", 0)
     elif not os.path.isdir(existing):
@@ -73,3 +74,14 @@ def _rehearse(place: str) -> None:
     file = CaptureFile(rehearsal)
     os.unlink(rehearsal)
     file.close()
+
+
+def _check_lengths(existing: str, missing: str) -> None:
+    """Refuse names that are too long for the file system: such a directory looks as if it only had to be made.
+
+    Raises:
+        CannotCreate: one of them is.
+    """
+    longest = os.pathconf(existing if os.path.isdir(existing) else os.path.dirname(existing), "PC_NAME_MAX")
+    if any(len(os.fsencode(name)) > longest for name in missing.split(os.sep)):
+        raise CannotCreate(f"cannot make the directory {existing}{missing} for captures: a name in it is too long")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,6 +11,8 @@ from urllib.parse import urlsplit
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
+from mcpproxy.clients.state import state_folder
+from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
 from mcpproxy.doctor.trust import Trust, trust_in
@@ -166,12 +167,12 @@ def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
         return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`")
     if is_listener and server.url is not None:
         port = urlsplit(server.url[1]).port
-        try:
-            socket.create_connection(("127.0.0.1", port or 80), HTTP_S).close()
-        except OSError:
-            return Diagnosis(
-                PortClosed, f"nothing is listening on 127.0.0.1:{port}, its local port", "start `mcpproxy up`"
-            )
+        up = running_up(state_folder())
+        if up is None:
+            return Diagnosis(PortClosed, f"nothing of mcpproxy listens on 127.0.0.1:{port}", "start `mcpproxy up`")
+        if port not in up.ports:
+            evidence = f"`mcpproxy up` is running, but does not listen on 127.0.0.1:{port}"
+            return Diagnosis(PortClosed, evidence, "its messages say why: another program may have the port")
     return None
 
 

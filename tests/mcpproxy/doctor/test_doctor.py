@@ -176,6 +176,7 @@ def test_where_a_routed_server_records_is_found_as_its_recorder_finds_it(home: P
         "no slash": (["--capture", str(loose)], {}, "is writable by others"),
         "below": (["--capture", f"{loose}/below/"], {}, f"{loose} is writable by everyone"),
         "taken": (["--capture", f"{home}/taken.mcpcap"], {}, "already exists"),
+        "long": (["--capture", f"{home}/{'x' * 300}/"], {}, "a name in it is too long"),
         "new": (["--capture", f"{home}/new.mcpcap"], {}, ""),
         "relative": (["--capture", "captures/"], {}, ""),
     }

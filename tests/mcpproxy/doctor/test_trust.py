@@ -45,8 +45,9 @@ def test_a_server_of_a_cloned_repository_is_started_only_by_its_name(home: Path,
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         configure(home, {"odd; name": server, "web": {"url": url}}, *PROJECT_FILES[client])
-        for words in ((client,), ()):
-            rows = doctor(home, *words, code=1 if not words and client == "copilot" else 0)
+        # Without a client, the file that Copilot shares with Claude Code counts as Claude Code's.
+        for words in ((client,), ()) if client != "copilot" else ((client,),):
+            rows = doctor(home, *words, code=0)
             found = {row["server"]: row for row in rows if row["client"] == client}
             assert [*found] == ["odd; name", "web"]
             for name, row in found.items():
@@ -181,3 +182,37 @@ def test_an_approval_of_qwen_code_is_bound_to_the_entry(home: Path, file: str) -
     assert reason("approved") == ""
     assert reason("approved", description="y") == ""
     assert "has changed since it was approved" in reason("approved", command="/bin/true")
+
+
+def test_who_names_a_server_of_his_own_does_not_name_one_of_a_repository(home: Path) -> None:
+    server, mark = marking(home)
+    configure(home, {"github": entry(good())}, ".cursor/mcp.json")
+    configure(home, {"github": server}, "project/.cursor/mcp.json")
+    found = {row["scope"]: row for row in doctor(home, "cursor", "github", code=0)}
+    assert found["user"]["works"] is True
+    assert found["project"]["works"] is None
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("client", ["gemini", "codex"])
+def test_a_folder_that_is_distrusted_in_a_trusted_one(home: Path, client: str) -> None:
+    server, mark = marking(home)
+    project = (home / "project").resolve()
+    below = project / "vendor"
+    below.mkdir()
+    if client == "gemini":
+        (home / ".gemini").mkdir()
+        trust = {str(project): "TRUST_FOLDER", str(below): "DO_NOT_TRUST"}
+        (home / ".gemini/trustedFolders.json").write_text(json.dumps(trust))
+        configure(home, {"evil": server}, "project/vendor/.gemini/settings.json")
+    else:
+        (home / ".codex").mkdir()
+        levels = ((project, "trusted"), (below, "untrusted"))
+        (home / ".codex/config.toml").write_text(
+            "".join(f'[projects."{folder}"]\ntrust_level = "{level}"\n' for folder, level in levels)
+        )
+        (below / ".codex").mkdir()
+        words = json.dumps(server["args"])
+        (below / ".codex/config.toml").write_text(f'[mcp_servers.evil]\ncommand = "{sys.executable}"\nargs = {words}\n')
+    mcpproxy("doctor", client, cwd=below, HOME=str(home))
+    assert not mark.exists()

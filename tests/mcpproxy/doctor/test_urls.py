@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.doctor.cases import configure, doctor, entry, good, verdicts
 
 
@@ -184,6 +184,12 @@ def test_a_route_that_is_cut_is_named_before_the_server_behind_it(home: Path) ->
         configure(home, {"a": {"url": f"{base}/streamable"}}, ".cursor/mcp.json")
         assert mcpproxy("install", "cursor", cwd=home, HOME=str(home), NO_PROXY="127.0.0.1").returncode == 0
         assert "start `mcpproxy up`" in verdicts(doctor(home, "cursor"))["http/port-closed"]
+        text = (home / ".cursor/mcp.json").read_text()
+        port = int(json.loads(text)["mcpServers"]["a"]["url"].split(":")[2].split("/")[0])
+        with socket.create_server(("127.0.0.1", port)), started("up", HOME=str(home)) as up:
+            assert up.stderr is not None
+            up.stderr.readline()
+            assert "another program may have the port" in verdicts(doctor(home, "cursor"))["http/port-closed"]
     gone = entry(["/no/such/mcpproxy", "run", "--name", "x", "--", *good()])
     configure(home, {"x": gone}, ".cursor/mcp.json")
     assert "run `mcpproxy install`" in verdicts(doctor(home, "cursor"))["start/not-found"]
