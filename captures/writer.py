@@ -448,7 +448,7 @@ class Writer:
         except RecordingStopped:
             return
         except Exception as error:  # noqa: BLE001 - a fault costs these records; no drainer, all of them
-            self._tell_seldom(f"a fault of mcpproxy lost records ({type(error).__name__}); traffic goes on")
+            self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic goes on")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
         """Hand the file back to the pumps if all is written and writes were quick long enough; else wait for work."""

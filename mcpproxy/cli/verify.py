@@ -120,11 +120,11 @@ def gap_text(gap: Gap) -> str:
     """A gap in words."""
     if gap.reason == "fault" and gap.first == gap.at:
         if gap.lost is None:
-            return f"at record {gap.at} a fault of mcpproxy ended the recording of a stream"
+            return f"at record {gap.at} a fault in mcpproxy ended the recording of a stream"
         missed = sum(side.get("frames", 0) for side in gap.lost.values())
         lines = gap.lost.get("other", {}).get("records", 0)
         more = f" and {count_text(lines, 'line')} of stderr" if lines else ""
-        return f"not recorded after a fault of mcpproxy: {count_text(missed, 'frame')}{more}"
+        return f"not recorded after a fault in mcpproxy: {count_text(missed, 'frame')}{more}"
     which = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
     frames = sum(side.get("frames", 0) for side in gap.lost.values()) if gap.lost is not None else None
     frames_text = "" if frames is None else f", {count_text(frames, 'frame')} among them"

@@ -1,4 +1,4 @@
-"""The cost of a fault of mcpproxy itself to a recording; both recorders report and count it alike.
+"""The cost of a fault in mcpproxy itself to a recording; both recorders report and count it alike.
 
 Promise: such a fault never affects the session. Either a frame loses its verdict, or a stream is no longer recorded;
 then the user is informed, and the capture states the fact and the amount.
@@ -52,12 +52,12 @@ class Faults:
         if not self._has_reported:
             self._has_reported = True
             self._tell(
-                f"a fault of mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
+                f"a fault in mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
             )
 
     def in_recording(self, stream: str, error: Exception) -> None:
         """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""
-        self._tell(f"a fault of mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic goes on")
+        self._tell(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic goes on")
         self._writer.post(Entry("gap", members(reason="fault")))
 
     def write_off(self) -> None:

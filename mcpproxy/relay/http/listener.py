@@ -111,7 +111,7 @@ class HttpRelay:
         if isinstance(error, OSError):  # from accepting; the loop tries again after a second
             self.tell(f"connections have to wait: {error_text(error)}")
         else:
-            self.tell(f"a fault of mcpproxy: {context['message']} ({type(error).__name__})")
+            self.tell(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")
 
     def drop(self, client: ClientConnection) -> None:
         """A client's connection is closed."""

@@ -125,7 +125,7 @@ def test_a_fault_of_serve_costs_a_frame_its_verdict_and_nothing_else(place: Plac
 
 def test_what_a_fault_costs_a_connection_of_serve_is_counted(place: Place) -> None:
     capture, told = post_all(place, HTTP_RECORDER, PING % 1, BOOM % 2, PING % 3, PING % 4)
-    assert b"a fault of mcpproxy ended the recording of a connection" in told
+    assert b"a fault in mcpproxy ended the recording of a connection" in told
     status, found = verified(place, capture)
     assert (status, found["state"]) == (3, "incomplete")
     (close,) = members_of(capture, "close")
@@ -138,7 +138,7 @@ def test_what_cannot_be_portioned_passes(place: Place) -> None:
     giant = BOOM % 1 * 40
     say(session, giant, PING % 2)
     assert session.finish() == 0
-    assert b"a fault of mcpproxy ended the recording" in session.errors()
+    assert b"a fault in mcpproxy ended the recording" in session.errors()
 
 
 def test_what_a_fault_of_the_writer_costs_is_counted(place: Place) -> None:
@@ -147,7 +147,7 @@ def test_what_a_fault_of_the_writer_costs_is_counted(place: Place) -> None:
     assert session.finish() == 0
     assert session.capture is not None
     told = session.errors()
-    assert b"a fault of mcpproxy ended the recording of c2s (MemoryError" in told
+    assert b"a fault in mcpproxy ended the recording of c2s (MemoryError" in told
     status, found = verified(place, session.capture)
     assert (status, found["state"], found["holes"]) == (3, "incomplete", [])
     (close,) = members_of(session.capture, "close")
@@ -158,6 +158,6 @@ def test_what_a_fault_of_the_writer_costs_is_counted(place: Place) -> None:
     assert recorded + lost == 38, "every frame is recorded or counted"
     assert close["totals"]["lost"]["records"] >= lost > 0
     text = place.run("verify", str(session.capture)).stdout
-    assert b"a fault of mcpproxy ended the recording of a stream" in text
+    assert b"a fault in mcpproxy ended the recording of a stream" in text
     shown = place.run("show", str(session.capture)).stdout
-    assert "a fault of mcpproxy ended the recording of a stream" in shown.decode()
+    assert "a fault in mcpproxy ended the recording of a stream" in shown.decode()
