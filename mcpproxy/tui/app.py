@@ -318,13 +318,18 @@ class TuiApp(App[None]):
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual asks for it
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette's commands; none of their texts comes from a capture."""
         yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
         yield SystemCommand("Help", "every key", self.action_help)
         for entry in entries():
             yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
+        if isinstance(screen, TrafficScreen):
+            yield SystemCommand("Records", "messages only, or the records beside them too", screen.action_beside)
+            yield SystemCommand("Errors", "errors only, or no longer only errors", screen.action_errors)
+            yield SystemCommand("Sort", "by latency, size, status, time", screen.action_sort)
+            yield SystemCommand("Go to frame", "by its number", screen.action_go_to)
         yield SystemCommand("Quit", "sessions are not affected", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:

@@ -50,6 +50,22 @@ class RowsRead(Message):
         return isinstance(message, RowsRead)
 
 
+class Sorted(Message):
+    """The thread that sorts rows has got further, or has finished."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Sorted)
+
+
+class Pointed(Message):
+    """The terms of a filter that a row offers are known."""
+
+    def __init__(self, terms: Sequence[tuple[str, str]], *, excludes: bool, problem: str = "") -> None:
+        super().__init__()
+        self.terms, self.excludes, self.problem = terms, excludes, problem
+
+
 class Failed(Message):
     """A capture cannot be read."""
 

@@ -1,56 +1,45 @@
 """Traffic: every frame of one capture as it arrives, with filters, and the detail of one row below."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
 
-from analysis.filter import FilterError, parse
-from captures.errors import CaptureError
-from mcpproxy.report.text import Span, fit
-from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.completion import filter_completion
-from mcpproxy.tui.data.scan import Scan
+from mcpproxy.report.text import Span
 from mcpproxy.tui.detail import VIEWS
 from mcpproxy.tui.finding_lines import losses_text
-from mcpproxy.tui.messages import Checked, Grown, Progressed, RowsRead
+from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
-from mcpproxy.tui.screens.row_actions import RowActionsScreen
-from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
-from mcpproxy.tui.traffic_table import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
+from mcpproxy.tui.screens.list_screen import TO_DETAIL
+from mcpproxy.tui.screens.traffic_filter import TrafficFilterScreen
+from mcpproxy.tui.screens.traffic_title import Place, title
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Table, layout
-
-SUGGESTIONS: Final = 300
-"""The maximum width of Tab's suggestions, in cells."""
+from mcpproxy.tui.widgets.table import Table
 
 
-class TrafficScreen(RowActionsScreen):
+class TrafficScreen(TrafficFilterScreen):
     """The frames or exchanges of one capture."""
 
     DEFAULT_CSS = """
     TrafficScreen {
         & #lost { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #traffic { height: 1fr; }
+        & #nothing { height: 1fr; display: none; padding: 1 2; }
+        &.-none #traffic { height: 1; }
+        &.-none #nothing { display: block; }
         & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        TO_FILTER,
         Binding("p", "pair", "pair", id="pair"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
-        Binding("x", "exchanges", "exchanges", id="exchanges"),
-        Binding("t", "times", "time", id="times"),
         TO_DETAIL,
         Binding("1", "view(0)", "pretty", show=False, id="view-1"),
         Binding("2", "view(1)", "raw", show=False, id="view-2"),
@@ -72,29 +61,26 @@ class TrafficScreen(RowActionsScreen):
         Args:
             capture: the capture; if it names a row, that row is shown first.
         """
-        super().__init__(capture.reading)
-        self._first, self._only = capture.row, capture.only
-        self._rows = TrafficRows(self.reading, self._report_rows)
-        self._scan: Scan | None = None
-        self._filtered, self._suggested = False, ""
+        super().__init__(capture.reading, capture.only)
+        self._first = capture.row
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
-        self._near: tuple[int, int] | None = None
-        """The entry at the cursor before the filter, and the row nearest to it so far."""
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
         """The list, and the detail below."""
         yield Words(id="title")
         yield Words(id="lost")
-        yield Table(FRAME_COLUMNS, id="traffic")
+        yield Table((), id="traffic")
+        yield Words(id="nothing")
         yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
         yield Words(id="wrong")
-        yield FilterBox("method:tools/call latency>100ms …", of="traffic", id="filter")
+        yield FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
         yield Foot()
 
     def on_mount(self) -> None:
         """Show the rows so far."""
+        self.set_columns()
         self.table.show(self._rows)
         self.table.focus()
         self.table.following = self.reading.is_live and self._first is None
@@ -103,20 +89,10 @@ class TrafficScreen(RowActionsScreen):
         if self._only is not None:
             self.select(self._only)
 
-    def on_unmount(self) -> None:
-        """Stop reading."""
-        self._end_scan()
-        self._rows.close()
-
     @property
     def detail(self) -> DetailBox:
         """The detail, and what is beside it."""
         return self.query_one(DetailBox)
-
-    @property
-    def entry(self) -> int | None:
-        """The entry at the cursor."""
-        return self._rows.entry(self.table.cursor)
 
     @property
     def capture(self) -> OpenCapture:
@@ -124,13 +100,6 @@ class TrafficScreen(RowActionsScreen):
         return OpenCapture(self.reading, self.entry)
 
     # ---- updates
-
-    def _report_rows(self) -> None:
-        self.post_message(RowsRead())
-
-    @on(RowsRead)
-    def _rows_read(self) -> None:
-        self.table.renew()
 
     def _renew_ages(self) -> None:
         """Update the waiting times of unanswered requests."""
@@ -141,11 +110,12 @@ class TrafficScreen(RowActionsScreen):
     @on(events.ScreenResume)
     def _grown(self) -> None:
         self._rows.forget()
+        self.fit_columns()
         if self._first is not None and self.reading.understood > self._first:
-            self.go_to(self._first)
+            self.reach(self._first)
             self._first = None
         self.table.renew()
-        self._show_place()
+        self.show_place()
 
     @on(Checked)
     @on(events.ScreenResume)
@@ -155,43 +125,22 @@ class TrafficScreen(RowActionsScreen):
             self._finding_count = count
             self.table.renew()
             self.detail.show_beside()
-        self._show_place()
-
-    @on(Progressed)
-    def _matched(self) -> None:
-        if self._filtered:
-            self.table.renew()
-            self._go_near()
-        self._show_place()
-
-    def _go_near(self) -> None:
-        """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
-        if self._near is None or self._scan is None:
-            return
-        (entry, placed), rows = self._near, self._scan.rows
-        if self.table.cursor != placed or not rows:
-            self._near = None if rows else self._near
-            return
-        after = bisect_left(rows, entry)
-        near = [row for row in (after - 1, after) if 0 <= row < len(rows)]
-        placed = min(near, key=lambda row: abs(rows[row] - entry))
-        self._near = (entry, placed) if after == len(rows) and self.is_working else None
-        self.table.go(placed)
+        self.show_place()
 
     @on(Table.Moved)
     def _moved(self) -> None:
         self.detail.page = 0
-        self._show_place()
+        self.show_place()
 
-    def _show_place(self) -> None:
+    def show_place(self) -> None:
+        """Show the title and the detail for the row at the cursor."""
         self.show_title()
         self.detail.show()
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        scan = self._scan if self._filtered else None
-        is_searching = scan is not None and (self.is_working or scan.is_waiting)
-        self.set_title(title(self.reading, scan, self._state(), self.exporting, is_searching=is_searching))
+        place = Place(self._paused(), self._scan, self.is_searching, self.beside, self.order_text, self.exporting)
+        self.set_title(title(self.reading, place, self.app.size.width - 2))
         warnings = [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
@@ -199,26 +148,15 @@ class TrafficScreen(RowActionsScreen):
         if warnings:
             lost.show_lines([[Span(text, "bad")] for text in warnings])
 
-    def _state(self) -> str:
-        if self.reading.is_killed:
-            return KILLED
-        if not self.reading.is_live:
-            return ""
-        if self.table.following and self.table.cursor >= len(self._rows) - 1:
-            return FOLLOWING
-        return LIVE if self.reading.index.tail.is_at_end else ""
+    def _paused(self) -> int | None:
+        """The number of rows since following was paused; None while the end is followed."""
+        count = len(self._rows)
+        if self.table.following and self.table.cursor >= count - 1:
+            self._seen = count
+            return None
+        return max(0, count - self._seen)
 
     # ---- moving
-
-    def go_to(self, entry: int) -> bool:
-        """Put the cursor on an entry; False if no row shows it."""
-        view = self._rows.view
-        at = bisect_left(view, entry)
-        if at == len(view) or view[at] != entry:
-            return False
-        self.table.following = False
-        self.table.go(at)
-        return True
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -233,19 +171,11 @@ class TrafficScreen(RowActionsScreen):
             self.action_exchanges()
         self.reach(partner)
 
-    def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, whatever the filter."""
-        if not self.go_to(entry):
-            self._show_all()
-            self.go_to(entry)
-
-    def rows_shown(self) -> Sequence[int]:
-        """The entries shown; for an exchange, both of its entries."""
-        view = self._rows.view
-        if not self._rows.is_exchanges:
-            return view
-        others = (self.reading.partner(row) for row in view)
-        return sorted({*view, *(row for row in others if row is not None)})
+    def action_follow(self) -> None:
+        """Follow the end, or stop following it; sorted rows go back to the order of the capture first."""
+        if self.is_sorted:
+            self.restore_order()
+        super().action_follow()
 
     def show_marks(self) -> None:
         """Redraw, as the marks of rows may have changed."""
@@ -256,7 +186,7 @@ class TrafficScreen(RowActionsScreen):
         self.show_title()
 
     def action_match(self, by: int) -> None:
-        """Go to the next row that the last filter selects or, without a filter, to the next error or finding."""
+        """Go to the next row that the filter selects or, without a filter, to the next error or finding."""
         entry = self.entry
         if self._scan is None:
             self._go_wrong(entry, by)
@@ -280,130 +210,8 @@ class TrafficScreen(RowActionsScreen):
 
     def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
         """Go to a row, or to its exchange; False if no line beyond the current line shows it."""
-        row = self._line_of(row)
+        row = self.line_of(row)
         return (entry is None or (row - entry) * by > 0) and self.go_to(row)
-
-    def _line_of(self, row: int) -> int:
-        """The row whose line shows another row: among exchanges, the row of its request."""
-        number = self.reading.exchange(row) if self._rows.is_exchanges else None
-        return row if number is None else self.reading.exchanges.request[number]
-
-    def action_exchanges(self) -> None:
-        """Switch between frames and exchanges."""
-        entry, rows = self.entry, self._rows
-        rows.is_exchanges = not rows.is_exchanges
-        self._filtered = False
-        rows.view = self.reading.exchanges.request if rows.is_exchanges else self.reading.shown
-        following = self.table.following
-        self._set_columns()
-        self.table.show(rows)
-        if entry is not None and not self.go_to(self._line_of(entry)):
-            # Not in an exchange: take the last exchange that began before it.
-            self.table.go(bisect_right(rows.view, entry) - 1)
-        self.table.following = following
-        self._show_place()
-
-    def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
-        self._rows.times = next_times(self._rows.times)
-        self._set_columns()
-
-    def _set_columns(self) -> None:
-        self.table.set_columns(
-            columns_for(EXCHANGE_COLUMNS if self._rows.is_exchanges else FRAME_COLUMNS, self._rows.times)
-        )
-
-    # ---- the filter
-
-    def action_filter(self) -> None:
-        """Type an expression."""
-        self.query_one(FilterBox).open(self._scan.only.text if self._scan is not None else "")
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        # An error in the unfinished expression does not hide Tab's suggestions.
-        if event.value != self._suggested:
-            self._suggested = ""
-            self._point(event.value)
-
-    def _point(self, text: str) -> str | None:
-        """Show where an expression is wrong; returns the error."""
-        wrong = self.query_one("#wrong", Words)
-        try:
-            if text.strip():
-                parse(text)
-        except FilterError as error:
-            wrong.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
-            wrong.display = True
-            return error.wrong
-        wrong.display = False
-        return None
-
-    def _complete(self) -> None:
-        box, wrong = self.query_one(FilterBox), self.query_one("#wrong", Words)
-        term, completion = filter_completion(box.before, self.reading.calls.all)
-        if completion is not None and completion.text != term:
-            box.complete(term, completion.text)
-        if completion is not None and completion.options:
-            wrong.show([Span(fit("  ".join(map(sanitise, completion.options)), SUGGESTIONS), "dim")])
-            wrong.display = True
-            self._suggested = box.value
-
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        text = event.value.strip()
-        if text and self._point(text) is not None:
-            return
-        self.query_one(FilterBox).keep(text)
-        self.select(text)
-
-    def select(self, text: str) -> None:
-        """Show what an expression selects; everything if it is empty."""
-        self.leave_box()
-        self._end_scan()
-        self._scan = None
-        if not text:
-            self._show_all()
-            return
-        try:
-            self._scan = Scan(self.reading, parse(text), self.marks.notes)
-        except (FilterError, CaptureError) as error:
-            notify(self.app, str(error), bad=True)
-            return
-        entry, following = self.entry, self.table.following and self.reading.is_live
-        self._near = (entry, 0) if entry is not None and not following else None
-        self.table.following = following
-        self._rows.is_exchanges, self._filtered = False, True
-        self._rows.view = self._scan.rows
-        self._set_columns()
-        self.table.show(self._rows)
-        self.begin(self._scan.step, "scan")
-        self.show_title()
-
-    @property
-    def _is_as_opened(self) -> bool:
-        """Whether the screen was opened with this filter: then there is no earlier view to go back to."""
-        return self._scan is not None and self._scan.only.text == self._only
-
-    def _end_scan(self) -> None:
-        self.end()
-        if self._scan is not None:
-            self._scan.close()
-
-    def _show_all(self) -> None:
-        entry = self.entry
-        self._filtered = self._rows.is_exchanges = False
-        self._rows.view = self.reading.shown
-        self._set_columns()
-        self.table.show(self._rows)
-        if entry is not None:
-            self.go_to(entry)
-        self.show_title()
-
-    def leave_box(self) -> None:
-        """Hide the filter box and the error in it, and go back to the list."""
-        self.query_one("#wrong", Words).display = False
-        super().leave_box()
 
     # ---- the detail
 
@@ -413,7 +221,7 @@ class TrafficScreen(RowActionsScreen):
         # New rows must not replace the row that is being read.
         self.table.following = False
         self.detail.display = True
-        self._show_place()
+        self.show_place()
         self.pane.focus()
 
     def action_outof(self) -> None:
@@ -423,7 +231,7 @@ class TrafficScreen(RowActionsScreen):
     def action_panes(self) -> None:
         """Move between the list and the detail; in the filter, complete the term."""
         if self.query_one(FilterBox).display:
-            self._complete()
+            self.complete()
         else:
             super().action_panes()
 
@@ -432,13 +240,6 @@ class TrafficScreen(RowActionsScreen):
         was_shown = self.detail.display
         self.detail.display = False
         return was_shown
-
-    def clear_filter(self) -> bool:
-        """Show all rows again; False if all are shown, or the screen was opened with this filter."""
-        can_clear = self._filtered and not self._is_as_opened
-        if can_clear:
-            self._show_all()
-        return can_clear
 
     def leave(self) -> None:
         """Go back to the screen below, or to another capture from which this one was opened."""
@@ -454,6 +255,7 @@ class TrafficScreen(RowActionsScreen):
         self.detail.turn(by)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the exchange beside the detail."""
-        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAME_COLUMNS, event.size.width - 1))
+        """Fit the columns, the title, and the exchange beside the detail."""
+        self.set_columns()
+        self.show_title()
         self.detail.resize(event.size.width)

@@ -31,15 +31,18 @@ class FilterBox(Input):
     class Left(Message):
         """Escape was pressed."""
 
-    def __init__(self, placeholder: str, *, of: str = "", id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, placeholder: str, *, of: str = "", is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Create an empty box.
 
         Args:
             placeholder: the text of the empty box.
             of: the name of its history; empty for none.
+            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
             id: of the widget.
         """
-        super().__init__(placeholder=placeholder, id=id, max_length=LONGEST, compact=True)
+        super().__init__(
+            placeholder=placeholder, id=id, max_length=LONGEST, compact=True, select_on_focus=not is_edited
+        )
         self._of = of
         self.history: deque[str] = deque(maxlen=REMEMBERED)
         """Earlier expressions, newest first."""
