@@ -1,6 +1,7 @@
 """Capture list: every capture, newest first, with a summary of each that a thread computes."""
 
 import time
+from calendar import timegm
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from analysis.summary import Summarizer, Summary, cached, keep, key_of
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
-from captures.places import SUFFIX
+from captures.places import STAMP_FORM, SUFFIX
 from captures.tail import STEP, Tail
 from mcpproxy.clients.overview import RoutedServer
 
@@ -37,6 +38,7 @@ class ListedCapture:
         """How many findings it has; None if it was not checked, or is being recorded."""
         self.is_readable = True
         self.has_begun = False
+        self._file_ns = _time_of(path)
         self._sum: tuple[Tail, Summarizer] | None = None
         self._key: str | None = None
 
@@ -45,9 +47,20 @@ class ListedCapture:
         """Its name in the header, or else the name of its directory."""
         return (self.summary and self.summary.name) or self.path.parent.name
 
+    @property
+    def began_ns(self) -> int:
+        """When the session took place: by its header, or else by the file; an imported capture may be much younger."""
+        wall_ns = self.summary.wall_ns if self.summary is not None else None
+        return self._file_ns if wall_ns is None else wall_ns
+
     def begin(self) -> None:
         """Get what is available at once: a cached summary, or the header."""
-        self.has_begun = True
+        try:
+            self._begin()
+        finally:
+            self.has_begun = True
+
+    def _begin(self) -> None:
         summary = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
         if summary is not None:
@@ -191,6 +204,18 @@ class CaptureList:
         heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
         before, self.unheard = self.unheard, [server for server in self._routed() if server.name not in heard]
         return list(before) != self.unheard
+
+
+def _time_of(path: Path) -> int:
+    """The time in the name of a file, or else of its last write."""
+    try:
+        return timegm(time.strptime(path.name[: len("20261120T101500Z")], STAMP_FORM)) * 1_000_000_000
+    except ValueError:
+        pass
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def short_name(path: Path) -> str:
