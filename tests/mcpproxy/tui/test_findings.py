@@ -92,7 +92,7 @@ async def enter_goes_to_the_frame(stage: Stage) -> None:
 async def enter_shows_the_frame_though_a_filter_hides_it(stage: Stage) -> None:
     await stage.open()
     await stage.press("slash", *"method:initialize", "enter")
-    await stage.see("2 of 10")
+    await stage.see("2 of 7 frames")
     await stage.press("F")
     await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
     await stage.see("stdout-not-json")
@@ -201,7 +201,7 @@ class TestScreen:
             await stage.see("… 4 more")
             await stage.press("g", "down", "down", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("rule:framing/stdout-not-json", "5 of 14")
+            await stage.see("rule:framing/stdout-not-json", "5 of 11 frames")
 
         play(act, wrong(tmp_path, 5))
 

@@ -273,7 +273,7 @@ class TestScreen:
             await stage.see("tools/call search")
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("method:tools/call name:search", "13 of 19")
+            await stage.see("method:tools/call name:search", "13 of 16 frames")
 
         play(act, captured(tmp_path))
 
@@ -283,7 +283,7 @@ class TestScreen:
             await stage.press("L")
             await stage.see("latency library", "tools/call search", "7 requests")
             await stage.press("tab", "down", "G", "tab", "enter")
-            await stage.see("method:tools/call name:search", "13 of 19")
+            await stage.see("method:tools/call name:search", "13 of 16 frames")
             await stage.press("escape", "escape")
             await stage.see("1 recorded")
 

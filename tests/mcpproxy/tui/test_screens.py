@@ -61,7 +61,7 @@ class TestSessions:
             )
             assert stage.text().splitlines()[2].startswith("● living")
             await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen) and stage.app.screen.selected)
-            await stage.press("G", "enter")
+            await stage.press("g", "down", "enter")
             await stage.see("cannot read")
             living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
@@ -227,7 +227,7 @@ async def a_filter_stays_where_one_was_and_following_is_of_what_is_live(stage: S
     await stage.press(*["up"] * 4)
     assert stage.traffic.entry == 14
     await stage.press("slash", *"has:error", "enter")
-    await stage.see("has:error", "2 of 19")
+    await stage.see("has:error", "2 of 16 frames")
     await stage.until(lambda: stage.traffic.entry == 15)
     assert "following" not in stage.text()
 
@@ -239,22 +239,25 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     await stage.press("enter")
     assert stage.traffic.query_one(FilterBox).has_focus
     await stage.press(*["backspace"] * 6, *"has:error", "enter")
-    await stage.see("has:error", "2 of 19")
+    await stage.see("has:error", "2 of 16 frames")
     assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
     await stage.press("escape")
     await stage.see("initialize")
-    await stage.press("g", "n")
-    assert stage.traffic.entry == 9
-    await stage.press("n", "n")
-    await stage.see("no match below")
-    await stage.press("slash", *["backspace"] * 9, *"id:4", "enter")
-    await stage.see("2 of 19")
+    # A filter that was dropped is not followed any more.
+    await stage.press("g", *["n"] * 3)
+    assert stage.traffic.entry == 17
+    await stage.press("n")
+    await stage.see("no error below")
+    await stage.press("slash")
+    assert not stage.traffic.query_one(FilterBox).value
+    await stage.press(*"id:4", "enter")
+    await stage.see("2 of 16 frames")
     await stage.press("slash", "up", "up")
     assert stage.traffic.query_one(FilterBox).value == "has:error"
     await stage.press("down", "escape")
     assert stage.traffic.table.has_focus
     await stage.press("slash", *["backspace"] * 4, *"rule:x", "enter")
-    await stage.see("0 of 19")
+    await stage.see("0 of 16 frames", "nothing matches rule:x; Esc shows 18 rows")
     await stage.press("slash", *["backspace"] * 6, "enter")
     await stage.see("initialize")
 
@@ -262,7 +265,7 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
 async def a_request_is_found_by_what_became_of_it(stage: Stage) -> None:
     await stage.open()
     await stage.press("slash", *"kind:request not has:answer", "enter")
-    await stage.see("1 of 19", "unanswered")
+    await stage.see("1 of 16 frames", "unanswered")
 
 
 async def exchanges_are_a_line_each(stage: Stage) -> None:
