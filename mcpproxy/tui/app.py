@@ -190,17 +190,23 @@ class TuiApp(App[None]):
         self.checking.check(path, reading.findings)
         return OpenCapture(reading)
 
-    def show(self, row: int, path: Path | None = None) -> None:
-        """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
+    def show(self, row: int, path: Path | None = None, *, is_detailed: bool = False) -> None:
+        """Show the traffic with the cursor on an entry of the open capture, or of another capture.
+
+        Args:
+            row: the entry.
+            path: the capture; None for the open one.
+            is_detailed: whether the detail of the entry is open.
+        """
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
                 self._return_to = point
-                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row)))
+                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], row))
+            self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed))
 
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""

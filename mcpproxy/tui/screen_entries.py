@@ -26,6 +26,17 @@ class OpenCapture:
     """The entry at the cursor."""
     only: str | None = None
     """The filter to show it with."""
+    frame: int | None = None
+    """The number of the record to go to, where its entry is not known yet."""
+    is_detailed: bool = False
+    """Whether the detail is open at once."""
+
+    @property
+    def entry(self) -> int | None:
+        """The entry to go to; None if there is none, or the record has not been read so far."""
+        if self.row is None and self.frame is not None:
+            return self.reading.index.of_seq(self.frame)
+        return self.row
 
 
 @dataclass(frozen=True)

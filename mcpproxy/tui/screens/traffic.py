@@ -73,7 +73,9 @@ class TrafficScreen(RowActionsScreen):
             capture: the capture; if it names a row, that row is shown first.
         """
         super().__init__(capture.reading)
-        self._first, self._only = capture.row, capture.only
+        self._goal: OpenCapture | None = capture if capture.row is not None or capture.frame is not None else None
+        """Where to go first; None once that is done."""
+        self._only = capture.only
         self._rows = TrafficRows(self.reading, self._report_rows)
         self._scan: Scan | None = None
         self._filtered, self._suggested = False, ""
@@ -97,7 +99,7 @@ class TrafficScreen(RowActionsScreen):
         """Show the rows so far."""
         self.table.show(self._rows)
         self.table.focus()
-        self.table.following = self.reading.is_live and self._first is None
+        self.table.following = self.reading.is_live and self._goal is None
         self._grown()
         self.set_interval(1.0, self._renew_ages)
         if self._only is not None:
@@ -141,11 +143,24 @@ class TrafficScreen(RowActionsScreen):
     @on(events.ScreenResume)
     def _grown(self) -> None:
         self._rows.forget()
-        if self._first is not None and self.reading.understood > self._first:
-            self.go_to(self._first)
-            self._first = None
+        self._go_to_goal()
         self.table.renew()
         self._show_place()
+
+    def _go_to_goal(self) -> None:
+        """Go to the row with which the screen was opened, as soon as it is understood."""
+        goal = self._goal
+        entry = goal.entry if goal is not None else None
+        if goal is not None and entry is not None and self.reading.understood > entry:
+            self._goal = None
+            self.go_to(entry)
+            if goal.is_detailed:
+                self.action_into()
+        elif goal is not None and self.reading.has_ended:
+            self._goal = None
+            notify(
+                self.app, f"record {goal.frame:,} is not in the traffic" if goal.frame is not None else "no such row"
+            )
 
     @on(Checked)
     @on(events.ScreenResume)
