@@ -208,6 +208,12 @@ class TuiApp(App[None]):
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed))
 
+    def show_frame(self, frame: int, path: Path) -> None:
+        """Show the traffic of a capture at a record, above the current screen, which must not show another capture."""
+        capture = self.open_capture(path)
+        if capture is not None:
+            self._push_traffic(OpenCapture(capture.reading, frame=frame))
+
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""
         if self._opened is not None:

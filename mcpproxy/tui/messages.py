@@ -82,6 +82,14 @@ class Replied(Message):
         return isinstance(message, Replied)
 
 
+class FrameLocated(Message):
+    """The capture of a frame is known; None if it is not among those that were searched."""
+
+    def __init__(self, path: Path | None, frame: int) -> None:
+        super().__init__()
+        self.path, self.frame = path, frame
+
+
 class Marked(Message):
     """The marks have been read or changed, or could not be."""
 
