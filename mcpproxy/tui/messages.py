@@ -5,6 +5,8 @@ from pathlib import Path
 
 from textual.message import Message
 
+from mcpproxy.report.text import Span
+
 
 class Grown(Message):
     """An open capture has more entries, or more of them are understood. Only the newest counts."""
@@ -88,6 +90,14 @@ class FrameLocated(Message):
     def __init__(self, path: Path | None, frame: int) -> None:
         super().__init__()
         self.path, self.frame = path, frame
+
+
+class ProofRead(Message):
+    """The proof of a finding has been read."""
+
+    def __init__(self, finding: object, lines: Sequence[Sequence[Span]]) -> None:
+        super().__init__()
+        self.finding, self.lines = finding, lines
 
 
 class Marked(Message):

@@ -13,7 +13,8 @@ from captures.record import members, seal
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, has_all_words, list_items
+from mcpproxy.tui.finding_rows import AT_FIRST, has_all_words, list_items
+from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -30,6 +31,12 @@ def wrong(folder: Path, noise: int = 1) -> Path:
     """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
     middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
     return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
+
+
+def strays(folder: Path, count: int) -> Path:
+    """Responses that nobody asked for, each with an id of its own, from row 4 on."""
+    made = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
+    return record(folder / "strays" / "20261121T101502Z-0001.mcpcap", [*conversation(0, "strays"), *made, END])
 
 
 async def opened(stage: Stage) -> FindingsScreen:
@@ -174,11 +181,11 @@ class TestScreen:
     def test_of_many_the_first_are_listed_and_the_rest_on_demand(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             screen = await opened(stage)
-            assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST + 2
+            assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST
             await stage.press(*["down"] * AT_FIRST)
             await stage.see("… 30 more")
             await stage.press("enter")
-            assert sum(item.finding is not None for item in screen._rows.items) == 52
+            assert sum(item.finding is not None for item in screen._rows.items) == 50
             await stage.until(lambda: "more" not in stage.text())
 
         async def far(stage: Stage) -> None:
@@ -188,8 +195,68 @@ class TestScreen:
             await stage.press("F")
             await stage.see("frame 50")
 
-        play(act, wrong(tmp_path, 50))
-        play(far, wrong(tmp_path, 50))
+        play(act, strays(tmp_path, 50))
+        play(far, strays(tmp_path, 50))
+
+    def test_identical_ones_share_a_line_until_they_are_spread(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            await stage.see("framing/stdout-not-json  5", "×5  ")
+            assert len(screen._rows.items) == 6
+            await stage.press("right")
+            await stage.until(lambda: "×5" not in stage.text())
+            assert len(screen._rows.items) == 10
+            await stage.press("down", "down", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 8)
+            await stage.press("escape", "left")
+            await stage.see("×5  ")
+            assert screen.table.cursor == 1
+            await stage.press("left")
+            await stage.see("▸ ✗ error    framing/stdout-not-json")
+
+        async def from_its_row(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            stage.traffic.reach(8)
+            await stage.press("F")
+            await stage.see("frame 8")
+
+        play(act, wrong(tmp_path, 5))
+        play(from_its_row, wrong(tmp_path, 5))
+
+    def test_the_proof_stands_below_with_the_place_marked(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.see("  Loaded 3 plugins\n", "  ^^^^^^^^^^^^^^^^\n")
+            await stage.press("G")
+            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}')
+            marked = next(line for line in stage.text().splitlines() if "7.0" in line and "jsonrpc" in line)
+            carets = stage.text().splitlines()[stage.text().splitlines().index(marked) + 1]
+            assert (carets.index("^"), carets.count("^")) == (marked.index("7.0"), 3)
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.press("6")
+            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
+            await stage.press("r")
+            await stage.see("id/float-integer", "Why it matters")
+            await stage.press("escape", "escape", "g", "r")
+            await stage.see("this row has no findings")
+
+        play(act, wrong(tmp_path))
+
+    def test_a_proof_is_bounded_and_nothing_in_it_acts(self, tmp_path: Path) -> None:
+        made = [said("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), said("s2c", b"y" * (2 << 20))]
+        path = record(tmp_path / "x" / "x.mcpcap", [*conversation(0, "wrong"), *made, END])
+
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            screen._spread.update(item.identity for item in screen._rows.items if item.identity is not None)
+            screen._arrange()
+            await stage.see("\\x1b]0;EVIL")
+            await stage.press("down")
+            await stage.see("a frame of 2.1 MB: its detail in the traffic shows it")
+
+        play(act, path)
 
     def test_those_whose_text_is_not_kept_are_shown_in_the_traffic(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
