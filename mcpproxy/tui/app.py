@@ -268,6 +268,11 @@ class TuiApp(App[None]):
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
+    def close_capture(self, path: Path) -> None:
+        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        if self._opened is not None and self._opened[0].path == path:
+            self._close()
+
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture; None unless it is the open capture."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None

@@ -37,6 +37,7 @@ KEYS: Final = (
     ("sessions", ""),
     ("Enter", "open"),
     ("s", "sort by the next column"),
+    ("d", "delete the capture, after a question; never a live one"),
     ("traffic", ""),
     ("Enter  →  l", "detail"),
     ("←  h", "fold; back to the list"),

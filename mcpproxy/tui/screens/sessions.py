@@ -23,8 +23,8 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import bind
+from mcpproxy.tui.screens.deletion import DeletionScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
-from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
@@ -157,7 +157,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return blocks(sums)
 
 
-class SessionsScreen(WordFilterScreen):
+class SessionsScreen(DeletionScreen):
     """The list of sessions."""
 
     DEFAULT_CSS = """
@@ -238,6 +238,10 @@ class SessionsScreen(WordFilterScreen):
         """The capture at the cursor."""
         return self._rows.at(self.table.cursor)
 
+    def selected_path(self) -> Path | None:
+        """The path of the capture at the cursor."""
+        return self.selected.path if self.selected is not None else None
+
     @property
     def captures(self) -> Sequence[ListedCapture]:
         """The captures that are listed."""
@@ -269,7 +273,9 @@ class SessionsScreen(WordFilterScreen):
         """Show the captures that match the words."""
         words = self.words.lower().split()
         captures = [
-            capture for capture in self.capture_list.captures if all(word in self._text(capture) for word in words)
+            capture
+            for capture in self.capture_list.captures
+            if capture.path not in self.deleted and all(word in self._text(capture) for word in words)
         ]
         captures.sort(key=self._order)
         self.put(self._rows, captures, key=lambda capture: capture.path)
