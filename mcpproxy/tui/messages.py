@@ -108,6 +108,14 @@ class Removing(Message):
         self.capture, self.deleted, self.problem = capture, deleted, problem
 
 
+class PeersRead(Message):
+    """What the sides say about themselves has been read."""
+
+    def __init__(self, said: Sequence[object]) -> None:
+        super().__init__()
+        self.said = said
+
+
 class Marked(Message):
     """The marks have been read or changed, or could not be."""
 

@@ -68,6 +68,8 @@ KEYS: Final = (
     ("Enter", "in latency: the traffic of that kind or bucket; in tools: the definition"),
     ("w W  a", "in latency: the slowest call of the row, and of all; one axis for all shapes"),
     ("[ ]  c", "in tools: previous and next definition; the calls"),
+    ("peers", ""),
+    ("↑ ↓  j k", "read on: what client and server say about themselves"),
     ("stderr", ""),
     ("Enter", "the traffic at that time"),
     ("f t", "follow the end; time"),

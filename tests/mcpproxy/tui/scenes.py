@@ -284,6 +284,7 @@ SCENES: Final[dict[str, Scene]] = {
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
+    "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
     "sql": Scene(lambda folder: [filesystem(folder)], sql),
     "help": Scene(corpus("demo"), then("question_mark", see="everywhere")),
