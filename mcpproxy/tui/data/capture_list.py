@@ -19,6 +19,8 @@ FIND_S: Final = 1.0
 """How long after a search for captures the next one starts."""
 CLIENTS_S: Final = 3.0
 """How long after a look at the clients' configuration the next one comes."""
+PATIENCE: Final = 20
+"""Steps for the visible captures alone; then all others get every second one."""
 FIND_SHARE: Final = 4
 """The next search also waits this many times the duration of the last, so that most of the time is left for reading."""
 
@@ -118,6 +120,8 @@ class CaptureList:
         self._next_routed = 0.0
         self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
+        self._turn = 0
+        """How many steps the visible captures have had without a pause."""
 
     def step(self) -> bool:
         """Look for captures, or read a little of one; False if there is nothing to do at present."""
@@ -130,13 +134,13 @@ class CaptureList:
             # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
             return is_new or bool(self.captures)
-        for capture in self.in_view:
+        in_view = list(self.in_view)
+        for capture in in_view:
             if not capture.has_begun:
                 capture.begin()
                 return True
-            if not (capture.is_summed or capture.is_live):
-                capture.step()
-                return True
+        if self._read_in_view(in_view):
+            return True
         for capture in self.captures:
             if not capture.has_begun:
                 capture.begin()
@@ -151,6 +155,18 @@ class CaptureList:
         if unread is not None:
             unread.step()
         return unread is not None
+
+    def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
+        """Read a little of the visible captures in turn, so that a large one holds up no other.
+
+        Returns False if there is nothing to read, and now and then if that takes long: the others begin meanwhile.
+        """
+        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
+        self._turn = self._turn + 1 if unread else 0
+        if not unread:
+            return False
+        unread[self._turn % len(unread)].step()
+        return self._turn < PATIENCE or self._turn % 2 == 0
 
     def note(self, path: Path, counted: Tally) -> None:
         """Note how many findings a capture has."""

@@ -46,6 +46,8 @@ COLUMNS: Final = (
 )
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
+LARGEST_COUNTED: Final = 20_000
+"""Frames of a capture whose findings are counted without being selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -113,6 +115,12 @@ class SessionRows(MemoryRows[ListedCapture]):
             "traffic": trouble(summary) or (Span(sparkline(summary.traffic, 7), "accent"),),
             "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
         }
+
+
+def _is_countable(capture: ListedCapture) -> bool:
+    """Whether the findings of a capture are unknown, and counting them takes some seconds at most."""
+    is_small = capture.summary is not None and capture.summary.frames <= LARGEST_COUNTED
+    return capture.is_readable and capture.is_summed and not capture.is_live and capture.tally is None and is_small
 
 
 def mark(capture: ListedCapture) -> str:
@@ -257,16 +265,18 @@ class SessionsScreen(DeletionScreen):
         self.table.renew()
 
     def _count(self) -> None:
-        """Count findings in the selected and the live captures, while this list is visible."""
+        """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
         if self._counting is None:
             return
-        chosen = self.selected
+        chosen, captures = self.selected, self.capture_list.captures
+        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        # Their summaries come first: a check takes the processor from the thread that reads them.
+        is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
+        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
         unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        live = [capture.path for capture in self.capture_list.captures if capture.is_live and capture.is_readable]
-        self._counting.want(
-            [path for path in live if self.app.findings(path) is None],
-            chosen.path if chosen is not None and unknown and self.app.findings(chosen.path) is None else None,
-        )
+        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
+        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
     def renew(self) -> None:

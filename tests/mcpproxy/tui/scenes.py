@@ -202,11 +202,11 @@ async def listed(stage: Stage) -> None:
     """All sessions, with all that can be known of them."""
     await stage.listed()
     await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
-    # Of the row under the cursor the findings are counted by themselves.
+    # The findings of visible rows are counted by themselves.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
-    await stage.until(lambda: not len(rows) or "…" not in rows.line(0).cells["findings"][0].text)
+    await stage.until(lambda: all("…" not in rows.line(row).cells["findings"][0].text for row in range(len(rows))))
     await stage.still()
 
 

@@ -14,6 +14,7 @@ from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.finding_rows import AT_FIRST, has_all_words, list_items
+from mcpproxy.tui.screens import sessions
 from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
@@ -500,7 +501,7 @@ class TestTraffic:
 class TestSessions:
     """The column of the list."""
 
-    def test_what_is_selected_is_counted_and_then_known(self, tmp_path: Path) -> None:
+    def test_what_is_visible_is_counted_and_then_known(self, tmp_path: Path) -> None:
         paths = [captured(tmp_path, "first"), wrong(tmp_path)]
 
         def found(stage: Stage, server: str) -> str:
@@ -509,8 +510,6 @@ class TestSessions:
         async def act(stage: Stage) -> None:
             await stage.see("○ wrong", "○ first")
             await stage.until(lambda: "…" not in found(stage, "first"))
-            assert "…" in found(stage, "wrong")
-            await stage.press("down")
             await stage.until(lambda: " 2 " in found(stage, "wrong"))
 
         play(act, *paths, size=(110, 30))
@@ -520,6 +519,21 @@ class TestSessions:
             assert stage.app.checking.pid is None
 
         play(again, *paths, size=(110, 30))
+
+    def test_a_large_one_is_counted_only_if_selected(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "LARGEST_COUNTED", 10)
+        paths = [wrong(tmp_path), captured(tmp_path, "large"), captured(tmp_path, "small", calls=2)]
+
+        def line(stage: Stage, server: str) -> str:
+            return next((line for line in stage.text().splitlines() if f"○ {server}" in line), "…")
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: all("…" not in line(stage, server) for server in ("wrong", "small")))
+            assert "…" in line(stage, "large")
+            await stage.press("down")
+            await stage.until(lambda: "…" not in line(stage, "large"))
+
+        play(act, *paths, size=(110, 30))
 
     def test_live_ones_are_counted_in_the_background(self, tmp_path: Path) -> None:
         live = CaptureFile(tmp_path / "live.mcpcap")

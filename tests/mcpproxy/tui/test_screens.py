@@ -185,6 +185,33 @@ class TestShelf:
         assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
         capture_list.close()
 
+    def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(list_module, "PATIENCE", 5)
+        captured(tmp_path, "large", calls=20_000, stamp="20261122T101500Z-0000")
+        for number in range(5):
+            captured(tmp_path, f"small{number}", calls=1, stamp=f"20261121T1015{number:02}Z-0000")
+        capture_list = CaptureList(lambda: find_captures(tmp_path))
+        capture_list.step()
+        large, *small = sorted(capture_list.captures, key=lambda capture: capture.path.parent.name)
+        capture_list.in_view = [large, *small[:2]]
+        while not all(capture.is_summed for capture in small[:2]) or not all(capture.has_begun for capture in small):
+            capture_list.step()
+        assert large.has_begun
+        assert not large.is_summed
+        capture_list.close()
+
+    def test_a_filter_fills_as_summaries_arrive(self, tmp_path: Path) -> None:
+        paths = [captured(tmp_path, "library")]
+
+        async def act(stage: Stage) -> None:
+            await stage.listed()
+            await stage.press("slash", *"cursor")
+            await stage.see("filter: cursor (1)")
+            paths.insert(0, captured(tmp_path, "later", stamp="20261122T101500Z-0000"))
+            await stage.see("filter: cursor (2)", "later")
+
+        play(act, find=lambda: list(paths))
+
 
 def begun(path: Path) -> CaptureFile:
     """A capture that is being recorded."""
