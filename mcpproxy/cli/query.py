@@ -20,7 +20,7 @@ from analysis.store.reference import Relation, relations
 from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
-from mcpproxy.cli.arguments import Parser, add_json, add_memory
+from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=FORMATS, help="default: by the file's extension, else table; parquet needs --output"
     )
-    add_json(parser)
+    add_json(parser, SHORT_FORM)
     add_memory(parser, MEMORY, "how much memory a query may use (default: 2G)")
     parser.add_argument(
         "--timeout",

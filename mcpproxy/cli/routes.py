@@ -11,6 +11,7 @@ from typing import Any
 
 from captures.redact import server_name
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.clients.addresses import origin_shown
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
@@ -53,17 +54,21 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
     Raises:
         ValueError: one is not known; the text is for the user.
     """
-    clients = []
-    for name in options.client:
-        client = by_id(name)
-        if client is None:
-            near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(
-                f"there is no client {sanitise(name, 64)}{hint}; known: {', '.join(c.id for c in CLIENTS)}"
-            )
-        clients.append(client)
-    return clients or list(CLIENTS)
+    return [client_named(name) for name in options.client] or list(CLIENTS)
+
+
+def client_named(name: str) -> Client:
+    """The client of a name.
+
+    Raises:
+        ValueError: it is not known; the text is for the user.
+    """
+    client = by_id(name)
+    if client is None:
+        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"there is no client {sanitise(name, 64)}{hint}; clients: {', '.join(c.id for c in CLIENTS)}")
+    return client
 
 
 def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
@@ -136,21 +141,14 @@ def _package(server: Server) -> str:
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
     url = server.url
-    return sanitise(_host(url[1]), 60) if url is not None else ""
-
-
-def _host(url: str) -> str:
-    """Scheme and host of a URL: user names, paths and queries can be secrets."""
-    scheme, slashes, rest = url.partition("://")
-    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
-    return f"{scheme}{slashes}{host}" if slashes else "a URL"
+    return sanitise(origin_shown(url[1]), 60) if url is not None else ""
 
 
 def _outcome(change: Change, *, done: bool) -> str:
     reason = sanitise(change.reason, 200)  # it may quote the server
     if change.action in _WORDS:
         more = f" {reason}" if reason else ""
-        return _WORDS[change.action][done] + more + (", switched off in the client" if change.server.is_off else "")
+        return _WORDS[change.action][done] + more + (", but switched off in the client" if change.server.is_off else "")
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
@@ -191,7 +189,7 @@ def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
             if path not in named:
                 named.add(path)
                 code = fail(
-                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; mend it and try again"
+                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; fix it and try again"
                 )
     return code
 
@@ -208,7 +206,7 @@ def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
     for inventory in inventories:
         for what, name in inventory.elsewhere:
             shown = sanitise(name, 60)
-            yield f"{inventory.client.title}: {what} {shown} has servers of its own, which cannot be routed"
+            yield f"{inventory.client.title}: the {what} {shown} may have servers of its own, which cannot be routed"
 
 
 def stops_before_writing(
@@ -231,7 +229,7 @@ def stops_before_writing(
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-        return fail(f"{servers} can be {done}: name clients, or say --all to have it done")
+        return fail(f"{servers} can be {done}, but there is no terminal to ask on: name clients, or use --all")
     sys.stdout.write(f"{verb} {servers}? [y/N] ")
     sys.stdout.flush()
     return None if sys.stdin.readline().strip().lower() in ("y", "yes") else int(Exit.FINE)
@@ -255,5 +253,5 @@ def write_service(machine: Machine, program: Sequence[str]) -> int:
         unit = write_unit(machine, program)
     except (OSError, NoService) as error:
         return fail(f"the unit cannot be written: {error}")
-    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nStart it now, and with every session: {unit.start}\n")
+    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nTo start it now and at every login, run: {unit.start}\n")
     return int(Exit.FINE)

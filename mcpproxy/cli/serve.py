@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="SEGMENT",
         action="append",
         default=[],
-        help="store this path segment in clear; all others, except common words such as mcp, sse and v1, are stored "
-        "as keyed hashes; may be repeated",
+        help="store this path segment in plain text; all others, except common words such as mcp, sse and v1, are "
+        "stored as keyed hashes; may be repeated",
     )
     parser.add_argument(
         "--allow-host",

@@ -1,7 +1,7 @@
-"""Show which servers of your MCP clients are routed through mcpproxy, and when each was last heard.
+"""Show which servers of your MCP clients are routed through mcpproxy, and when each last exchanged a frame.
 
-An entry that another one of the same name overrides is marked. With --wait, it waits until every routed server has sent
-or received its first frame since `install`, and says what to do in the client.
+An entry that is overridden by another entry of the same name is marked. With --wait, `status` waits until every routed
+server has sent or received a frame since `install`, and says what to do in the client.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
 
 LOOK_S: Final = 0.5
-"""How often `--wait` looks."""
+"""The pause between two checks of `--wait`."""
 _MIN_NS: Final = 60_000_000_000
 _WIDE: Final = 160
-"""From this width on, no column is cut."""
+"""At this width or more, no column is cut."""
 _NAMES: Final = 3
-"""How many servers are named in a line of advice."""
+"""The maximum number of servers named in a line of advice."""
 
 
 class Row(NamedTuple):
@@ -40,19 +40,19 @@ class Row(NamedTuple):
 
     server: Server
     used: Server
-    """The entry that the client uses instead; the same, if it is this one."""
+    """The entry that the client uses: `server` itself, or the entry that overrides it."""
     is_routed: bool
     program: str
     """The installation that routes it; empty for a listener, and if it is not routed."""
     listener: Listener | None
-    """What `up` listens on for it, if it has a URL."""
+    """The listener that `up` runs for it, if it has a URL."""
     is_listening: bool
     """Whether something listens there; true if there is no listener."""
     last: LastFrame | None
 
     @property
     def is_expected(self) -> bool:
-        """Whether its frames must come here once the client uses it."""
+        """Whether its frames will be recorded once the client uses it."""
         return self.is_routed and self.used is self.server and not self.server.is_off
 
 
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Show the servers; 2 where a file could not be read."""
+    """Show the servers; return 2 if a file could not be read."""
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
     code = say_broken(inventories, machine)
     servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
-        return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
+        return fail("no server was found in the configuration files of your clients; docs/clients.md lists the files")
     captures = Captures()
     if options.wait:
         _wait(servers, machine, state, captures)
@@ -151,18 +151,18 @@ def _table(rows: list[Row]) -> list[str]:
         lines[-1] += "; mcpproxy install routes the rest, or says why it cannot"
     lines += _advice(rows)
     if any(row.is_expected and row.last is None for row in rows):
-        lines.append("If a server is never heard, mcpproxy doctor finds out why")
+        lines.append("If a server stays silent, run mcpproxy doctor to find out why")
     return lines
 
 
 def _advice(rows: list[Row]) -> Iterator[str]:
-    """What to do about routes that lead nowhere."""
+    """Advice on routes that do not work."""
     unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_listening})
     if unreachable:
-        yield f"No listener is running, so their clients cannot reach {_names(unreachable)}; start it: mcpproxy up"
+        yield f"Clients cannot reach {_names(unreachable)} until you run mcpproxy up"
     gone = sorted({row.server.name for row in rows if _is_gone(row)})
     if gone:
-        yield f"The mcpproxy in the entries of {_names(gone)} is gone; mcpproxy install puts this one there"
+        yield f"The mcpproxy in the entries of {_names(gone)} is missing; run mcpproxy install to replace it"
 
 
 def _names(names: list[str]) -> str:
@@ -183,9 +183,9 @@ def _routed(row: Row) -> str:
     if row.used is not row.server:
         return f"yes, but {row.used.scope} entry wins"
     if _is_gone(row):
-        return "by a program that is gone"
+        return "by a missing program"
     if not row.is_listening:
-        return "yes, but up does not run"
+        return "yes, but up is not running"
     version = _version(row.last)
     return f"yes, by {version}" if version not in (None, __version__) else "yes"
 
@@ -207,7 +207,7 @@ def _age(age_ns: int) -> str:
 
 
 def _wait(servers: list[Server], machine: Machine, state: State, captures: Captures) -> None:
-    """Wait until every routed server that its client uses has been heard since it was routed."""
+    """Wait until every routed server that its client uses has exchanged a frame since it was routed."""
     announced: set[str] = set()
     heard: set[int] = set()
     while True:
@@ -215,7 +215,7 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
         for row in rows:
             if id(row.server) not in heard and _is_fresh(row, state):
                 heard.add(id(row.server))
-                say(f"{row.server.client.title}: {row.server.name} is heard")
+                say(f"{row.server.client.title}: first frame of {row.server.name} recorded")
         silent = [row for row in rows if id(row.server) not in heard]
         if not silent:
             return
@@ -225,8 +225,8 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
                 announced.add(client.id)
                 own = [other for other in silent if other.server.client is client]
                 names = ", ".join(sorted({other.server.name for other in own}))
-                first = "" if all(other.is_listening for other in own) else "start mcpproxy up; "
-                say(f"waiting for {names} of {client.title}; {first}there, {client.after or 'use the server'}")
+                first = "" if all(other.is_listening for other in own) else "run mcpproxy up, and "
+                say(f"waiting for {names}: {first}in {client.title}, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 
 

@@ -1,7 +1,7 @@
-"""Take mcpproxy out of the configuration of your MCP clients: each server's command is as it was before `install`.
+"""Take mcpproxy out of the configuration of your MCP clients: each server's command or URL is what it was before.
 
-A file that was not changed since is restored to the byte. In any other, only the words of mcpproxy go, and every other
-change stays. Captures are kept.
+A file that has not changed since `install` is restored byte for byte. In any other file, only what mcpproxy added is
+removed; every other change stays. Captures are kept.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> int:
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
             if code == Exit.FINE:
-                sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")
+                sys.stdout.write("" if options.format == "json" else "Nothing to restore; see mcpproxy status.\n")
             return code
         stop = stops_before_writing(todo, listing, options, "Restore", "restored")
         if stop is not None:
@@ -67,4 +67,4 @@ def _say_of_unit(machine: Machine, state: State) -> None:
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:
         how = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"
-        sys.stdout.write(f"{machine.shown(unit)} is not needed any more: {how}, then delete it\n")
+        sys.stdout.write(f"{machine.shown(unit)} is no longer needed: stop it with {how}, then delete the file\n")

@@ -1,7 +1,7 @@
 """Record the servers with a URL that `mcpproxy install` has routed: one listener for each, all in this process.
 
-It follows `install` and `uninstall` while it runs: listeners come and go with the entries that use them. It ends with
-Ctrl-C or SIGTERM. --service writes a unit that starts it with your session, for systemd or launchd.
+While it runs, it picks up what `install` and `uninstall` change: listeners come and go with the entries that use them.
+Ctrl-C or SIGTERM ends it. --service writes a unit, for systemd or launchd, that starts it when you log in.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `up`."""
     parser = Parser("up", __doc__)
     parser.add_argument(
-        "--service", action="store_true", help="write a unit that starts `mcpproxy up` with your session, and end"
+        "--service", action="store_true", help="write a unit that starts `mcpproxy up` when you log in, and exit"
     )
     return parser
 
@@ -78,7 +78,7 @@ async def _serve() -> None:
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)))
             except (UsageError, CaptureError, OSError, ValueError) as error:
-                tell(f"{wanted[key].name} is not recorded: {error}")
+                tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({error})")
         try:
             await asyncio.wait_for(stopped.wait(), LOOK_S)
         except TimeoutError:

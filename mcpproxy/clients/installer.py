@@ -106,8 +106,8 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
             return route(server, wrapper)
         member, url = server.url
         if listener_of(url, state.listeners) is not None:
-            return Change(server, "keep", "routed already")
-        probe = probes.get(url, Probe("unreachable", "it was not asked"))
+            return Change(server, "keep", "already routed")
+        probe = probes.get(url, Probe("unreachable", "its URL contains a variable or has just changed"))
         needs_oauth = probe.access == "oauth" and not has_credentials(server)
         if needs_oauth and "bridge" in ways:
             return bridge(server, url, member, wrapper)
@@ -176,7 +176,7 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
         with folder_lock.locked(plan.path):
             return _carried_out(plan, decide, state)
     except folder_lock.Held:
-        raise Refused(f"{plan.client.title} holds its lock; close it and try again") from None
+        raise Refused(f"{plan.client.title} has locked it; close the client and try again") from None
     except OSError as error:
         raise Refused(error.strerror or str(error)) from None
 

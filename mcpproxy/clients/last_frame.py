@@ -1,4 +1,4 @@
-"""When a server was last heard, and by which client: from the summaries of its captures."""
+"""The last frame of a server and the client that exchanged it, from the summaries of the server's captures."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State
 
 STDIO_BYTES: Final = 1 << 20
-"""How much is read of a capture of stdio: it has one client, which introduces itself at the beginning."""
+"""How much of a stdio capture is read: it has one client, which introduces itself at the beginning."""
 HTTP_BYTES: Final = 64 << 20
-"""How much is read of a capture of HTTP, which may have many clients; it takes one to two seconds."""
+"""How much of an HTTP capture is read, which may have many clients; reading it takes one to two seconds."""
 CAPTURES: Final = 1000
-"""How many captures of a server are looked at, those written last first."""
+"""The maximum number of captures examined per server, the most recently written first."""
 
 Header = Mapping[str, Any]
 
 
 class LastFrame(NamedTuple):
-    """The last frame of one client in one capture. Texts are untrusted."""
+    """The last frame of one client in one capture. Its strings are untrusted."""
 
     capture: Path
     wall_ns: int
     """When it crossed: nanoseconds since 1970."""
     client: str | None
-    """What the client calls itself, with its version; None if it does not."""
+    """The name and version that the client gives; None if it gives none."""
     parent: str | None
-    """The program that started the recorder, if the system showed it and a client starts it: on stdio alone."""
+    """The program that started the recorder, if the system reports it; on stdio only, where a client starts it."""
     tool: str | None
     """The version of mcpproxy that recorded it."""
 
 
 class CaptureFrames(NamedTuple):
-    """What is known of one capture."""
+    """The header of one capture and the last frames in it."""
 
     header: Header
     last: tuple[LastFrame, ...]
-    """For each client that took part, those that gave their names first, and of these the newest first."""
+    """One for each client: first the clients that gave a name, then the others; the newest first in each group."""
 
 
 class Place(NamedTuple):
-    """Where a routed server is recorded, and how its captures begin."""
+    """Where a routed server is recorded, and how to recognise its captures."""
 
     name: str
-    """Of the server in its captures."""
+    """The server's name in its captures."""
     folders: list[Path]
     command: tuple[str, ...]
-    """The server's own; empty if it has a URL."""
+    """The server's own command; empty if it has a URL."""
     listener: Listener | None
-    """What `up` listens on for it, if it has a URL."""
+    """The listener that `up` runs for it, if it has a URL."""
 
 
 def place_of(server: Server, state: State) -> Place | None:
@@ -81,7 +81,7 @@ def _default_folders(name: str) -> list[Path]:
 
 
 class Captures:
-    """The captures of servers, each read once as long as it does not change."""
+    """The captures of servers, each read again only if it has changed."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int], CaptureFrames | None] = {}
@@ -91,10 +91,10 @@ class Captures:
         """The last frame that a client exchanged with a server; None if there is none.
 
         Args:
-            place: of the server.
-            speaks_as: beginnings of the names that the client gives; empty if they are not known.
-            others: the places of all servers, some of which may have the same name. A capture that is certainly of
-                another one does not count.
+            place: the place of the server.
+            speaks_as: prefixes of the names that the client gives; empty if unknown.
+            others: the places of all servers, some of which may have the same name. A capture that certainly
+                belongs to another server is ignored.
         """
         for path, size, written_ns in _last_written_first(place.folders):
             key = path, size, written_ns
@@ -112,7 +112,7 @@ class Captures:
         return None
 
     def _is_of(self, place: Place, header: Header) -> bool:
-        """Whether a capture with this header is certainly of a server: entries of one name share a folder."""
+        """Whether a capture with this header is certainly a server's own: entries of the same name share a folder."""
         if place.listener is not None:
             return header.get("listen") == f"{HOST}:{place.listener.port}"
         if self._redactor is None:
@@ -127,7 +127,7 @@ def _speaks_as(client: str | None, speaks_as: Sequence[str]) -> bool:
 
 
 def _last_written_first(folders: Iterable[Path]) -> Iterator[tuple[Path, int, int]]:
-    """Captures with the size and the time of their last segment, in ns."""
+    """Captures, each with the size and the modification time (in ns) of its last segment."""
     written: list[tuple[int, int, Path]] = []
     for path in {path for folder in folders for path in _captures_in(folder)}:
         try:
@@ -140,7 +140,7 @@ def _last_written_first(folders: Iterable[Path]) -> Iterator[tuple[Path, int, in
 
 
 def _captures_in(folder: Path) -> set[Path]:
-    """The captures in a folder, and not below it: an entry of a project may name `/`."""
+    """The captures directly in a folder, not in its subfolders: a project's entry may name `/`."""
     try:
         names = os.listdir(folder)
     except (OSError, ValueError):
@@ -152,7 +152,7 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     """The last frame of each client in a capture; None if it has no frames, or cannot be read.
 
     Args:
-        path: of the capture.
+        path: the path of the capture.
         written_ns: when it was last written.
     """
     try:
@@ -169,14 +169,14 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     wall_ns = summary.wall_ns
     last = [LastFrame(path, wall_ns + t_ns, client or None, *_origin(header)) for client, t_ns in summary.clients]
     if not is_whole:
-        # What follows may be of any client; on stdio, it is of the one that there is.
+        # The unread rest may be from any client; on stdio, there is only one.
         client = next((frame.client for frame in last if frame.client), None) if is_stdio else None
         last.append(LastFrame(path, written_ns, client, *_origin(header)))
     return CaptureFrames(header, tuple(sorted(last, key=lambda frame: (frame.client is None, -frame.wall_ns))))
 
 
 def _origin(header: Header) -> tuple[str | None, str | None]:
-    """The program above the recorder, and the recorder."""
+    """The program that started the recorder, and the version of the recorder."""
     parents, tool = header.get("parents"), header.get("tool")
     first = parents[0] if isinstance(parents, list) and parents and header.get("transport") == "stdio" else None
     parent = first.get("exe") if isinstance(first, dict) else None
@@ -184,7 +184,7 @@ def _origin(header: Header) -> tuple[str | None, str | None]:
 
 
 def _read(path: Path, limit: int) -> tuple[Summary, bool]:
-    """The summary of a capture, or of its beginning, and whether it is all of it as it is now.
+    """The summary of a capture or of its beginning, and whether it covers everything recorded so far.
 
     Raises:
         CaptureError: it cannot be read.

@@ -72,11 +72,11 @@ def split_origin(url: str) -> tuple[str, str]:
     except ValueError:
         raise NotRoutable("its URL is malformed") from None
     if "$" in parts.netloc or "{" in parts.netloc:
-        raise NotRoutable("its address holds a variable")
+        raise NotRoutable("the host or port in its URL contains a variable")
     if parts.scheme not in _PORT_OF or not parts.hostname:
         raise NotRoutable("its URL is not an http or https address")
     if parts.username is not None or parts.password is not None:
-        raise NotRoutable("its URL holds a user name or a password")
+        raise NotRoutable("its URL contains a user name or a password")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
     return origin, url.split(parts.netloc, 1)[1]

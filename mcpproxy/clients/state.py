@@ -179,7 +179,7 @@ def state_folder() -> Path:
     """
     folder = state_directory()
     if folder is None:
-        raise OSError("neither HOME nor a password entry names a home directory")
+        raise OSError("your home directory is not known; set HOME and try again")
     return Path(folder)
 
 

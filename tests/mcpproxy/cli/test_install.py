@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
@@ -67,7 +69,7 @@ def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
     done = run(home, "uninstall", "--all")
     assert (done.returncode, done.stderr) == (0, b"")
     assert contents(home) == before
-    assert b"No server is routed" in run(home, "uninstall", "--all").stdout
+    assert b"Nothing to restore" in run(home, "uninstall", "--all").stdout
     state = home / ".local/state/mcpproxy"
     assert {path.stat().st_mode & 0o077 for path in [state, *state.rglob("*")]} == {0}
 
@@ -112,6 +114,20 @@ def test_a_shared_project_file_is_routed_once_and_with_a_warning(home: Path) -> 
     assert wrapped["args"][-2:] == ["npx", "x"]
 
 
+def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(home: Path) -> None:
+    """Its approval is bound to a hash of the entry, which `uninstall` changes as well as `install`."""
+    (home / "project/.qwen").mkdir()
+    (home / "project/.qwen/settings.json").write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
+    for command in ("install", "uninstall"):
+        done = run(home, command, "qwen", "--scope", "project")
+        assert done.returncode == 0
+        text = " ".join(done.stdout.decode().split())
+        assert (
+            "Next, in Qwen Code: start a new session (for a project's server, run `qwen mcp approve NAME` first)"
+            in text
+        ), command
+
+
 def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:
     (home / ".claude.json").write_text('{"mcpServers": {\n  "files": }')
     done = run(home, "install", "--all")
@@ -128,6 +144,42 @@ def test_a_comment_that_a_client_refuses_is_named(home: Path) -> None:
     assert done.returncode == 2
     assert b"a comment, which this client refuses" in done.stderr
     assert (home / ".claude.json").read_text() == text
+
+
+def test_a_constant_that_only_python_reads_is_named(home: Path) -> None:
+    for text, place in (
+        ('{"mcpServers": {"a": {"command": "x"}},\n "n": NaN}', "line 2, column 7: NaN is not JSON"),
+        ('{"mcpServers": {"a": {"command": "x"},},\n "n": -Infinity}', "line 2, column 7: -Infinity is not JSON"),
+    ):
+        (home / ".cursor/mcp.json").write_text(text)
+        for command in ("install", "uninstall"):
+            done = run(home, command, "cursor")
+            assert done.returncode == 2
+            assert place in done.stderr.decode()
+        assert (home / ".cursor/mcp.json").read_text() == text
+
+
+def test_what_a_killed_install_leaves_beside_the_file_of_cline_goes_with_the_next(home: Path) -> None:
+    path = home / ".cline/data/settings/cline_mcp_settings.json"
+    lock = path.with_name(f"{path.name}.lock")
+    lock.mkdir(parents=True)
+    (lock / "owner.cline").touch()
+    os.utime(lock, (time.time() + 3600,) * 2)  # not stale, however busy the machine is
+    path.write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
+    with started("install", "cline", HOME=str(home)) as process:
+        wait_until(lambda: list(path.parent.glob("*.lock.tmp.*/owner.*")))
+        process.kill()
+        process.wait(60)
+    (left,) = path.parent.glob("*.lock.tmp.*")
+    others = [path.with_name(f"{lock.name}.tmp.{name}") for name in ("1234-abc", "0" * 16, "1" * 16, "2" * 16)]
+    for other in others[:3]:
+        other.mkdir()
+    (others[1] / "theirs").touch()
+    others[3].write_text("a file")
+    for old in (left, lock, others[0], others[1], others[3]):
+        os.utime(old, (0, 0))
+    assert run(home, "install", "cline").returncode == 0
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
 def test_names_from_files_cannot_act_on_a_terminal(home: Path) -> None:

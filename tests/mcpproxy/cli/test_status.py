@@ -67,9 +67,9 @@ def test_status_waits_for_the_first_frame_of_every_routed_server(home: Path) -> 
     with started("status", "--wait", "claude-code", HOME=str(home)) as waiting:
         assert waiting.stderr is not None
         assert waiting.stdout is not None
-        assert b"waiting for files of Claude Code; there, start a new session" in waiting.stderr.readline()
+        assert b"waiting for files: in Claude Code, start a new session" in waiting.stderr.readline()
         subprocess.run([words["command"], *words["args"]], input=request, env={"HOME": str(home)}, check=True)
-        assert b"files is heard" in waiting.stderr.readline()
+        assert b"first frame of files recorded" in waiting.stderr.readline()
         assert b"claude-code 9.9" in waiting.stdout.read()
         wait_until(lambda: waiting.poll() is not None)
         assert waiting.returncode == 0
@@ -159,23 +159,23 @@ def test_routes_that_lead_nowhere_are_named_with_what_to_do(tmp_path: Path) -> N
         far = {"far": f"http://127.0.0.1:{server.server_port}/mcp"}
         assert "Clients cannot reach far until mcpproxy up runs" in installed(tmp_path, far)
         text = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
-        assert "yes, but up does not run" in text
-        assert "cannot reach far; start it: mcpproxy up" in text
+        assert "yes, but up is not running" in text
+        assert "Clients cannot reach far until you run mcpproxy up" in text
         with started("status", "--wait", HOME=str(tmp_path)) as waiting:
             assert waiting.stderr is not None
-            assert b"waiting for far of Cursor; start mcpproxy up; there, " in waiting.stderr.readline()
+            assert b"waiting for far: run mcpproxy up, and in Cursor, " in waiting.stderr.readline()
         with started("up", HOME=str(tmp_path)) as up:
             assert up.stderr is not None
             up.stderr.readline()
             assert b"up" not in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout
             near = {"near": f"http://127.0.0.1:{server.server_port}/mcp"}
-            assert "mcpproxy up is running, and listens for near" in installed(tmp_path, near, "kiro")
+            assert "mcpproxy up is running, and records near" in installed(tmp_path, near, "kiro")
     gone = entry("/gone/bin/mcpproxy", "run", "--name", "far", "--", "x")
     (tmp_path / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": gone}}))
     text = mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
-    assert "The mcpproxy in the entries of far is gone; mcpproxy install puts this one there" in text
+    assert "The mcpproxy in the entries of far is missing; run mcpproxy install to replace it" in text
     mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path))
-    assert "gone" not in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
+    assert "missing" not in mcpproxy("status", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
 
 
 def test_nothing_is_cut_where_no_terminal_is_narrow(tmp_path: Path) -> None:
