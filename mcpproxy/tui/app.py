@@ -31,6 +31,7 @@ from textual.command import CommandList, CommandPalette
 from textual.screen import Screen
 from textual.theme import Theme
 
+from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
@@ -190,13 +191,16 @@ class TuiApp(App[None]):
         self.checking.check(path, reading.findings)
         return OpenCapture(reading)
 
-    def show(self, row: int, path: Path | None = None, *, is_detailed: bool = False) -> None:
+    def show(
+        self, row: int, path: Path | None = None, *, is_detailed: bool = False, finding: Finding | None = None
+    ) -> None:
         """Show the traffic with the cursor on an entry of the open capture, or of another capture.
 
         Args:
             row: the entry.
             path: the capture; None for the open one.
             is_detailed: whether the detail of the entry is open.
+            finding: the finding whose place is selected in the detail.
         """
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
@@ -206,7 +210,7 @@ class TuiApp(App[None]):
                 self._return_to = point
                 self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed))
+            self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
 
     def show_frame(self, frame: int, path: Path) -> None:
         """Show the traffic of a capture at a record, above the current screen, which must not show another capture."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
+from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
@@ -30,6 +31,8 @@ class OpenCapture:
     """The number of the record to go to, where its entry is not known yet."""
     is_detailed: bool = False
     """Whether the detail is open at once."""
+    finding: Finding | None = None
+    """The finding in the row whose place is selected when the detail is opened."""
 
     @property
     def entry(self) -> int | None:

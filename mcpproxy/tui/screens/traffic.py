@@ -20,8 +20,8 @@ from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown, Progressed, RowsRead
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
+from mcpproxy.tui.screens.arrival import ArrivalScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
-from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
 from mcpproxy.tui.traffic_table import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -33,7 +33,7 @@ SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 
 
-class TrafficScreen(RowActionsScreen):
+class TrafficScreen(ArrivalScreen):
     """The frames or exchanges of one capture."""
 
     DEFAULT_CSS = """
@@ -72,9 +72,7 @@ class TrafficScreen(RowActionsScreen):
         Args:
             capture: the capture; if it names a row, that row is shown first.
         """
-        super().__init__(capture.reading)
-        self._goal: OpenCapture | None = capture if capture.row is not None or capture.frame is not None else None
-        """Where to go first; None once that is done."""
+        super().__init__(capture)
         self._only = capture.only
         self._rows = TrafficRows(self.reading, self._report_rows)
         self._scan: Scan | None = None
@@ -99,7 +97,7 @@ class TrafficScreen(RowActionsScreen):
         """Show the rows so far."""
         self.table.show(self._rows)
         self.table.focus()
-        self.table.following = self.reading.is_live and self._goal is None
+        self.table.following = self.reading.is_live and self.goal is None
         self._grown()
         self.set_interval(1.0, self._renew_ages)
         if self._only is not None:
@@ -143,24 +141,9 @@ class TrafficScreen(RowActionsScreen):
     @on(events.ScreenResume)
     def _grown(self) -> None:
         self._rows.forget()
-        self._go_to_goal()
+        self.go_to_goal()
         self.table.renew()
         self._show_place()
-
-    def _go_to_goal(self) -> None:
-        """Go to the row with which the screen was opened, as soon as it is understood."""
-        goal = self._goal
-        entry = goal.entry if goal is not None else None
-        if goal is not None and entry is not None and self.reading.understood > entry:
-            self._goal = None
-            self.go_to(entry)
-            if goal.is_detailed:
-                self.action_into()
-        elif goal is not None and self.reading.has_ended:
-            self._goal = None
-            notify(
-                self.app, f"record {goal.frame:,} is not in the traffic" if goal.frame is not None else "no such row"
-            )
 
     @on(Checked)
     @on(events.ScreenResume)

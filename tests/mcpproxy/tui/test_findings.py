@@ -1,15 +1,19 @@
 """Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.findings import Findings
@@ -19,7 +23,9 @@ from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.tree_place import line_of
 from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, play_each, record, said
 
@@ -244,6 +250,49 @@ class TestScreen:
             await stage.see("this row has no findings")
 
         play(act, wrong(tmp_path))
+
+    def test_the_place_is_selected_when_the_frame_is_opened(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.press("G", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.press("enter")
+            await stage.see("jsonrpc", "7.0")
+            pane = stage.traffic.pane
+            await stage.until(lambda: pane.cursor == 2)
+            await stage.press("up", "tab", "up", "down", "tab")
+            await stage.until(lambda: pane.branching is not None and pane.cursor == 0)
+
+        play(act, wrong(tmp_path))
+
+    @given(
+        st.recursive(
+            st.none() | st.text(max_size=4),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+            max_leaves=15,
+        ),
+        st.data(),
+    )
+    def test_the_line_of_any_place_is_that_of_its_value(self, value: object, data: st.DataObject) -> None:
+        tree = Tree(branches(parse(json.dumps(value))))
+        steps: list[str] = []
+        while isinstance(value, list | dict) and value and data.draw(st.booleans()):
+            key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+            steps.append(str(key).replace("~", "~0").replace("/", "~1"))
+            value = value[key]
+        finding = self.FINDING._replace(pointer="".join(f"/{step}" for step in steps))
+        branch = tree.lines[line_of(tree.lines, finding)]
+        assert branch.depth == len(steps)
+        shown = "".join(span.text for span in branch.spans).rstrip(",")
+        if not isinstance(value, list | dict) or not value:
+            assert shown.endswith(sanitise(json.dumps(value, ensure_ascii=False), None))
+        else:
+            assert shown.endswith("[" if isinstance(value, list) else "{")
+        assert line_of(tree.lines, finding._replace(pointer=f"{finding.pointer}/missing")) == line_of(
+            tree.lines, finding
+        ) or isinstance(value, dict)
+
+    FINDING = Finding("id/x", Level.ERROR, "server", 1, 3, "x")
 
     def test_a_proof_is_bounded_and_nothing_in_it_acts(self, tmp_path: Path) -> None:
         made = [said("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), said("s2c", b"y" * (2 << 20))]
