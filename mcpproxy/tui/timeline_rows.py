@@ -88,11 +88,11 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         row = heat_map.rows.get(kind) if heat_map is not None else None
         if row is None:
             return Line()
-        name = Span(f"  {sanitise(timeline.reading.calls.all[kind].text, 200)}")
+        name = Span(f" {sanitise(timeline.reading.calls.all[kind].text, 200)}")
         took = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
         return Line(
             {
-                "what": (Span(f"{row.count:>7,}×", "dim"), name),
+                "what": (Span(f"  {row.count:,}×", "dim"), name),
                 "chart": heat_cells(row.worst_ns),
                 "took": (took,),
             }

@@ -139,8 +139,9 @@ class LatencyScreen(CaptureScreen):
     @on(Progressed)
     def renew(self) -> None:
         """Show the figures so far."""
-        octaves = [octave for figures in self.latencies.rows for octave in figures.octaves]
-        self._rows.axis = (min(octaves), max(octaves)) if self._shares_axis and octaves else None
+        rows = self.latencies.rows if self._shares_axis else ()
+        octaves = {octave for figures in rows for octave in figures.octaves}
+        self._rows.axis = (min(octaves), max(octaves)) if octaves else None
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()
         self._show_kind()
@@ -162,11 +163,11 @@ class LatencyScreen(CaptureScreen):
         rows, reading = self._rows.items, self.reading
         answered = sum(figures.answered for figures in rows)
         spans = [Span("latency ", "accent"), Span(title_name(reading))]
-        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'response')}", "dim"))
-        spans.append(Span(f"  by {self.order}", "dim"))
         if self._rows.axis is not None:
             low, high = self._rows.axis
             spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))
+        spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'response')}", "dim"))
+        spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "accent"))
         elif not reading.has_ended:

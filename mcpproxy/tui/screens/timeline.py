@@ -23,6 +23,8 @@ from mcpproxy.tui.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table, layout
 
+BEYOND: Final = 1000
+"""Rows after the one from which the screen was opened that are read before the cursor goes there."""
 LEGIBLE: Final = 14
 """The terminal height from which a legend is shown."""
 
@@ -136,25 +138,30 @@ class TimelineScreen(CaptureScreen):
         self._seen |= new
         self._rows.folded |= new - {self.timelines.own}
 
+    def _goal_number(self) -> int | None:
+        """The exchange to go to first; None if there is none, or what follows it has not been read so far."""
+        own = self.timelines.own
+        if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
+            return None
+        return own.near(self._goal)
+
     def _aim(self) -> None:
         """Show the stretch around the row from which the screen was opened, if all has too many exchanges for bars."""
-        own, low_high = self.timelines.own, self.timelines.extent()
-        number = own.near(self._goal) if self._goal is not None and own.reading.understood > self._goal else None
-        if number is not None and self._window is None and own.count(*low_high) > MOST_BARS:
+        own, number = self.timelines.own, self._goal_number()
+        is_long = len(own.reading.index) > 2 * MOST_BARS or own.count(*self.timelines.extent()) > MOST_BARS
+        if number is not None and self._window is None and is_long:
             self._window = own.around(number, MOST_BARS // 2)
 
     def _go_to_goal(self) -> None:
-        own = self.timelines.own
+        number = self._goal_number()
         # Before the first layout, the table does not know where its middle is.
-        if self._goal is None or own.reading.understood <= self._goal or self.table.room.height < 2:
+        if number is None or self.table.room.height < 2:
             return
-        number = own.near(self._goal)
-        place = (own, HEAD if number is None else number)
+        self._goal = None
+        place = (self.timelines.own, number)
         if place in self._rows.items:
-            self._goal = None
-            if number is not None:
-                self.has_moved = True
-                self.table.go_amid(self._rows.items.index(place))
+            self.has_moved = True
+            self.table.go_amid(self._rows.items.index(place))
 
     def _show_legend(self) -> None:
         is_heat = any(number <= KINDS for _, number in self._rows.items)

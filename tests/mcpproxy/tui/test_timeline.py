@@ -483,7 +483,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.listed()
             await stage.press("T")
-            await stage.see("many", "300×  tools/call search", "▂", "█", "✗", "≤ 4.0s", "<100ms", "zoom in")
+            await stage.see("many", "300× tools/call search", "▂", "█", "✗", "≤ 4.0s", "<100ms", "zoom in")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             numbers = [number for _, number in screen._rows.items]
@@ -518,7 +518,7 @@ class TestScreen:
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 801)
             await stage.press("escape", "0")
-            await stage.see("600×  tools/call search")
+            await stage.see("600× tools/call search")
 
         async def near(stage: Stage) -> None:
             await stage.open()
