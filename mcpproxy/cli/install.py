@@ -28,11 +28,12 @@ from mcpproxy.cli.routes import (
 from mcpproxy.clients.addresses import loopback_proxy
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
-from mcpproxy.clients.listeners import is_listening
+from mcpproxy.clients.listeners import listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.state import State, locked, state_folder
+from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.wrapping import wrapped
@@ -86,12 +87,17 @@ def run(arguments: list[str]) -> int:
         return _only_found(inventories, machine)
     _say_windows_side(clients, machine)
     code = say_broken(inventories, machine)
-    probes = _probed(inventories, options)
     state = State(state_folder())
+    probes = _probed(inventories, options, state)
     todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
-    listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
+    listing = Listing(machine, state.listeners, as_json=options.format == "json")
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
+    for plan in list(todo):
+        real = plan.path.resolve()
+        if plan.config.scope == "project" and not real.is_relative_to(machine.project.resolve()):
+            todo.remove(plan)
+            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside of the project")
     stop = stops_before_writing(todo, listing, options, "Route", "routed")
     if stop is not None:
         return max(code, stop)
@@ -100,6 +106,8 @@ def run(arguments: list[str]) -> int:
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
         _say_what_next(written, machine, state)
+    elif names := _listened_for(written):
+        say(_of_listeners(names))
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
@@ -114,13 +122,13 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
     return fail("mcpproxy cannot record on Windows yet, so nothing was written; to record, run it inside WSL")
 
 
-def _probed(inventories: list[ClientInventory], options: argparse.Namespace) -> dict[str, Probe]:
-    """What the chosen servers with a URL say to a request without credentials."""
+def _probed(inventories: list[ClientInventory], options: argparse.Namespace, state: State) -> dict[str, Probe]:
+    """What the chosen servers with a URL that are not routed yet say to a request without credentials."""
     urls = [
         server.url[1]
         for inventory in inventories
         for server in inventory.servers
-        if server.url and is_chosen(server, options)
+        if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None
     ]
     return probe_all([url for url in urls if url.startswith(("http://", "https://")) and "$" not in url])
 
@@ -166,9 +174,14 @@ def _say_of_proxy(written: list[Plan]) -> None:
         )
 
 
-def _of_listeners(names: list[str], state: State) -> str:
+def _listened_for(written: list[Plan]) -> list[str]:
+    """The servers that `up` listens for."""
+    return sorted({change.server.name for plan in written for change in plan.changes if change.listener is not None})
+
+
+def _of_listeners(names: list[str]) -> str:
     shown = sanitise(", ".join(names), 200)
-    if any(is_listening(listener) for listener in state.listeners):
+    if running_up(state_folder()) is not None:
         return f"mcpproxy up is running, and records {shown} from now on"
     return (
         f"Clients cannot reach {shown} until mcpproxy up runs. Start it now and keep it running, or run "
@@ -180,9 +193,9 @@ def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if not written:
         return
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-    routed = {change.server.name for plan in written for change in plan.changes if change.listener is not None}
+    routed = _listened_for(written)
     if routed:
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(sorted(routed), state), width_of_stdout()))
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width_of_stdout()))
         _say_of_proxy(written)
     sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     sys.stdout.write("Then run: mcpproxy status --wait\n")

@@ -16,6 +16,7 @@ from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
+from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server, find
 from mcpproxy.clients.service import NoService, write_unit
@@ -72,8 +73,35 @@ def client_named(name: str) -> Client:
 
 
 def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
-    """What is there of some clients; those without a trace are left out."""
+    """The inventories of some clients; clients without any trace on this machine are left out."""
     return [inventory for client in clients if (inventory := find(client, machine)).is_here]
+
+
+def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
+    """The same, but a project's file that several clients share is no trace of a client, unless clients were named."""
+    inventories = find_all(clients, machine)
+    if len(clients) < len(CLIENTS):
+        return inventories
+    used = [
+        inventory for inventory in inventories if inventory.elsewhere or _paths(inventory) - _shared(inventory, machine)
+    ]
+    covered = {path for inventory in used for path in _paths(inventory)}
+    for inventory in inventories:
+        if inventory not in used and not _paths(inventory) <= covered:
+            used.append(inventory)
+            covered |= _paths(inventory)
+    return [inventory for inventory in inventories if inventory in used]
+
+
+def _paths(inventory: ClientInventory) -> set[Path]:
+    return {*inventory.files, *(path for path, _ in inventory.broken)}
+
+
+def _shared(inventory: ClientInventory, machine: Machine) -> set[Path]:
+    """The files of the project that a client reads."""
+    client = inventory.client
+    places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
+    return {path for several in places for place in several for path in machine.resolve(place, client.overrides)}
 
 
 def is_chosen(server: Server, options: argparse.Namespace) -> bool:
@@ -84,12 +112,14 @@ def is_chosen(server: Server, options: argparse.Namespace) -> bool:
 class Listing:
     """Prints what happens to servers, a block for each file."""
 
-    def __init__(self, machine: Machine, *, as_json: bool, dry_run: bool) -> None:
-        """Print lines of JSON, or text as wide as stdout."""
+    def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
+        """Print lines of JSON, or text as wide as stdout; the origins behind listeners are shown in their place."""
         self._machine = machine
+        self._listeners = (*listeners,)
         self._json = as_json
-        self._dry_run = dry_run
         self._width = width_of_stdout()
+        self.is_repeated = False
+        """Whether everything was printed before: then only what has happened is printed."""
 
     def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
         """Print a file and its servers.
@@ -103,13 +133,17 @@ class Listing:
             for change in changes:
                 sys.stdout.write(json_line(self._row(plan, change, done=done)))
             return
+        if self.is_repeated:
+            changes = [change for change in changes if change.edits]
+        if not changes:
+            return
         lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
-        what = [_package(change.server) for change in changes]
+        what = [_package(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
         what_width = min(30, max(map(cells, what), default=0))
         for name, package, change in zip(names, what, changes, strict=True):
-            outcome = sanitise(_outcome(change, done=done), 200)
+            outcome = sanitise(_outcome(change, self._machine, done=done), 200)
             text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -134,20 +168,25 @@ def _padded(text: str, width: int) -> str:
     return shown + " " * (width - cells(shown))
 
 
-def _package(server: Server) -> str:
+def _package(server: Server, listeners: Iterable[Listener]) -> str:
     """A server in a word, without anything that could be a secret."""
     wrapped = server.routed
     words = wrapped.inner if wrapped is not None else server.words
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
     url = server.url
-    return sanitise(origin_shown(url[1]), 60) if url is not None else ""
+    if url is None:
+        return ""
+    listener = listener_of(url[1], listeners)
+    return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _outcome(change: Change, *, done: bool) -> str:
+def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
     reason = sanitise(change.reason, 200)  # it may quote the server
     if change.action in _WORDS:
         more = f" {reason}" if reason else ""
+        if change.server.project:
+            more += f" in {machine.shown(Path(change.server.project))}"
         return _WORDS[change.action][done] + more + (", but switched off in the client" if change.server.is_off else "")
     return reason if change.action == "keep" else f"left alone: {reason}"
 
@@ -196,8 +235,11 @@ def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
 
 def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
     """What to do in each client whose files were written."""
-    for client in dict.fromkeys(plan.client for plan in plans):
-        what = f"Next, in {client.title}: {client.after}" if client.after else f"{client.title} needs no restart"
+    written = list(plans)
+    for client in dict.fromkeys(plan.client for plan in written):
+        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written)
+        after = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
+        what = f"Next, in {client.title}: {after}" if after else f"{client.title} needs no restart"
         yield from wrapped(what, width_of_stdout())
 
 
@@ -232,7 +274,11 @@ def stops_before_writing(
         return fail(f"{servers} can be {done}, but there is no terminal to ask on: name clients, or use --all")
     sys.stdout.write(f"{verb} {servers}? [y/N] ")
     sys.stdout.flush()
-    return None if sys.stdin.readline().strip().lower() in ("y", "yes") else int(Exit.FINE)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        listing.is_repeated = True
+        return None
+    sys.stdout.write("Nothing was changed\n")
+    return int(Exit.FINE)
 
 
 def say_shared(plans: Iterable[Plan], machine: Machine) -> None:

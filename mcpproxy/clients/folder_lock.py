@@ -50,7 +50,8 @@ def locked(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            shutil.rmtree(lock, ignore_errors=True)
+            if (lock / f"owner.{token}").exists():  # another process may have broken it, and have its own by now
+                shutil.rmtree(lock, ignore_errors=True)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
@@ -60,6 +61,7 @@ def _taken(own: Path, lock: Path) -> bool:
         if time.time() - lock.stat().st_mtime > STALE_S:
             shutil.rmtree(lock, ignore_errors=True)
     try:
+        os.utime(own)  # its age counts from now, and not from when the wait began
         own.rename(lock)
     except OSError:
         return False

@@ -32,8 +32,13 @@ def page() -> str:
         for client in CLIENTS
     ]
     lines += ["", "After `install`, a client has to read its file again:", "", "| client | what to do |", "|---|---|"]
-    lines += [f"| {client.title} | {client.after or 'nothing: it notices the change'} |" for client in CLIENTS]
+    lines += [f"| {client.title} | {_after(client)} |" for client in CLIENTS]
     return "\n".join(lines) + "\n"
+
+
+def _after(client: Client) -> str:
+    project = f"; for a project's servers: {client.after_project}" if client.after_project else ""
+    return (client.after or "nothing: it notices the change") + project
 
 
 def _files(client: Client, scope: str) -> str:

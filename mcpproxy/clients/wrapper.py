@@ -49,7 +49,10 @@ class Routed:
     @property
     def is_there(self) -> bool:
         """Whether the program exists; a bare name is looked for by the client."""
-        return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
+        try:
+            return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
+        except ValueError:  # no file can have such a name
+            return False
 
 
 @dataclass(frozen=True, slots=True)

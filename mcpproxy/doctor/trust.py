@@ -68,14 +68,18 @@ def _words(settings: Any, member: str) -> list[Any]:
 
 def _codex(server: Server, machine: Machine) -> Trust:
     config = _own_data(server, machine, "~/.codex/config.toml", "toml")
-    if value_or(config, ("projects", str(machine.project), "trust_level")) == "trusted":
-        return Trust(is_approved=True)
+    for folder in (machine.directory, *machine.directory.parents):
+        level = value_or(config, ("projects", str(folder), "trust_level"))
+        if level == "trusted":
+            return Trust(is_approved=True)
+        if level is not None or folder == machine.project:
+            break
     return Trust(is_approved=False, distrust=f"{machine.shown(machine.project)} is not a trusted project")
 
 
 def _gemini(server: Server, machine: Machine) -> Trust:
     trusted = _own_data(server, machine, "~/.gemini/trustedFolders.json")
-    for folder in (machine.project, *machine.project.parents):
+    for folder in (machine.directory, *machine.directory.parents):
         level = value_or(trusted, (str(folder),))
         if level in ("TRUST_FOLDER", "TRUST_PARENT"):
             return Trust(is_approved=True)

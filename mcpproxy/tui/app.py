@@ -103,8 +103,9 @@ class TuiApp(App[None]):
     # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
     CSS = """
     App:nocolor {
-        & .table--cursor, & .pane--cursor, & .input--cursor, & .input--selection { text-style: reverse; }
-        & .table--blurred { text-style: underline; }
+        & .table--cursor, & .pane--cursor, & .pane--match { text-style: reverse; }
+        & .input--cursor, & .input--selection { text-style: reverse; }
+        & .table--blurred, & .pane--found { text-style: underline; }
         & CommandList > .option-list--option { text-style: none; }
         & CommandList > .option-list--option-highlighted { text-style: bold underline; }
     }

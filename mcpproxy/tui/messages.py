@@ -68,6 +68,22 @@ class DetailRead(Message):
         self.row, self.item = row, item
 
 
+class AttachmentsRead(Message):
+    """The images, sounds and blobs of a row have been read."""
+
+    def __init__(self, seq: int, attachments: Sequence[object]) -> None:
+        super().__init__()
+        self.seq, self.attachments = seq, attachments
+
+
+class Saved(Message):
+    """An attachment has been saved, or could not be."""
+
+    def __init__(self, words: str, *, is_bad: bool = False) -> None:
+        super().__init__()
+        self.words, self.is_bad = words, is_bad
+
+
 class OpenRequested(Message):
     """The user wants to see the traffic of a capture."""
 

@@ -7,11 +7,11 @@ from textual import on
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture
-from mcpproxy.tui.screens.row_actions import RowActionsScreen
+from mcpproxy.tui.screens.detail_screen import DetailScreen
 from mcpproxy.tui.tree_place import line_of
 
 
-class ArrivalScreen(RowActionsScreen):
+class ArrivalScreen(DetailScreen):
     """A screen that may be opened at a row, which may not be understood yet."""
 
     def __init__(self, capture: OpenCapture) -> None:
@@ -36,6 +36,8 @@ class ArrivalScreen(RowActionsScreen):
         if goal is not None and entry is not None and self.reading.understood > entry:
             self.goal = None
             self.go_to(entry)
+            if self._finding is not None:
+                self.detail.view = "pretty"  # where its place can be shown
             if goal.is_detailed:
                 self.action_into()
         elif goal is not None and self.reading.has_ended:

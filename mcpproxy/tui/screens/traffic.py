@@ -15,18 +15,18 @@ from mcpproxy.report.text import Span, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.detail import VIEWS
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown, Progressed, RowsRead
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.arrival import ArrivalScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
+from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.screens.traffic_title import FOLLOWING, KILLED, LIVE, title
 from mcpproxy.tui.traffic_table import EXCHANGE_COLUMNS, FRAME_COLUMNS, TrafficRows, columns_for, next_times
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table, layout
 
 SUGGESTIONS: Final = 300
@@ -39,7 +39,6 @@ class TrafficScreen(ArrivalScreen):
     DEFAULT_CSS = """
     TrafficScreen {
         & #lost { height: auto; max-height: 3; display: none; padding: 0 1; }
-        & #traffic { height: 1fr; }
         & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
     }
     """
@@ -51,20 +50,8 @@ class TrafficScreen(ArrivalScreen):
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
         Binding("x", "exchanges", "exchanges", id="exchanges"),
         Binding("t", "times", "time", id="times"),
-        TO_DETAIL,
-        Binding("1", "view(0)", "pretty", show=False, id="view-1"),
-        Binding("2", "view(1)", "raw", show=False, id="view-2"),
-        Binding("3", "view(2)", "hex", show=False, id="view-3"),
-        Binding("4", "view(3)", "headers", show=False, id="view-4"),
-        Binding("5", "view(4)", "exchange", show=False, id="view-5"),
-        Binding("6", "view(5)", "findings", show=False, id="view-6"),
-        Binding("left_square_bracket", "turn(-1)", "previous page", show=False, id="before"),
-        Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
-        Binding("right,l", "into", "detail", show=False, id="detail"),
-        Binding("left,h", "outof", "list", show=False, id="list"),
     ]
     LIST = "#traffic"
-    DETAIL = "#text"
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -84,11 +71,12 @@ class TrafficScreen(ArrivalScreen):
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
-        """The list, and the detail below."""
+        """The list, and the detail below it or beside it."""
         yield Words(id="title")
         yield Words(id="lost")
-        yield Table(FRAME_COLUMNS, id="traffic")
-        yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
+        with Split():
+            yield Table(FRAME_COLUMNS, id="traffic")
+            yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
         yield Words(id="wrong")
         yield FilterBox("method:tools/call latency>100ms …", of="traffic", id="filter")
         yield Foot()
@@ -107,11 +95,6 @@ class TrafficScreen(ArrivalScreen):
         """Stop reading."""
         self._end_scan()
         self._rows.close()
-
-    @property
-    def detail(self) -> DetailBox:
-        """The detail, and what is beside it."""
-        return self.query_one(DetailBox)
 
     @property
     def entry(self) -> int | None:
@@ -143,7 +126,7 @@ class TrafficScreen(ArrivalScreen):
         self._rows.forget()
         self.go_to_goal()
         self.table.renew()
-        self._show_place()
+        self.show_place()
 
     @on(Checked)
     @on(events.ScreenResume)
@@ -153,14 +136,14 @@ class TrafficScreen(ArrivalScreen):
             self._finding_count = count
             self.table.renew()
             self.detail.show_beside()
-        self._show_place()
+        self.show_place()
 
     @on(Progressed)
     def _matched(self) -> None:
         if self._filtered:
             self.table.renew()
             self._go_near()
-        self._show_place()
+        self.show_place()
 
     def _go_near(self) -> None:
         """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
@@ -179,9 +162,10 @@ class TrafficScreen(ArrivalScreen):
     @on(Table.Moved)
     def _moved(self) -> None:
         self.detail.page = 0
-        self._show_place()
+        self.show_place()
 
-    def _show_place(self) -> None:
+    def show_place(self) -> None:
+        """Show the title and the detail for the row at the cursor."""
         self.show_title()
         self.detail.show()
 
@@ -254,7 +238,12 @@ class TrafficScreen(ArrivalScreen):
         self.show_title()
 
     def action_match(self, by: int) -> None:
-        """Go to the next row that the last filter selects or, without a filter, to the next error or finding."""
+        """Go to the next row that the last filter selects or, without a filter, to the next error or finding.
+
+        In the detail, go to the next match there.
+        """
+        if self.go_to_found(by):
+            return
         entry = self.entry
         if self._scan is None:
             self._go_wrong(entry, by)
@@ -299,7 +288,7 @@ class TrafficScreen(ArrivalScreen):
             # Not in an exchange: take the last exchange that began before it.
             self.table.go(bisect_right(rows.view, entry) - 1)
         self.table.following = following
-        self._show_place()
+        self.show_place()
 
     def action_times(self) -> None:
         """Switch times: since the start, since the row above, wall clock."""
@@ -314,7 +303,9 @@ class TrafficScreen(ArrivalScreen):
     # ---- the filter
 
     def action_filter(self) -> None:
-        """Type an expression."""
+        """Type an expression; in the detail, a text to find."""
+        if self.find():
+            return
         self.query_one(FilterBox).open(self._scan.only.text if self._scan is not None else "")
 
     @on(Input.Changed)
@@ -403,20 +394,7 @@ class TrafficScreen(ArrivalScreen):
         self.query_one("#wrong", Words).display = False
         super().leave_box()
 
-    # ---- the detail
-
-    @on(Table.Chosen)
-    def action_into(self) -> None:
-        """Show the detail, and move the focus to it."""
-        # New rows must not replace the row that is being read.
-        self.table.following = False
-        self.detail.display = True
-        self._show_place()
-        self.pane.focus()
-
-    def action_outof(self) -> None:
-        """Go back to the list."""
-        self.table.focus()
+    # ---- keys
 
     def action_panes(self) -> None:
         """Move between the list and the detail; in the filter, complete the term."""
@@ -424,12 +402,6 @@ class TrafficScreen(ArrivalScreen):
             self._complete()
         else:
             super().action_panes()
-
-    def close_detail(self) -> bool:
-        """Hide the detail; False if it was not shown."""
-        was_shown = self.detail.display
-        self.detail.display = False
-        return was_shown
 
     def clear_filter(self) -> bool:
         """Show all rows again; False if all are shown, or the screen was opened with this filter."""
@@ -442,16 +414,7 @@ class TrafficScreen(ArrivalScreen):
         """Go back to the screen below, or to another capture from which this one was opened."""
         self.app.leave()
 
-    def action_view(self, number: int) -> None:
-        """Show one of the views of the detail."""
-        self.detail.display = True
-        self.detail.choose(VIEWS[number])
-
-    def action_turn(self, by: int) -> None:
-        """Show the next or previous page of long content."""
-        self.detail.turn(by)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Fit the exchange beside the detail."""
-        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAME_COLUMNS, event.size.width - 1))
-        self.detail.resize(event.size.width)
+    def fit_list(self, width: int) -> None:
+        """Fit the rows to the width of the list."""
+        self._rows.is_narrow = all(column.name != "more" for column, _ in layout(FRAME_COLUMNS, width - 1))
+        self.table.renew()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -122,10 +123,7 @@ def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(hom
         done = run(home, command, "qwen", "--scope", "project")
         assert done.returncode == 0
         text = " ".join(done.stdout.decode().split())
-        assert (
-            "Next, in Qwen Code: start a new session (for a project's server, run `qwen mcp approve NAME` first)"
-            in text
-        ), command
+        assert "Next, in Qwen Code: start a new session (first run `qwen mcp approve NAME`)" in text, command
 
 
 def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:
@@ -291,3 +289,69 @@ def test_a_directory_that_no_file_can_name(home: Path) -> None:
     assert b"is not UTF-8 text" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert contents(home) == before
+
+
+@pytest.mark.parametrize("url", ["http://ho\tst/mcp", "http://exa\nmple.com/"])
+def test_a_url_with_characters_that_are_left_out_is_left_alone(home: Path, url: str) -> None:
+    text = json.dumps({"mcpServers": {"odd": {"url": url}}})
+    (home / ".cursor/mcp.json").write_text(text)
+    done = run(home, "install", "cursor")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"left alone" in done.stdout
+    assert (home / ".cursor/mcp.json").read_text() == text
+
+
+def test_a_file_of_the_project_that_is_a_link_out_of_it_is_left_alone(home: Path) -> None:
+    (home / ".factory").mkdir()
+    text = json.dumps({"mcpServers": {"own": entry("x")}})
+    (home / ".factory/mcp.json").write_text(text)
+    (home / "project/.cursor").symlink_to(home / ".factory")
+    done = run(home, "install", "cursor", "--scope", "project")
+    assert done.returncode == 2
+    assert b"it is a link to" in done.stderr
+    assert (home / ".factory/mcp.json").read_text() == text
+
+
+def test_a_file_with_two_names_is_restored_by_either(home: Path) -> None:
+    (home / ".factory").mkdir()
+    (home / ".cursor/mcp.json").unlink()
+    own = home / "shared.json"
+    text = json.dumps({"mcpServers": {"own": {"command": "x"}}})
+    own.write_text(text)
+    for name in (".cursor/mcp.json", ".factory/mcp.json"):
+        (home / name).symlink_to(own)
+    run(home, "install", "cursor", "droid")
+    assert own.read_text() != text
+    run(home, "uninstall", "droid")
+    run(home, "uninstall", "--all")
+    assert own.read_text() == text
+
+
+def test_an_entry_that_is_gone_keeps_no_listener(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        entry_ = {"url": url, "headers": {"Authorization": "x"}}
+        (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": entry_}}))
+        with started("install", "cursor", HOME=str(home), NO_PROXY="127.0.0.1") as process:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 401 x\r\nContent-Length: 0\r\n\r\n")
+            process.communicate(timeout=60)
+    state = home / ".local/state/mcpproxy/install.json"
+    assert len(json.loads(state.read_text())["listeners"]) == 1
+    (home / ".cursor/mcp.json").write_text("{}")
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert json.loads(state.read_text())["listeners"] == []
+
+
+@pytest.mark.parametrize("odd", ['"at_s": 1' + "0" * 400, '"at_s": 1e300', '"at_s": NaN', '"at_s": -1'])
+def test_times_in_our_records_that_cannot_be_end_no_command(home: Path, odd: str) -> None:
+    run(home, "install", "claude-code")
+    state = home / ".local/state/mcpproxy/install.json"
+    text = state.read_text()
+    state.write_text(re.sub(r'"at_s": [0-9.e+]+', lambda _: odd, text))
+    assert state.read_text() != text
+    for command in ("status", "uninstall"):
+        done = run(home, command, "claude-code")
+        assert (done.returncode, done.stderr) == (0, b"")

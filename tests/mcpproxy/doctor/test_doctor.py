@@ -428,12 +428,12 @@ def test_nothing_to_examine_says_where_it_looked_and_what_to_do(home: Path) -> N
     assert (
         said() == said("cursor") == f"mcpproxy: no server is configured in ~/.cursor/mcp.json; add one there; {command}"
     )
-    assert "cursor has no server x, and no other" in said("cursor", "x")
+    assert "cursor has no server x, nor any other" in said("cursor", "x")
     configure(home, {"weather": off}, ".cursor/mcp.json")
     assert "every server is switched off: weather in ~/.cursor/mcp.json; switch one on" in said()
     assert "weather of cursor is switched off in ~/.cursor/mcp.json; switch it on there" in said("cursor", "weather")
     configure(home, {**{f"s{n}": entry(["x"]) for n in range(9)}, "weather": entry(["x"])}, ".cursor/mcp.json")
-    assert "no server wether; did you mean weather?; known: s0, s1, s2, s3, s4, s5 and 4 more" in said(
+    assert "no server wether (did you mean weather?); it has s0, s1, s2, s3, s4, s5 and 4 more" in said(
         "cursor", "wether"
     )
 

@@ -244,6 +244,16 @@ async def sql(stage: Stage) -> None:
     await stage.still()
 
 
+async def definition(stage: Stage) -> None:
+    """The definition of a tool."""
+    await opened(stage)
+    await stage.press("O")
+    await stage.see("move_file")
+    await stage.press("enter")
+    await stage.see("parameters")
+    await stage.still()
+
+
 async def live(stage: Stage) -> None:
     """A session that is being recorded, followed."""
     await stage.listed()
@@ -276,9 +286,11 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-live": Scene(lambda _: [], live, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
-        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", see="jsonrpc"), picture=("traffic", 116, 30)
+        lambda folder: [filesystem(folder)],
+        then(*["down"] * 8, "enter", see="tools/call"),
+        picture=("traffic", 116, 30),
     ),
-    "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "3", see="00000000")),
+    "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
@@ -289,6 +301,12 @@ SCENES: Final[dict[str, Scene]] = {
     "sql": Scene(lambda folder: [filesystem(folder)], sql),
     "help": Scene(corpus("demo"), then("question_mark", see="everywhere")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
+    "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
+    "detail-exchange": Scene(corpus("demo"), then(*["down"] * 6, "enter", "6", see="client")),
+    "detail-find": Scene(
+        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", "/", *"at six", see="1 of 1")
+    ),
+    "tools-definition": Scene(lambda folder: [filesystem(folder)], definition),
 }
 SIZES: Final = ((80, 24), (140, 40))
 

@@ -398,7 +398,7 @@ class TestTraffic:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-            await stage.press("n", "n", "6")
+            await stage.press("n", "n", "7")
             await stage.see(
                 "✗ error  framing/stdout-not-json", "a line on stdout is not JSON", "writes a line to its standard"
             )
@@ -425,7 +425,7 @@ class TestTraffic:
             try:
                 await stage.until(lambda: stage.traffic.reading.has_ended)
                 stage.traffic.reach(8)
-                await stage.press("enter")
+                await stage.press("enter", "2")
                 await stage.see('"method": "ping"')
                 await stage.press("left")
                 await stage.see("▸ { jsonrpc, id, method }")
