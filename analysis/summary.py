@@ -77,7 +77,7 @@ class Summary(NamedTuple):
     lost: int = 0
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
-    """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run` (no such command)."""
     bucket_ns: int = _SHORTEST_NS
     """The length of a bucket."""
     traffic: tuple[int, ...] = ()
@@ -183,7 +183,7 @@ class Summarizer:
 
 
 def bad_ending(ending: object, status: object, signal: object) -> str | None:
-    """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed).
+    """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run`.
 
     None if it ended well. The end of a server whose client has already gone is not a bad ending.
 
@@ -194,6 +194,8 @@ def bad_ending(ending: object, status: object, signal: object) -> str | None:
     """
     if ending is None:
         return "killed"
+    if ending == "failed":
+        return "not run"
     if ending == "server" and isinstance(signal, str) and signal:
         return signal[:20]
     if ending == "server" and type(status) is int and status != 0:
@@ -323,7 +325,7 @@ def _summary(kept: object) -> Summary | None:
     is_whole = (
         all(kept[name] is None or isinstance(kept[name], str) for name in texts)
         and all(_is_count(kept[name]) for name in numbers)
-        and all(kept[name] is None or type(kept[name]) is int for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
+        and all(kept[name] is None or _is_int64(kept[name]) for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
         and isinstance(traffic, list)
         and len(traffic) <= BUCKETS
         and all(map(_is_count, traffic))
@@ -336,8 +338,12 @@ def _summary(kept: object) -> Summary | None:
     return Summary(**values) if is_whole else None
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _is_count(value: Any) -> bool:
+    return _is_int64(value) and value >= 0
+
+
+def _is_int64(value: Any) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63
 
 
 def _is_client(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Removes secrets from URLs: where a URL leads stays in clear, any part that could grant access is hashed.
+"""Removes secrets from URLs: where a URL leads stays in plain text, any part that could grant access is hashed.
 
 Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a
 short list of common words; every other segment becomes a keyed hash. In a query, names that look like names are kept,

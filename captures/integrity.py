@@ -1,11 +1,11 @@
-"""Checks that a capture is whole: every number accounted for, every byte part of a record, and an end.
+"""Checks that a capture is complete: every number is accounted for, every byte belongs to a record, and it was closed.
 
-`inspect` reads a capture once and reports what it holds. Its `state` sums that up in one word:
+`inspect` reads a capture once and reports its contents. The `state` of the report sums them up in one word:
 
 * `complete`: closed, nothing missing;
 * `recording`: a recorder is still writing to it;
-* `incomplete`: whole as far as it goes, but not closed, or with losses that the recorder itself has counted;
-* `damaged`: bytes that are not a record, or numbers that nothing accounts for.
+* `incomplete`: undamaged, but not closed, or with losses that the recorder itself counted;
+* `damaged`: has bytes that are not part of a record, or lacks numbers that nothing accounts for.
 """
 
 from bisect import bisect_left
@@ -23,9 +23,9 @@ from captures.record import Record
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
 KEPT_RANGES: Final = 100_000
-"""How many holes are listed; more are only counted."""
+"""The maximum number of holes listed; any more are only counted."""
 KEPT: Final = 1000
-"""How many damaged places, gaps and types of records are listed; more are only counted."""
+"""The maximum number of damaged places, gaps and record types listed; any more are only counted."""
 
 
 class Gap(NamedTuple):
@@ -35,7 +35,7 @@ class Gap(NamedTuple):
     last: int
     """The range of their numbers, inclusive."""
     lost: dict[str, dict[str, int]] | None
-    """By direction and for all others: how many records and bytes. None if unknown, after a repair."""
+    """Lost records and bytes, by direction and for all other records; None if unknown, as after a repair."""
     reason: str
     at: int
     """Number of the record that reports it; equal to `first` if it names no range."""
@@ -43,21 +43,21 @@ class Gap(NamedTuple):
 
 @dataclass
 class Inspection:
-    """What a capture holds, and what is missing from it."""
+    """The contents of a capture, and its losses."""
 
     live: bool = False
     """Whether a recorder is still writing to it."""
     records: int = 0
-    """Whole records."""
+    """The number of complete records."""
     first_seq: int | None = None
     """Number of the first record; above 0 if the ring has dropped older segments."""
     last_seq: int = -1
     last_t_ns: int = 0
-    """Stamp of the last record: how long the capture lasted, in nanoseconds."""
+    """Timestamp of the last record: the duration of the capture, in nanoseconds."""
     counts: Counter[str] = field(default_factory=Counter)
     """Records by type."""
     exchanges: int = 0
-    """HTTP exchanges."""
+    """The number of HTTP exchanges."""
     frames: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
     """Frames by direction."""
     bytes: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
@@ -65,22 +65,22 @@ class Inspection:
     close: dict[str, Any] | None = None
     """Members of the last record, if it is a `close` of the whole capture."""
     gaps: list[Gap] = field(default_factory=list)
-    """The first of the losses that were counted."""
+    """The first reported losses, up to `KEPT`."""
     gap_count: int = 0
     """The total number of gaps."""
     holes: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of numbers, inclusive, that nothing accounts for."""
     missing: int = 0
-    """The total of these numbers."""
+    """How many numbers these ranges contain."""
     repeated: int = 0
-    """Records out of order, after an equal or greater number: duplicates, or records of another capture."""
+    """The number of records that follow an equal or greater number: duplicates, or records of another capture."""
     damage: list[Damage] = field(default_factory=list)
-    """The first places with bytes that are not a record, torn tails included."""
+    """The first places with bytes that are not part of a record, including torn tails."""
     damage_count: int = 0
     """The total number of such places."""
     damaged_bytes: int = 0
     torn: bool = False
-    """Whether a last line is incomplete, as after a kill."""
+    """Whether the last line of a segment is incomplete, as after a kill."""
     corrupt: bool = False
     """Whether anything else is damaged."""
 
@@ -132,7 +132,7 @@ class Inspection:
             self.bytes[direction] += size if type(size) is int and "parts" not in values else 0
 
     def _add_gap(self, record: Record) -> None:
-        """Remove a gap's range from the holes. A repair's gap itself takes the place of the last lost record."""
+        """Remove a gap's range from the holes. A repair's gap has the number of the last lost record."""
         values = record.members
         first, last = values.get("first"), values.get("last")
         if type(first) is int and type(last) is int:
@@ -147,7 +147,7 @@ class Inspection:
             )
 
     def _account(self, record: Record) -> None:
-        """Check that the numbers up to this record belong to records; a gap accounts for its range afterwards."""
+        """Note any hole before this record; a gap later removes its range from the holes."""
         if self.first_seq is None:
             self.first_seq = record.seq
             segment = record.members.get("segment") if record.rec == "header" else None
@@ -191,14 +191,14 @@ def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
 
 
 def inspect(capture: Capture) -> Inspection:
-    """Read a whole capture and report what it holds."""
+    """Read a whole capture and report its contents."""
     inspection = tally(capture)
     inspection.live = is_live(capture.segments[-1])
     return inspection
 
 
 def inspect_file(path: Path) -> Inspection:
-    """Inspect a file; a file without a whole record yet counts as incomplete.
+    """Inspect a file; one that has no complete record yet counts as incomplete.
 
     Raises:
         CaptureError: the file cannot be read, or is not a capture.

@@ -16,6 +16,7 @@ from captures.errors import CaptureError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final
 
     PathLike = str | os.PathLike[str]
@@ -25,9 +26,9 @@ STAMP_FORM: Final = "%Y%m%dT%H%M%SZ"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
-def home() -> str | None:
+def home(variables: Mapping[str, str] = os.environ) -> str | None:
     """The user's home directory by `HOME`, else by the password database; None if neither has it."""
-    named = os.environ.get("HOME")
+    named = variables.get("HOME")
     if named:
         return named
     try:
@@ -38,19 +39,19 @@ def home() -> str | None:
         return None
 
 
-def _user_directory(variable: str, linux: str, mac: str) -> str | None:
-    named = os.environ.get(variable)
+def _user_directory(variable: str, linux: str, mac: str, variables: Mapping[str, str] = os.environ) -> str | None:
+    named = variables.get(variable)
     if named and os.path.isabs(named):
         return os.path.join(named, "mcpproxy")
-    below = home()
+    below = home(variables)
     if below is None:
         return None
     return os.path.join(below, mac if sys.platform == "darwin" else linux, "mcpproxy")
 
 
-def data_directory() -> str | None:
+def data_directory(variables: Mapping[str, str] = os.environ) -> str | None:
     """The user's data directory: `XDG_DATA_HOME`, or the system's default below the home directory."""
-    return _user_directory("XDG_DATA_HOME", ".local/share", "Library/Application Support")
+    return _user_directory("XDG_DATA_HOME", ".local/share", "Library/Application Support", variables)
 
 
 def config_directory() -> str | None:
@@ -71,16 +72,16 @@ def state_directory() -> str | None:
     return _user_directory("XDG_STATE_HOME", ".local/state", "Library/Application Support")
 
 
-def captures_root() -> str:
-    """The directory below which recorders in this environment write.
+def captures_root(variables: Mapping[str, str] = os.environ) -> str:
+    """The directory below which recorders in an environment write; by default in that of this process.
 
     Raises:
         CaptureError: no environment variable and no password entry names a home.
     """
-    named = os.environ.get("MCPPROXY_CAPTURES")
+    named = variables.get("MCPPROXY_CAPTURES")
     if named:
         return named
-    data = data_directory()
+    data = data_directory(variables)
     if data is None:
         raise CaptureError(
             "no place for captures: neither HOME nor a password entry names one; set MCPPROXY_CAPTURES or use --capture"

@@ -178,7 +178,7 @@ class Redactor:
     """
 
     def __init__(self, key: bytes | None, keep_path: Iterable[str] = ()) -> None:
-        """`keep_path` names URL path segments that stay in clear."""
+        """`keep_path` names URL path segments that stay in plain text."""
         self._keep_path = frozenset(os.fsencode(segment) for segment in keep_path)
         self.lasting = key is not None
         self._key = key or os.urandom(KEY_BYTES)

@@ -1,7 +1,7 @@
-"""Tail: reads the items of a capture so far, step by step, for threads that must never wait.
+"""Tail: reads the items that a capture has so far, step by step, for threads that must never wait.
 
-It yields the same items as `Capture`, by the same rules for segments and versions; a capture that is still being
-recorded continues with the next step. Nothing here waits or holds a thread: the caller decides how often to step, and
+It yields the same items as `Capture`, by the same rules for segments and versions; if a recorder is still
+writing, later steps return the new items. Nothing here blocks: the caller decides how often to step, and
 how much to read at a time.
 """
 
@@ -19,19 +19,19 @@ from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 
 STEP: Final = 256 << 10
-"""Bytes per step: some 500 frames, a few milliseconds."""
+"""Bytes per step: about 500 frames, which take a few milliseconds."""
 OPEN_AT_ONCE: Final = 64
-"""How many segments are kept open, so that they can be read after the recorder's ring has deleted them."""
+"""The maximum number of segments kept open, so that they can be read after the recorder's ring has deleted them."""
 
 
 class Tail:
-    """Reads one capture from its beginning to its present end, and continues as it grows."""
+    """Reads one capture from its beginning to its current end, and continues as it grows."""
 
     def __init__(self, path: Path | str) -> None:
-        """Look at the first header.
+        """Read the first header.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         capture = Capture(path)
         self.path = capture.path
@@ -41,9 +41,9 @@ class Tail:
         self.read_bytes = 0
         """How many bytes have been read, over all segments."""
         self.is_at_end = False
-        """Whether the last step reached the present end."""
+        """Whether the last step reached the current end."""
         self.has_ended = False
-        """Whether no more items will come: no recorder holds the capture, and everything has been read."""
+        """Whether no more items will come: no recorder is writing to the capture, and everything has been read."""
         self._versions: list[int] = []
         self._files: OrderedDict[int, BinaryIO] = OrderedDict()
         self._begin(capture.segments[0])
@@ -54,11 +54,11 @@ class Tail:
         self._cutter = LineCutter(path)
         self._at = 0
         self._is_over = False
-        # That of the segment before: who stops at an end would stop between two.
+        # Reset after the previous segment: a caller that stops at the end would otherwise stop between segments.
         self.is_at_end = False
 
     def step(self, size: int = STEP) -> list[Record | Damage]:
-        """The items that the next `size` bytes complete, all of one segment; none if no more have arrived."""
+        """The items that the next `size` bytes complete, all from one segment; empty if no more bytes have arrived."""
         if self.has_ended:
             return []
         chunk = self._read(len(self.segments) - 1, size, self._at)
@@ -68,13 +68,13 @@ class Tail:
             self.read_bytes += len(chunk)
             return self._fitting(self._cutter.feed(chunk))
         if not self._is_over:
-            # Check before reading: everything that the recorder wrote before letting go is then certain to be read.
+            # Check before reading, so that everything the recorder wrote before it released the file is read.
             self._is_over = not is_live(self.segments[-1])
             return self.step(size) if self._is_over else []
         return self._fitting(self._cutter.end(), is_last=True)
 
     def line(self, segment: int, offset: int) -> bytes:
-        """The bytes from an offset to the next LF, at most the longest line; none if the file is gone."""
+        """The bytes from an offset to the next LF, up to the longest allowed line; empty if the file is gone."""
         pieces: list[bytes] = []
         size, step = 0, 4 << 10
         while size <= MAX_LINE and (chunk := self._read(segment, step, offset + size)):
@@ -91,7 +91,7 @@ class Tail:
         return self._versions[segment] or FORMAT_VERSION
 
     def close(self) -> None:
-        """Close the files; nothing can be read any more."""
+        """Close the files; after this, nothing more can be read."""
         self.has_ended = True
         while self._files:
             self._files.popitem()[1].close()
@@ -105,11 +105,11 @@ class Tail:
         self.close()
 
     def _fitting(self, items: list[Record | Damage], *, is_last: bool = False) -> list[Record | Damage]:
-        """The items lifted to this format; if a segment does not belong to this capture, the damage that says so.
+        """Upgrade items to the current format; if the segment belongs to another capture, end with damage that says so.
 
         Args:
-            items: the next ones of the segment.
-            is_last: whether the segment has no more; the next one follows.
+            items: the next items of the segment.
+            is_last: whether these are the segment's last items; the next segment follows.
         """
         version = self._versions[-1]
         for number, item in enumerate(items if not version else ()):
@@ -128,7 +128,7 @@ class Tail:
         return items
 
     def _next(self) -> None:
-        """Continue with the next segment, or with the first later one that the ring has not deleted."""
+        """Continue with the next segment that the ring has not deleted."""
         reached = segment_number(self.segments[-1])
         later = next((path for path in segments(self.path) if segment_number(path) > reached), None)
         if later is None:

@@ -41,7 +41,7 @@ def history_path(name: str = _SQL) -> Path | None:
 def remembered() -> list[str]:
     """The statements in the history, newest last."""
     # A damaged file may contain NUL, and readline fails on it.
-    return [line for line in _lines(history_path()) if "\0" not in line]
+    return [line for line in lines_of(history_path()) if "\0" not in line]
 
 
 def remember(statement: str) -> str | None:
@@ -56,13 +56,15 @@ def remember(statement: str) -> str | None:
         return None
     lines = remembered()
     if line and lines[-1:] != [line]:
-        _write(history_path(), [*lines, line][-LENGTH:])
+        write_lines(history_path(), [*lines, line][-LENGTH:])
     return line
 
 
 def filters_of(screen: str) -> list[str]:
     """The filters in the history of a screen, newest last."""
-    return [line.removeprefix(f"{screen} ") for line in _lines(history_path(_FILTERS)) if line.startswith(f"{screen} ")]
+    return [
+        line.removeprefix(f"{screen} ") for line in lines_of(history_path(_FILTERS)) if line.startswith(f"{screen} ")
+    ]
 
 
 def remember_filter(screen: str, text: str) -> None:
@@ -74,11 +76,11 @@ def remember_filter(screen: str, text: str) -> None:
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)
     if text.splitlines() == [text]:
-        _write(path, [*(earlier for earlier in _lines(path) if earlier != line), line][-LENGTH:])
+        write_lines(path, [*(earlier for earlier in lines_of(path) if earlier != line), line][-LENGTH:])
 
 
-def _write(path: Path | None, lines: Sequence[str]) -> None:
-    """Replace the file as a whole, if possible."""
+def write_lines(path: Path | None, lines: Sequence[str]) -> None:
+    """Replace a file of the state directory as a whole, if possible."""
     if path is None:
         return
     path = Path(os.path.realpath(path))  # people keep such files elsewhere, and link to them
@@ -97,7 +99,8 @@ def _write(path: Path | None, lines: Sequence[str]) -> None:
             Path(name).unlink(missing_ok=True)
 
 
-def _lines(path: Path | None) -> list[str]:
+def lines_of(path: Path | None) -> list[str]:
+    """The lines of a file of the state directory; none if it is missing, of another user, or cannot be read."""
     if path is None:
         return []
     try:

@@ -346,7 +346,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_architecture_names_every_package_and_module_beside_one() -> None:
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
-    named = {name for row in rows(text, "The house") for name in re.findall(r"`([a-z_]+(?:/[a-z_.]+)*)`", row[0])}
+    named = {name for row in rows(text, "Packages") for name in re.findall(r"`([a-z_]+(?:/[a-z_.]+)*)`", row[0])}
     folders = {
         path.parent for package in ("captures", "analysis", "mcpproxy") for path in (ROOT / package).rglob("*.py")
     }

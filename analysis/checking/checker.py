@@ -1,7 +1,7 @@
 """Checker: turns the items of a capture into findings, by the rules that apply to each message.
 
-Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that have become certain. Decisions depend
-only on the bytes and stamps of the capture. The rules for a message are looked up by its kind, method, revision, era
+Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that are now certain. Decisions depend
+only on the bytes and times in the capture. The rules for a message are looked up by its kind, method, revision, era
 and transport; the result is cached, so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
@@ -29,7 +29,7 @@ from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
 from analysis.rules.base import Ending, Later, ResultKind, Rule
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
-from analysis.rules.unchanged_content import ENVELOPE, LISTS, Heard, words_of
+from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords, words_of
 from analysis.shapes.bodies import problems_of, proof_for
 from captures.frame import Frame
 from captures.limits import MEMBERS
@@ -39,8 +39,8 @@ Hook = Callable[..., Iterable[Finding]]
 Calls = tuple[tuple[Rule, Hook], ...]
 
 PLANS: Final = 10_000
-"""The most kinds of messages whose plan is cached."""
-# Enumeration members are slow to look up.
+"""The maximum number of message kinds whose plans are cached."""
+# Enum members are slow to look up.
 _COMPLETE: Final = Outcome.RESULT
 _ERROR: Final = Outcome.ERROR
 _OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
@@ -50,7 +50,7 @@ _OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
     Outcome.TASK: "task",
 }
 LARGE: Final = 1 << 20
-"""Bytes above which a frame is odd."""
+"""A frame with more bytes than this counts as odd."""
 
 _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "request": ("request",),
@@ -78,20 +78,20 @@ class Checker:
         shown: Callable[[Seen], None] | None = None,
         costs: Costs | None = None,
     ) -> None:
-        """Create a checker for the beginning of a capture.
+        """Create a checker that is to start at the beginning of a capture.
 
         Args:
             picked: the rules to run; None for all.
             shown: called with each message before the rules run on it.
-            costs: records the cost of each rule; None to skip that.
+            costs: records the cost of each rule; None to measure nothing.
         """
         self._shown, self._costs = shown, costs
         self.fold = Fold()
         """The state of the capture."""
         self.faults: dict[str, str] = {}
-        """Exceptions by the id of the rule that raised them, which is a bug of the rule."""
+        """Exceptions by the id of the rule that raised them; each is a bug in that rule."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
-        """How often rules that report only the first time were broken, by rule, session and side."""
+        """The number of violations of rules that report only the first one, by rule, session and side."""
         self._rules = [rule() for rule in (rules().values() if picked is None else picked)]
         for rule in self._rules:
             rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
@@ -108,7 +108,7 @@ class Checker:
         """Take the next item of a capture: a Frame, a Record, or damage."""
         if self._timers and isinstance(item, (Frame, Record)):
             if item.skipped:
-                self.fold.lose(item.skipped)  # before anything is missed
+                self.fold.lose(item.skipped)  # before a rule can report that something is missing
                 item = item._replace(skipped=0)
             findings = self.advance(item.t_ns)
         else:
@@ -125,7 +125,7 @@ class Checker:
         return findings
 
     def advance(self, t_ns: int) -> list[Finding]:
-        """Advance the time in the capture: decide what was deferred until then."""
+        """Advance capture time to `t_ns`, and run the checks that were deferred until then."""
         findings: list[Finding] = []
         while self._timers and self._timers[0][0] <= t_ns:
             _, _, rule, ask = heapq.heappop(self._timers)
@@ -136,7 +136,7 @@ class Checker:
         """End the capture.
 
         Args:
-            reason: whether the capture was closed, has no end, or is still being written.
+            reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """
         findings: list[Finding] = []
         rest = self.fold.rest()
@@ -156,7 +156,7 @@ class Checker:
                 ended += self._ask(rule, hook, session, ending)
         return findings + self._settled(ended)
 
-    # ---- asking
+    # ---- calling the rules
 
     def _look(self, seen: tuple[Seen, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
@@ -185,7 +185,7 @@ class Checker:
         return findings
 
     def _look_closer(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
-        """Call the hooks that wait for something to be present, or to be new."""
+        """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
         body = seen.body.get(plan.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
             self._run(plan.calls_for(present), seen, findings)
@@ -199,7 +199,7 @@ class Checker:
         before, envelope, is_known = len(findings), None, False
         if plan.by_envelope:
             envelope = words_of(seen, "envelope")
-            is_known = envelope is not None and envelope in plan.heard
+            is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, seen, findings)
         if plan.is_list:
@@ -209,17 +209,17 @@ class Checker:
             if type(body) is not dict or proves is None or not proves(body):
                 self._look_at_shape(plan, seen, findings)
         if envelope is not None and not is_known and len(findings) == before:
-            plan.heard.add(envelope)
+            plan.clean_words.add(envelope)
 
     def _look_at_list(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
-        """Call the hooks that depend on the list alone, if it is new or there were findings about it."""
+        """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
         words, before = words_of(seen, "result"), len(findings)
-        if words is not None and words in plan.heard:
+        if words is not None and words in plan.clean_words:
             return
         self._run(plan.by_result, seen, findings)
         self._look_at_shape(plan, seen, findings)
         if words is not None and len(findings) == before:
-            plan.heard.add(words)
+            plan.clean_words.add(words)
 
     def _look_at_shape(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
         problems = problems_of(seen)
@@ -264,7 +264,7 @@ class Checker:
         return findings
 
     def _said_hooks(self, session: Session) -> "Calls":
-        """The hooks for exchanges of a session that carried messages."""
+        """The hooks for the HTTP exchanges that carried messages of a session."""
         key = ("http", session.observed_start, session.is_http)
         calls = self._exchange_plans.get(key)
         if calls is None:
@@ -297,7 +297,7 @@ class Checker:
                 if reported:
                     for finding in reported:
                         findings.append(finding)  # noqa: PERF402 - keeps findings before an exception
-            except Exception as error:  # noqa: BLE001 - a faulty rule must not hide what the others find
+            except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
     def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
@@ -308,7 +308,7 @@ class Checker:
         key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
         plan = self._plans.get(key)
         if plan is None:
-            if len(self._plans) > PLANS:  # from peers that invent revisions
+            if len(self._plans) > PLANS:  # peers can invent revisions
                 self._plans.clear()
             odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
             problems = self._calls("problems", where, method) if kind in _SHAPED else ()
@@ -342,7 +342,7 @@ class Checker:
     def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
         with_hook = self._with_hook.get(hook)
         if with_hook is None:
-            # Most rules have one or two hooks; examining all of them for each kind of message takes half of a check.
+            # Most rules have one or two hooks; examining all of them for each kind of message takes half the time.
             name = f"on_{hook}"
             own = getattr(Rule, name)
             with_hook = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
@@ -377,7 +377,7 @@ class Checker:
         self._plans.clear()
         self._exchange_plans.clear()
 
-    # ---- what rules may ask for
+    # ---- services that rules can call
 
     def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
         self._timer_count += 1
@@ -395,7 +395,7 @@ class Checker:
     # ---- one cause, one finding
 
     def _settled(self, findings: list[Finding]) -> list[Finding]:
-        """The findings without those that others replace, and with repeated ones only counted."""
+        """Drop the findings that others replace; count repeated ones instead of reporting them."""
         if not findings:
             return findings
         if len(findings) > 1:
@@ -414,7 +414,7 @@ class Checker:
 
 
 class _Plan:
-    """The hooks for a kind of message."""
+    """The hooks for one kind of message."""
 
     def __init__(self, *, odd: Calls, meta: Calls, problems: Calls, is_list: bool) -> None:
         self.odd = odd
@@ -424,9 +424,9 @@ class _Plan:
         self.problems = problems
         """Called if its body does not fit its shape."""
         self.usual: Calls = ()
-        """Called always."""
+        """Always called."""
         self.members: frozenset[str] = frozenset()
-        """Members that a hook waits for."""
+        """Members whose presence triggers a hook."""
         self.worded: dict[bytes, Calls] = {}
         """Called if a word occurs in its bytes."""
         self.by_envelope: Calls = ()
@@ -438,17 +438,17 @@ class _Plan:
         self.proves: Callable[[Any], bool] | None = None
         """Whether a body certainly fits its shape; None if there is no quick test."""
         self.proves_rest: Callable[[Any], bool] | None = None
-        """The same, if its envelope is known to fit."""
+        """The same, for a body whose envelope is known to fit."""
         self.is_list = is_list
         self.looks_closer = False
-        """Whether there are hooks other than those called always."""
-        self.heard = Heard()
-        """Envelopes, or lists, without findings."""
+        """Whether there are hooks that are not always called."""
+        self.clean_words = CleanWords()
+        """Envelopes or lists that led to no findings."""
         self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
         self._calls: dict[frozenset[str], Calls] = {}
 
     def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
-        """Add a hook; only requests, notifications and results can contain what it waits for."""
+        """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
         rule = call[0]
         goes_by = rule.goes_by(hook, method, like) if is_shaped else None
         if goes_by == "result" and self.is_list:
@@ -464,7 +464,7 @@ class _Plan:
             self.usual += (call,)
 
     def calls_for(self, present: frozenset[str]) -> Calls:
-        """The hooks that wait for any of these members, which are from `members`."""
+        """The hooks that any of these members triggers; all of them are in `members`."""
         calls = self._calls.get(present)
         if calls is None:
             if len(self._calls) > PLANS:
@@ -475,7 +475,7 @@ class _Plan:
 
 
 def _kind_of(seen: Seen) -> tuple[str, str]:
-    """The kind of a message as in `_HOOKS`, and the method by which it is judged."""
+    """The kind of a message, a key of `_HOOKS`, and the method whose rules apply to it."""
     message = seen.message
     if isinstance(message, Request):
         return "request", message.method
@@ -496,9 +496,9 @@ def _kind_of(seen: Seen) -> tuple[str, str]:
 
 
 def is_odd(seen: Seen) -> bool:
-    """Whether something apart from a message's meaning is odd; nearly always it is not.
+    """Whether anything about a message other than its meaning is odd, which is rare.
 
-    The envelope, id or line is not as it should be, an id is reused or has changed its type, a response fits no
+    Namely: the envelope, id or line is malformed, an id is reused or has changed its type, a response matches no
     request, a request has no id, an object may have a duplicate member, or the message is very large; it is part of a
     batch, spans lines, or is an error or the response to a cancelled request; or its request is of the modern era and
     lacks something that every such request must have.
@@ -523,7 +523,7 @@ def is_odd(seen: Seen) -> bool:
 
 
 def _is_usual(message: Message) -> bool:
-    """Whether it is a frame with a `body`, which is known to be usual."""
+    """Whether a message without a `body` is as ordinary as one with a `body` is known to be."""
     return (
         not isinstance(message, Invalid)
         and message.index is None

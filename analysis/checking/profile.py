@@ -12,10 +12,10 @@ from analysis.rules.finding import Finding
 class Cost:
     """The cost of one rule."""
 
-    __slots__ = ("asked", "ns")
+    __slots__ = ("calls", "ns")
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         """How often it was called."""
         self.ns = 0
         """How long its calls took, excluding the measuring itself as far as that is known."""
@@ -37,7 +37,7 @@ class Costs:
             try:
                 return [*hook(*what)]
             finally:
-                cost.asked += 1
+                cost.calls += 1
                 cost.ns += max(0, perf_counter_ns() - start - self._own_ns)
 
         return ask

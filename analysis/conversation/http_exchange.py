@@ -80,7 +80,7 @@ class HttpExchange:
         *("_is_streamable", "_losses_before", "_others", "announced", "announced_again", "answer_fields"),
         *(
             "answered",
-            "asked",
+            "started",
             "challenges",
             "conn",
             "doubled",
@@ -144,7 +144,7 @@ class HttpExchange:
         """What the response says besides its status."""
         self.is_ours = False
         """Whether the recorder itself answered."""
-        self.asked: Mark | None = None
+        self.started: Mark | None = None
         """The first record of the request; None if that is lost."""
         self.answered: Mark | None = None
         """The first record of the response, or of an end without one."""
@@ -208,7 +208,7 @@ class HttpExchange:
             self.fields = _fields(request.get("headers"))
             self.doubled = _doubled(request.get("headers"), len(self.fields))
             if stage == "request":
-                self.asked = self.asked or at
+                self.started = self.started or at
         if isinstance(response, dict):
             status = response.get("status")
             self.status = status if type(status) is int else None
@@ -296,7 +296,7 @@ class HttpExchange:
             return True
         if self.is_modern:
             # The request is lost: it may have been sent to the address of an older-transport stream.
-            return self.asked is not None or not self._others.has_legacy
+            return self.started is not None or not self._others.has_legacy
         return bool(self.sent) and self._others.is_whole and not self._others.has_legacy
 
     @property
@@ -440,9 +440,9 @@ class HttpExchanges:
         if type(number) is not int:
             return None
         exchange = self.of(number)
-        is_asked, is_news, key = exchange.asked is not None, exchange.answered is None, exchange.uri_key
+        has_started, is_news, key = exchange.started is not None, exchange.answered is None, exchange.uri_key
         exchange.take(members, at)
-        if not is_asked and exchange.asked is not None:
+        if not has_started and exchange.started is not None:
             self.session_ids.asked(exchange)
         if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
             self.has_legacy = True

@@ -95,7 +95,7 @@ class Chain:
         """Where its retries are searched: session, method, target."""
         self.state: Id | None = None
         """The `requestState` of its interim result."""
-        self.asked: dict[str, Any] = {}
+        self.input_requests: dict[str, Any] = {}
         """Its `inputRequests`."""
         self.params: bytes | None = None
         """A digest of the params that should be the same in the retry."""
@@ -212,7 +212,7 @@ class Chains:
         state, asked = result.get("requestState"), result.get("inputRequests")
         chain.interim = exchange
         chain.state = id_of(state) if isinstance(state, str) else None
-        chain.asked = asked if isinstance(asked, dict) else {}
+        chain.input_requests = asked if isinstance(asked, dict) else {}
         chain.params = fingerprint(exchange.request.params)
         chain.size = _size(exchange)
         self._bytes += chain.size
@@ -252,7 +252,7 @@ class Chains:
         if self._held.pop(chain.number, None) is not None:
             self._bytes -= chain.size
         self._leave(chain)
-        chain.interim, chain.asked = None, {}
+        chain.interim, chain.input_requests = None, {}
 
     def _leave(self, chain: Chain) -> None:
         """Remove a chain that no longer waits."""
@@ -272,7 +272,7 @@ def _meant(waiting: list[Chain], params: dict[str, Any]) -> tuple[Chain | None, 
         alike = [chain for chain in waiting if chain.state == state]
         if alike:
             return _one_of(alike, own, keys), "state"
-    alike = [chain for chain in waiting if not chain.asked.keys().isdisjoint(keys)]
+    alike = [chain for chain in waiting if not chain.input_requests.keys().isdisjoint(keys)]
     if state is None:
         # Prefer the chain for which this is a correct retry over one whose state was left out.
         alike = [chain for chain in alike if chain.state is None] or alike
@@ -292,7 +292,7 @@ def _one_of(alike: list[Chain], own: bytes | None, keys: set[str]) -> Chain | No
     if len(alike) > 1 and own is not None:
         alike = [chain for chain in alike if chain.params == own] or alike
     if len(alike) > 1:
-        alike = [chain for chain in alike if not chain.asked.keys().isdisjoint(keys)] or alike
+        alike = [chain for chain in alike if not chain.input_requests.keys().isdisjoint(keys)] or alike
     if not alike:
         return None
     *others, newest = alike

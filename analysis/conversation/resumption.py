@@ -122,7 +122,7 @@ class EventIds:
 
 def _oddity(http: HttpExchange, known: _Sent, data: int | None) -> Oddity | None:
     """The oddity of an event whose id was sent before; None if there is none, or it is uncertain."""
-    if data is None or known.data is None or http.session_id is None or http.asked is None:
+    if data is None or known.data is None or http.session_id is None or http.started is None:
         return None  # it keeps a stream alive; or its session, or the request, is unknown
     if known.losses != http.losses:
         return None

@@ -1,7 +1,7 @@
-"""SessionIds: when session ids of Streamable HTTP (2025-03-26 to 2025-11-25) were assigned, and when they died.
+"""SessionIds: tracks when session ids of Streamable HTTP (2025-03-26 to 2025-11-25) become valid and invalid.
 
-A server assigns an id with its response to `initialize`. The id dies by a successful DELETE, and by any 404: the server
-does not know it any more. In captures ids are mostly hashes: they can be compared for equality, and nothing else.
+A server assigns an id with its response to `initialize`. A successful DELETE ends it, and so does any
+404, as the server no longer knows it. In captures, most ids are hashes, which can only be compared for equality.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 FIELD: Final = "mcp-session-id"
 KEPT: Final = 10_000
-"""The most ids that are kept; the oldest are forgotten first."""
+"""The maximum number of ids kept; the oldest are forgotten first."""
 OF_CLIENT_KEPT: Final = 8
-"""The most ids kept for one client."""
+"""The maximum number of ids kept for one client."""
 
 
 class SessionId:
@@ -26,7 +26,7 @@ class SessionId:
 
     def __init__(self) -> None:
         self.given: Mark | None = None
-        """The response that assigned it; None if it was in use before."""
+        """The response that assigned it; None if it was already in use when the capture began."""
         self.exchange: HttpExchange | None = None
         """The exchange of that response."""
         self.is_of_opening = False
@@ -36,13 +36,13 @@ class SessionId:
         self.gone: Mark | None = None
         """The first 404 for a request with this id."""
         self.deleted: Mark | None = None
-        """The first successful DELETE of it."""
+        """The first successful DELETE with this id."""
         self.ended: Mark | None = None
-        """The first DELETE request for it that was not refused: from then on the server may have ended it."""
+        """The first DELETE request with this id that was not refused: from then on, the session may be over."""
         self.tried = False
-        """Whether a DELETE of it was sent."""
+        """Whether a DELETE with this id was sent."""
         self.last: Mark | None = None
-        """The last response to a request with this id, or that assigned it."""
+        """The last response that assigned this id or answered a request with it."""
 
     @property
     def is_alive(self) -> bool:
@@ -50,7 +50,7 @@ class SessionId:
         return self.gone is None and self.deleted is None
 
     def had_died(self, at: "Mark") -> bool:
-        """Whether it had died by the time of a record."""
+        """Whether it had become invalid before a record."""
         return any(end is not None and end.seq < at.seq for end in (self.gone, self.deleted))
 
 
@@ -64,7 +64,7 @@ class SessionIds:
 
     @property
     def forgotten(self) -> int:
-        """Ids that had to be forgotten."""
+        """The number of ids that were forgotten."""
         return self._known.forgotten
 
     def of(self, id_: str) -> SessionId | None:
@@ -85,17 +85,17 @@ class SessionIds:
         return self._of_session.get(session.number)
 
     def given_to(self, client: str) -> list[SessionId]:
-        """The last ids assigned to a client, which is identified by its fingerprint from `HttpExchange.client`."""
+        """The latest ids assigned to a client, which is identified by its fingerprint from `HttpExchange.client`."""
         return self._of_client.get(client, [])
 
     def asked(self, http: "HttpExchange") -> None:
-        """Take the beginning of a request: from now on, a DELETE may be why the server ends its streams."""
+        """Process the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
         named = http.fields.get(FIELD)
         if named and http.method == "DELETE":
             (self._known.get(named) or self._made(named)).tried = True
 
     def answered(self, http: "HttpExchange") -> None:
-        """Take the beginning of a response."""
+        """Process the start of a response."""
         asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
         if asked:
             self._asked(asked, http)
@@ -129,7 +129,7 @@ class SessionIds:
         if http.method == "DELETE":
             known.tried = True
             if not 400 <= (http.status or 0) < 500:
-                known.ended = known.ended or http.asked or http.answered
+                known.ended = known.ended or http.started or http.answered
         if is_gone:
             known.gone = known.gone or http.answered
         elif is_deleted:

@@ -42,19 +42,19 @@ RACE_NS: Final = 2_000_000_000
 """The race window W: how far apart two events may be and still cross, if nothing proves their order."""
 
 UNTYPED: Final[frozenset["ResultKind"]] = frozenset({"untyped", "failed", "task"})
-"""Results whose `resultType` need not be known to the revision."""
+"""Results whose `resultType` the revision need not know."""
 
-TOLD: Final = 20
+MOST_REPORTED: Final = 20
 """The most findings of one rule about one message that are reported individually."""
-COUNTED: Final = 1_000
-"""The most that are counted, so that a hostile list has a bounded cost however long it is."""
+MOST_COUNTED: Final = 1_000
+"""The most findings that are counted: this bounds the cost of a hostile list of any length."""
 LONGEST_METHOD: Final = 256
 """The most characters of a method that a finding keeps."""
 
 Who: TypeAlias = Literal["client", "server", "either"]
 ResultKind: TypeAlias = Literal["complete", "failed", "interim", "task", "untyped"]
-"""Results: usual ones; tool results with `isError`; ones that ask for more; ones that create a task; and in the modern
-era, or if the era is unknown, others whose `resultType` is not `complete`."""
+"""Results: usual ones; tool results with `isError`; results that ask for more; results that create a task; and in the
+modern era, or if the era is unknown, others whose `resultType` is not `complete`."""
 Metas: TypeAlias = list[tuple[str, Any]]
 Later: TypeAlias = Callable[[], Iterable[Finding]]
 """A check deferred to a later time in the capture."""
@@ -85,12 +85,12 @@ class Rule:
     needs_lists: ClassVar[bool] = False
     """[L]: needs a complete list result from the server."""
     once: ClassVar[bool] = False
-    """[O]: the first occurrence for each sender and session is a finding, later ones are only counted."""
+    """[O]: the first occurrence for each sender and session is reported, later ones are only counted."""
     once_each: ClassVar[bool] = False
-    """With these, findings with different messages are separate findings."""
+    """With `once`: findings with different texts count separately."""
     replaces: ClassVar[tuple[str, ...]] = ()
-    """Rules whose findings about the same message this one makes superfluous; for `schema/*`, those at the same
-    place or inside it."""
+    """Rules whose findings about the same message are dropped if this rule reports one; for `schema/*`, only findings
+    at the same place or inside it."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it checks; None for all."""
     sender: ClassVar[Side | None] = None
@@ -98,7 +98,7 @@ class Rule:
     era: ClassVar[Era | None] = None
     """The era of the messages that it checks; None for both."""
     states: ClassVar[frozenset[State] | None] = None
-    """States of the handshake before the message in which it is called; None for all. Saves impossible calls."""
+    """It is called only if the handshake is in one of these states before the message; None for all."""
     word: ClassVar[bytes] = b""
     """A word in the bytes of all requests, notifications and results that it checks; empty for all.
     `word_of` overrides it for a kind of message."""
@@ -123,8 +123,8 @@ class Rule:
         Args:
             hook: `request`, `response`, …, from the names of the hooks.
             method: of the request, the notification or the answered request, as intended.
-            like: a message of the kind. Its sender, revision, era, state and transport are those of all of them; so is
-                the outcome of what it answers. Nothing else may be used.
+            like: a message of the kind. All of them have its sender, revision, era, state and transport, and the
+                outcome of the request that it answers. Use nothing else of it.
         """
         return True
 
@@ -132,7 +132,7 @@ class Rule:
         """Members of which the messages of a kind that it checks have at least one; empty for any.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
@@ -142,19 +142,19 @@ class Rule:
         """A word in the bytes of all messages of a kind that it checks; empty if none is required.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
         return self.word
 
     def goes_by(self, hook: str, method: str, like: Seen) -> "Words | None":
-        """The only words on which it decides about messages of a kind, besides its memory of what it has reported.
+        """The only words on which it bases its decision about messages of a kind, besides what it has already reported.
 
-        It is not called again for words about which it reported nothing.
+        It is not called again for words that led to no finding.
 
         Args:
-            hook: as `concerns` has it, and so are the others.
+            hook: as in `concerns`, like the other arguments.
             method: of the message.
             like: a message of the kind.
         """
@@ -177,7 +177,7 @@ class Rule:
         return ()
 
     def on_invalid(self, seen: Seen) -> Iterable[Finding]:
-        """Something that is not a message."""
+        """A frame, or an item of one, that is not a message."""
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
@@ -240,7 +240,7 @@ class Rule:
         return ()
 
     def on_end(self, session: Session, ending: "Ending") -> Iterable[Finding]:
-        """The end of the capture; `ending` says how it ended, and what is left."""
+        """The end of the capture; `ending` says how it ended, and which requests are open."""
         return ()
 
     # ---- findings
@@ -260,7 +260,7 @@ class Rule:
 
         Args:
             at: the message or record that shows it; for an exchange, its last message. A mark represents its record.
-            message: what is wrong, in a sentence without a full stop missing; no values that may be secret.
+            message: what is wrong, in a sentence without its full stop; no values that may be secret.
             pointer: the place in the message, a JSON Pointer.
             related: numbers of other records that prove it.
             blames: who is responsible, if not `who`, or not the sender if that is `either`.
@@ -302,15 +302,15 @@ class Rule:
         )
 
     @staticmethod
-    def most(findings: Iterable[Finding], limit: int = TOLD) -> list[Finding]:
-        """The first findings about a message; the last of these counts the others, up to `COUNTED` in all.
+    def most(findings: Iterable[Finding], limit: int = MOST_REPORTED) -> list[Finding]:
+        """The first findings about a message; the last of these counts the others, up to `MOST_COUNTED` in all.
 
         Args:
-            findings: preferably a generator: those beyond the limit are not even created.
+            findings: preferably a generator, which does not create findings beyond the limit.
             limit: how many are reported individually.
         """
         kept, rest = list[Finding](), 0
-        for finding in islice(findings, COUNTED):
+        for finding in islice(findings, MOST_COUNTED):
             if len(kept) < limit:
                 kept.append(finding)
             else:
@@ -336,7 +336,7 @@ class Rule:
 
 
 class Ending:
-    """How a capture ended, and which requests are left."""
+    """How a capture ended, and which requests are open."""
 
     def __init__(
         self,

@@ -15,34 +15,34 @@ from analysis.rules.support.message_text import is_first, is_item, items_of, rea
 _BATCHES: Final = only("2025-03-26")
 _REFUSALS: Final = frozenset({-32600, -32700})
 _OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
-"""Statuses that refuse whoever asks, and not what is asked."""
+"""Statuses that refuse the client rather than the request."""
 _MOST: Final = 100
-"""Items of one array that are told of."""
+"""The most items of one array that are reported."""
 
 
 class _Except(Span):
-    """All revisions known to be spoken but those of a span."""
+    """All revisions except those of a span."""
 
     __slots__ = ()
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is no revision
-        """Whether it is known what is spoken, and that this is another one."""
+    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
+        """Whether the revision is known, and outside the span."""
         return rank is not None and not self.first <= rank <= self.last
 
     def __str__(self) -> str:
-        """As pages of rules write it."""
+        """As the pages of rules show it."""
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
 class ArrayRule(Rule):
-    """A rule about an array as a whole: asked once, at its first item."""
+    """A rule about an array as a whole: called once, at its first item."""
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        """Of an array that begins with a message."""
+        """An array that begins with a message."""
         return self.look(seen) if seen.message.index == 0 and is_item(seen.message) else iter(())
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
-        """Of an array that begins with something else, or is empty."""
+        """An array that begins with something else, or is empty."""
         is_start = seen.message.index == 0 and is_item(seen.message)
         return self.look(seen) if is_start or reason(seen.message) == "batch/empty" else iter(())
 
@@ -51,15 +51,15 @@ class ArrayRule(Rule):
         raise NotImplementedError
 
     def of_array(self, seen: Seen, text: str) -> Finding:
-        """What was found, of the array and none of its items."""
+        """A finding about the array, not about one of its items."""
         return self.finding(seen, text)._replace(item=None)
 
 
 class NotSupportedVersion(ArrayRule):
     """An array of messages is sent in a revision that does not have arrays.
 
-    **Why it matters.** 2025-03-26 had arrays, and later revisions removed them: readers refuse the whole array.
-    2024-11-05 does not mention them, so receivers need not read them there either.
+    **Why it matters.** 2025-03-26 had arrays, and later revisions removed them: receivers refuse the whole array.
+    2024-11-05 does not mention arrays, so receivers need not accept them there either.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`
 
@@ -77,7 +77,7 @@ class NotSupportedVersion(ArrayRule):
 
 
 class BeforeNegotiation(ArrayRule):
-    """An array of messages is sent before the revision is agreed on.
+    """An array of messages is sent before the sides have agreed on a revision.
 
     **Why it matters.** Whether the other side can read arrays is known only after `initialize` has been answered.
 
@@ -121,8 +121,7 @@ class ContainsInitialize(Rule):
 class Empty(Rule):
     """An array of messages is empty.
 
-    **Why it matters.** It contains nothing, and JSON-RPC forbids it: servers answer with an error that names no
-    request.
+    **Why it matters.** JSON-RPC forbids empty arrays: servers answer with an error that names no request.
 
     **On the wire.** `< []`
 
@@ -140,7 +139,8 @@ class Empty(Rule):
 class ItemNotObject(Rule):
     """An item of an array is not an object.
 
-    **Why it matters.** It is not a message. The receiver has to return an error for each, which names no request.
+    **Why it matters.** It is not a message. The receiver has to return an error for each such item, and that error
+    names no request.
 
     **On the wire.** `> [1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`
 
@@ -166,8 +166,8 @@ class ItemNotObject(Rule):
 class MixedKinds(ArrayRule):
     """An array mixes responses with requests or notifications.
 
-    **Why it matters.** An array contains either requests or responses: readers decide by its first item what to expect
-    of the others.
+    **Why it matters.** An array contains either requests or responses: receivers decide by its first item what to
+    expect of the others.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
 
@@ -185,12 +185,12 @@ class MixedKinds(ArrayRule):
 
 
 class RefusalRule(ArrayRule):
-    """A rule about what becomes of an array; on stdio the last one that could be meant is remembered for each side."""
+    """A rule about how an array is received; on stdio it remembers the last array of each side."""
 
     text = ""
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
-        """Where something else is hard to read, too, it is unclear which of the two was refused."""
+        """If another message is hard to read as well, it is unclear which of the two was refused."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         if not is_item(seen.message) and is_hard_to_read(seen):
             sent.pop(seen.message.sender, None)
@@ -199,27 +199,27 @@ class RefusalRule(ArrayRule):
         return ()
 
     def remember(self, seen: Seen) -> None:
-        """An array was sent that may be answered in the wrong way."""
+        """Remember an array that may be answered in the wrong way."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         sent[seen.message.sender] = seen.message.seq
         self.watch(seen.session, True)
 
     def answered(self, seen: Seen) -> Iterator[Finding]:
-        """It was, if one was sent."""
+        """A finding if an array of the other side is remembered."""
         sent: dict[Side, int] = self.memory(seen.session, dict)
         array_seq = sent.pop(other_side(seen.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(seen, array_seq)
 
     def read_on(self, seen: Seen) -> None:
-        """Who answers an item of it, or what was sent after it, has taken it."""
+        """Forget an array whose receiver has answered an item of it, or a later request."""
         sent: dict[Side, int] | None = seen.session.memory.get(self.id)
         other = other_side(seen.message.sender)
         if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
     def array_finding(self, at: Seen, array_seq: int) -> Finding:
-        """What was found; over HTTP the server is to blame where it said nothing, too."""
+        """A finding about an array; over HTTP the server is to blame even if it returned no message."""
         blames = "server" if at.http is not None else at.message.sender
         return self.finding(at, self.text, related=(array_seq,), blames=blames)
 
@@ -227,8 +227,8 @@ class RefusalRule(ArrayRule):
 class EmptyResponse(RefusalRule):
     """An array of notifications is answered.
 
-    **Why it matters.** Nothing in it needs a response, not even an empty array: no caller waits, and readers log an
-    error.
+    **Why it matters.** Notifications get no response, not even an empty array: no caller waits for it, and receivers
+    log an error.
 
     **On the wire.** `> [{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]` and `< []`
 
@@ -260,7 +260,7 @@ class EmptyResponse(RefusalRule):
         first = _array_sent(http)
         if first is None or not all(isinstance(seen.message, Notification) for seen in http.sent):
             return
-        # The older transport answers with a word, as everybody does there.
+        # On the older transport every server answers a POST with a short text.
         has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
@@ -312,7 +312,7 @@ class AnsweredIndividually(Rule):
     """Requests that came in an array are answered individually.
 
     **Why it matters.** MCP permits it. Plain JSON-RPC promises one array, and a client built on such a library waits
-    for that.
+    for that array.
 
     **On the wire.** `> [{"id":1,…},{"id":2,…}]` and `< {"id":1,"result":{}}`, `< {"id":2,"result":{}}`
 
@@ -331,16 +331,16 @@ class AnsweredIndividually(Rule):
             yield self.finding(seen, "a request that came in an array is answered individually", related=(request.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_early(seen: Seen) -> bool:
-    """Whether nothing is agreed yet on a session of which the beginning was seen."""
+    """Whether the sides have not agreed on a revision yet, in a session whose start was observed."""
     return seen.era != "modern" and seen.session.observed_start and seen.state in ("new", "init-sent")
 
 
 def _kind(item: Any) -> str | None:
-    """What an item of an array is; None for no message."""
+    """The kind of an item of an array; None if it is not a message."""
     if not isinstance(item, dict):
         return None
     if "method" in item:
@@ -356,7 +356,7 @@ def _opens_batches(item: Any) -> bool:
 
 
 def _is_well_formed(first: Seen) -> bool:
-    """Whether an array is one that its receiver has to take."""
+    """Whether the receiver of an array has to accept it."""
     items = items_of(first.message)
     kinds = {_kind(item) for item in items}
     is_mixed = "answer" in kinds and len(kinds) > 1
@@ -367,7 +367,7 @@ def _is_well_formed(first: Seen) -> bool:
 
 
 def _array_sent(http: HttpExchange) -> Seen | None:
-    """The first item of the array that a POST was, where 2025-03-26 is spoken and all of its items are known."""
+    """The first item of the array that a POST sent; None outside 2025-03-26, or if not all of its items are known."""
     if not 0 < len(http.sent) < SEEN_KEPT:
         return None
     first = http.sent[0]
@@ -381,7 +381,7 @@ def _is_nameless(seen: Seen) -> bool:
 
 
 def _is_refusal(seen: Seen) -> bool:
-    """Whether an answer says that something could not be read at all."""
+    """Whether a response says that something could not be read at all."""
     answer = seen.message
     error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(seen) else None
     code = error.get("code") if isinstance(error, dict) else None

@@ -18,10 +18,10 @@ _CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}
 _HINTS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
 _NOT_OURS: Final = frozenset({"input_required", "task"})
-"""Results whose hints are another rule's matter, or no hints."""
+"""Results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
 _KEPT: Final = 1_000
-"""Results of one session that are remembered as fresh."""
+"""The most results of one session that are remembered as fresh."""
 _MS: Final = 1_000_000
 _CHANGES: Final = {
     "notifications/tools/list_changed": ("tools/list",),
@@ -48,7 +48,7 @@ class _Cacheable(Rule):
         return self.look(seen, result)
 
     def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:
-        """What is wrong with one."""
+        """What is wrong with a result."""
         raise NotImplementedError
 
 
@@ -99,7 +99,7 @@ class InvalidHints(_Cacheable):
 class HintsOnInterim(Rule):
     """An interim result says how long it may be kept.
 
-    **Why it matters.** It is a question, and only the call that it was sent to can answer it.
+    **Why it matters.** An interim result is a question, which only the call that received it can answer.
 
     **On the wire.** `< {"id":4,"result":{"resultType":"input_required","ttlMs":60000,…}}`
 
@@ -123,7 +123,7 @@ class HintsOnInterim(Rule):
 
 
 class HintsElsewhere(Rule):
-    """A result that is not kept carries hints on how long it may be kept.
+    """A result that clients do not cache carries hints on how long it may be kept.
 
     **Why it matters.** It is legal, but clients do not look there.
 
@@ -157,7 +157,7 @@ class HintsElsewhere(Rule):
 class ScopeDiffersBetweenPages(_Cacheable):
     """Two pages of one list have different `cacheScope` values.
 
-    **Why it matters.** A user may be shown the public part of a list that was meant for another user.
+    **Why it matters.** A user may be shown the public part of a list that was made for another user.
 
     **On the wire.** `< …"nextCursor":"c1","cacheScope":"public"` … `< …"cacheScope":"private"` on the next page
 
@@ -220,7 +220,7 @@ class ChangedWhileFresh(_Cacheable):
         _fresh_of(seen.session).forget(_CHANGES.get(seen.method, ()))
         return ()
 
-    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - it is asked of the store
+    def look(self, seen: Seen, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
         before = _fresh_of(seen.session).take(seen)
         if before is None:
             return ()
@@ -263,7 +263,7 @@ class RefetchedWhileFresh(_Cacheable):
         return iter(())
 
 
-# ---- what is fresh
+# ---- fresh results
 
 _KEY: Final = "fresh"
 _Key = tuple[str, bytes]
@@ -276,26 +276,26 @@ class _Kept(NamedTuple):
 
 
 class _Fresh:
-    """Results that may still be kept; shared by the rules, of which the first to hand on a result counts."""
+    """Results that may still be kept; shared by the rules: the first rule to pass on a result counts."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._last: tuple[Message, int | None] | None = None
 
     def still(self, seen: Seen) -> int | None:
-        """Number of the message with a result that still holds when it is asked for again; None where there is none."""
+        """Number of the message with a result that is still valid when it is requested again; None if there is none."""
         key = _key(seen) if self._kept else None
         kept = self._kept.get(key) if key is not None else None
         return kept.seq if kept is not None and seen.message.t_ns < kept.until_ns else None
 
     def take(self, seen: Seen) -> int | None:
-        """A complete result came: number of the message with another one that should still hold; None without one."""
+        """Keep a complete result; return the number of an earlier, different one that should still be valid."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)
         return self._last[1]
 
     def forget(self, methods: tuple[str, ...]) -> None:
-        """Their results hold no longer."""
+        """Forget the results of some methods."""
         if self._kept and methods:
             for key in [key for key in self._kept if key[0] in methods]:
                 del self._kept[key]
@@ -328,7 +328,7 @@ def _fresh_of(session: Session) -> _Fresh:
 
 
 def _key(seen: Seen) -> _Key | None:
-    """What must be equal for two results to be of the same: method, params, and who asks."""
+    """What is equal for two results of the same request: method, params, and the client's credentials."""
     request = seen.request
     if request is None:
         return None
@@ -340,7 +340,7 @@ def _key(seen: Seen) -> _Key | None:
 
 
 def _ttl(value: object) -> float | None:
-    """Milliseconds; None where they are no integer of 0 or more."""
+    """Milliseconds; None if the value is not an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     if isinstance(value, float) and not isinstance(value, Number) and not value.is_integer():

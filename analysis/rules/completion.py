@@ -14,7 +14,7 @@ from analysis.rules.support.listings import prompts_of, resources_of, templates_
 
 _LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
 _LONGEST: Final = 10_000
-"""Characters of a template that are looked at."""
+"""The most characters of a template that are checked."""
 _expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
 _names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
 
@@ -22,11 +22,11 @@ _names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
 class Counts(Rule):
     """The numbers in a completion do not match its values.
 
-    **Why it matters.** A client shows "3 of 2", or does not request more although there is more.
+    **Why it matters.** A client shows "3 of 2", or does not request the rest.
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","b"],"total":1}}}`
 
-    **Instead.** `total` is how many values there are in all; `hasMore` is true if that is more than were sent.
+    **Instead.** `total` is the number of all values; `hasMore` is true if that is more than the result contains.
     """
 
     id = "completion/counts"
@@ -52,11 +52,11 @@ class Counts(Rule):
 class UnknownReference(Rule):
     """A completion is requested for something that is not listed, or has no such argument.
 
-    **Why it matters.** There is nothing to suggest; the client uses an outdated list.
+    **Why it matters.** The server has nothing to suggest; the client uses an outdated list.
 
     **On the wire.** `> {"id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"gone"},…}}`
 
-    **Instead.** The name of a listed prompt, or the `uriTemplate` of a listed template, and an argument of it.
+    **Instead.** Send the name of a listed prompt, or the `uriTemplate` of a listed template, and one of its arguments.
     """
 
     id = "completion/unknown-reference"
@@ -112,5 +112,5 @@ class UnknownReference(Rule):
             if templates_of(seen.session).entry(uri, request, seen.session) is not None and len(uri) <= _LONGEST:
                 arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
-            text = f"the argument {short(argument)!r} does not exist in it"
+            text = f"it has no argument {short(argument)!r}"
             yield self.finding(seen, text, pointer="/params/argument/name")

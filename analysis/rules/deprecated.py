@@ -12,19 +12,19 @@ from analysis.rules.support.inputs import METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 from analysis.rules.unchanged_content import Words
 
-_ASKED: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
+_FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 
 
 class Feature(Rule):
     """Roots, sampling or logging is declared or used in the modern era.
 
-    **Why it matters.** All three work, but will be removed, though not before 2027-07-28. It is time to look for an
-    alternative.
+    **Why it matters.** All three still work, but will be removed, on 2027-07-28 at the earliest. It is time to look for
+    an alternative.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 
-    **Instead.** Arguments of tools and URIs of resources for roots; a model of the server's own for sampling; stderr or
-    OpenTelemetry for logs.
+    **Instead.** Replace roots by arguments of tools and URIs of resources, sampling by a model of the server's own, and
+    log messages by stderr or OpenTelemetry.
     """
 
     id = "deprecated/feature"
@@ -54,20 +54,20 @@ class Feature(Rule):
         used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
         if LOG_LEVEL in meta:
             used.append("logging")
-        return self._tell(seen, used, "/params/_meta") if used else ()
+        return self._report(seen, used, "/params/_meta") if used else ()
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return self._tell(seen, ["logging"], "/method")
+        return self._report(seen, ["logging"], "/method")
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.method == "server/discover":
             declared = seen.body["result"].get("capabilities")
             has_logging = isinstance(declared, dict) and "logging" in declared
-            return self._tell(seen, ["logging"], "/result/capabilities/logging") if has_logging else ()
-        used = [_ASKED[method] for _, method, _ in input_requests(seen) if method in _ASKED]
-        return self._tell(seen, used, "/result/inputRequests")
+            return self._report(seen, ["logging"], "/result/capabilities/logging") if has_logging else ()
+        used = [_FEATURES[method] for _, method, _ in input_requests(seen) if method in _FEATURES]
+        return self._report(seen, used, "/result/inputRequests")
 
-    def _tell(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
+    def _report(self, seen: Seen, used: list[str], pointer: str) -> list[Finding]:
         reported: set[str] = self.memory(seen.session, dict).setdefault(seen.message.sender, set())
         if reported.issuperset(used):
             return []
@@ -77,7 +77,7 @@ class Feature(Rule):
 
 
 class IncludeContext(Rule):
-    """A server requests the context of servers in a completion.
+    """A server requests `includeContext` in a completion.
 
     **Why it matters.** This is deprecated, and few clients provide any.
 
@@ -113,13 +113,13 @@ class IncludeContext(Rule):
 
 
 class HttpSse(Rule):
-    """The older transport, HTTP with one stream for all responses, is in use.
+    """The session uses the older transport, HTTP with one stream for all responses.
 
     **Why it matters.** Streamable HTTP has replaced it; clients and servers are dropping support for the older one.
 
     **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
 
-    **Instead.** Offer Streamable HTTP, beside the older transport for as long as a client needs it.
+    **Instead.** Offer Streamable HTTP, and the older transport beside it for as long as a client needs that.
     """
 
     id = "deprecated/http-sse"
@@ -132,12 +132,12 @@ class HttpSse(Rule):
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if not seen.session.is_legacy:
             return ()
-        # The answer comes on the stream, and what opened that is to be seen there.
-        at = seen if seen.http is None or seen.http.asked is None else seen.http.asked
+        # The answer comes on the stream, so the request that opened the stream shows it best.
+        at = seen if seen.http is None or seen.http.started is None else seen.http.started
         text = "the transport is HTTP+SSE, which is deprecated"
         return [self.finding(at, text, blames="transport", session=seen.session)]
 
 
 def _wants_context(params: object) -> bool:
-    wanted = member(params, "includeContext")
-    return isinstance(wanted, str) and wanted in ("thisServer", "allServers")
+    context = member(params, "includeContext")
+    return isinstance(context, str) and context in ("thisServer", "allServers")

@@ -72,10 +72,10 @@ def module_of(group: str) -> ModuleType:
 
 
 def _modules(group: str) -> list[ModuleType]:
-    """The modules with the rules of a group, in the order that its package states.
+    """The modules with the rules of a group, in the order of `MODULES` in its package.
 
     Raises:
-        ValueError: the package does not state the place of one of its modules.
+        ValueError: `MODULES` does not list one of the package's modules.
     """
     package = module_of(group)
     if not hasattr(package, "__path__"):
@@ -91,17 +91,17 @@ def rules() -> dict[str, type[Rule]]:
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The rules needed for the wanted ones: these, and those that replace findings of theirs, in order.
+    """The selected rules, and the rules that replace findings of these, in order.
 
     Args:
-        picks: whether a rule is wanted, by its id.
+        picks: whether a rule is selected, by its id.
     """
-    needed = {id_ for id_ in rules() if picks(id_)}
-    waiting = set(rules()) - needed
-    while more := {id_ for id_ in waiting if any(_fits(id_, needed))}:
-        needed |= more
+    chosen = {id_ for id_ in rules() if picks(id_)}
+    waiting = set(rules()) - chosen
+    while more := {id_ for id_ in waiting if any(_fits(id_, chosen))}:
+        chosen |= more
         waiting -= more
-    return [rule for id_, rule in rules().items() if id_ in needed]
+    return [rule for id_, rule in rules().items() if id_ in chosen]
 
 
 def impact(rule_id: str, level: Level) -> Impact:
@@ -109,14 +109,14 @@ def impact(rule_id: str, level: Level) -> Impact:
     rule = rules().get(rule_id)
     if rule is not None and rule.impact is not None:
         return rule.impact
-    # What would break as an error is legal as a note: peers have to cope with it.
+    # A note reports something legal, which peers have to handle.
     return Impact.HINT if level == Level.NOTE else GROUPS.get(group_of(rule_id), Impact.HINT)
 
 
-def _fits(id_: str, needed: set[str]) -> Iterator[bool]:
-    """For each pattern of a rule, whether it replaces any of some other rules."""
+def _fits(id_: str, chosen: set[str]) -> Iterator[bool]:
+    """For each pattern in a rule's `replaces`, whether it matches one of the chosen rules."""
     for pattern in rules()[id_].replaces:
-        yield pattern in needed or ("*" in pattern and any(fnmatchcase(other, pattern) for other in needed))
+        yield pattern in chosen or ("*" in pattern and any(fnmatchcase(other, pattern) for other in chosen))
 
 
 def _classes(module: ModuleType) -> Iterator[type[Rule]]:

@@ -1,4 +1,4 @@
-"""The group `id`: identity and correlation of requests and responses."""
+"""The group `id`: ids of requests, and the responses that match them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,22 +15,22 @@ from analysis.rules.finding import Finding, Impact, with_guess
 from captures.limits import SAFE
 
 _LONGEST: Final = 60
-"""Characters of an id in a message."""
+"""The most characters of an id that a finding shows."""
 _LATEST: Final = 100
-"""Requests of a session of whose ids the types are looked at."""
+"""How many of a session's latest requests show which id types the sender uses."""
 _KEPT: Final = 10_000
-"""Requests whose answer may be that of a lost one."""
+"""The most requests that are remembered whose answer may belong to a lost request."""
 
 
 class Null(Rule):
     """A request has `id: null`.
 
-    **Why it matters.** JSON-RPC tolerates it, MCP forbids it, and it cannot be answered: most readers take the message
-    for a notification and do not answer, so the sender waits forever.
+    **Why it matters.** JSON-RPC discourages the id null and MCP forbids it. Most receivers treat the message as a
+    notification and do not answer, so the sender waits forever.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":null,"method":"tools/list"}`
 
-    **Instead.** Give every request an id of its own, a string or an integer. Leave `id` out if no response is expected.
+    **Instead.** Give every request its own id, a string or an integer. Leave `id` out if you expect no response.
     """
 
     id = "id/null"
@@ -39,13 +39,13 @@ class Null(Rule):
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         request = _request_of(seen)
         if request is not None and request.id.type == "null":
-            yield self.finding(seen, "a request has the id null: it cannot be answered", pointer="/id")
+            yield self.finding(seen, "a request has the id null, so it cannot be answered", pointer="/id")
 
 
 class NotStringOrInteger(Rule):
     """The id of a request is neither a string nor an integer.
 
-    **Why it matters.** Typed readers refuse the whole message, or drop the id and take it for a notification.
+    **Why it matters.** Typed parsers refuse the whole message, or drop the id and treat the message as a notification.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1.5,"method":"ping"}`, or `true`, `{}`, `[1]`
 
@@ -66,7 +66,7 @@ class NotStringOrInteger(Rule):
 class FloatInteger(Rule):
     """The id of a request is an integer written as a fraction.
 
-    **Why it matters.** Most readers take `1.0` for the integer 1, and a few for a fraction, which they refuse.
+    **Why it matters.** Most parsers read `1.0` as the integer 1, but a few read it as a fraction and refuse it.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1.0,"method":"ping"}`
 
@@ -86,8 +86,8 @@ class FloatInteger(Rule):
 class UnsafeInteger(Rule):
     """The id of a request is an integer beyond ±(2^53-1).
 
-    **Why it matters.** A peer in JavaScript reads a different number and answers with that, so the response matches no
-    request.
+    **Why it matters.** A peer written in JavaScript reads a different number and answers with it, so the response
+    matches no request.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}` and
     `< {"jsonrpc":"2.0","id":9007199254740992,"result":{}}`
@@ -103,17 +103,17 @@ class UnsafeInteger(Rule):
         request = _request_of(seen)
         number = _number(request) if request is not None else None
         if number is not None and _is_integer(number) and _is_beyond(number):
-            yield self.finding(seen, "the id is an integer that JavaScript cannot hold", pointer="/id")
+            yield self.finding(seen, "the id is an integer that JavaScript cannot represent", pointer="/id")
 
 
 class DuplicateInFlight(Rule):
-    """A request uses the id of an earlier one that still waits for its response.
+    """A request uses the id of an earlier request that is still unanswered.
 
-    **Why it matters.** Two calls wait for one id: the first response settles either of them, and often the wrong one.
+    **Why it matters.** Two calls wait for the same id: the first response ends one of them, often the wrong one.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before its answer, `> {"id":4,"method":"tools/list"}`
 
-    **Instead.** Never reuse an id while its request is open; up to 2025-11-25, do not reuse it in a session at all.
+    **Instead.** Never reuse an id while its request is open; up to 2025-11-25, never reuse it within a session.
     """
 
     id = "id/duplicate-in-flight"
@@ -125,9 +125,9 @@ class DuplicateInFlight(Rule):
             return
         if _request_of(seen) is None or _is_replay(seen):
             return
-        text = f"the id {_id(seen)} is that of a request that is still open"
+        text = f"the id {_id(seen)} belongs to a request that is still open"
         if seen.era == "modern" and seen.http is not None:
-            # Independent clients behind one address count from 1 each; on one connection they are one client.
+            # Several clients behind one address each count from 1; requests on one connection come from one client.
             if seen.earlier.conn == seen.message.frames[0].conn:
                 yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,), level=WARNING)
             return
@@ -135,10 +135,10 @@ class DuplicateInFlight(Rule):
 
 
 class DuplicateRequest(Rule):
-    """A request uses the id of an earlier one of its session that has been answered.
+    """A request uses the id of an earlier, answered request of its session.
 
-    **Why it matters.** Up to 2025-11-25 an id names a request for the whole session: logs, late responses and
-    cancellations with that id are now ambiguous.
+    **Why it matters.** Up to 2025-11-25 an id identifies a request for the whole session, so logs, late responses and
+    cancellations with that id become ambiguous.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":1,"method":"tools/list"}`
 
@@ -160,9 +160,9 @@ class DuplicateRequest(Rule):
 class UnknownResponse(Rule):
     """A response carries an id that the other side never used in a request.
 
-    **Why it matters.** The caller drops it, or pairs it with the wrong call; both look like a hang. The finding names
-    the request that the response was probably meant for: the only one, or the oldest, that was open in its session
-    then. JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
+    **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
+    finding names the request that was probably meant: the only request, or the oldest, that was open in the session at
+    that time. JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
 
@@ -175,18 +175,18 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
-            yield self.finding(seen, with_guess(f"no request ever had the id {_id(seen)}", seen.meant), pointer="/id")
+            yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
 
 
 class SelfAnswered(Rule):
     """A side answers its own request, or answers a response.
 
-    **Why it matters.** The typical cause is a handler that takes every message with an `id` for a request: it will
-    answer responses forever.
+    **Why it matters.** The usual cause is a handler that treats every message with an `id` as a request: it may answer
+    responses forever.
 
     **On the wire.** `< {"id":9,"method":"roots/list"}` … `< {"id":9,"error":{"code":-32601,…}}`
 
-    **Instead.** A message without `method` is a response: look up the request that it belongs to, and never answer it.
+    **Instead.** A message without `method` is a response: match it with its request, and never answer it.
     """
 
     id = "id/self-answered"
@@ -195,17 +195,17 @@ class SelfAnswered(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is not IdState.NEVER_SEEN:
-            yield self.finding(seen, f"the id {_id(seen)} is that of a request of the same side", pointer="/id")
+            yield self.finding(seen, f"the id {_id(seen)} belongs to a request of the same side", pointer="/id")
 
 
 class TypeChanged(Rule):
-    """The id of a response is that of its request, but as another JSON type.
+    """A response has the id of its request, but as another JSON type.
 
-    **Why it matters.** Most clients look responses up by exact value: `"7"` does not match 7, and the call never ends.
+    **Why it matters.** Most clients match ids by exact value: `"7"` does not match 7, so the call never ends.
 
     **On the wire.** `> {"id":7,"method":"ping"}` `< {"id":"7","result":{}}`
 
-    **Instead.** Send the id back as it came; keep it as a JSON value, not as text.
+    **Instead.** Send back the id unchanged; keep it as a JSON value, not as text.
     """
 
     id = "id/type-changed"
@@ -221,7 +221,8 @@ class TypeChanged(Rule):
 class DuplicateResponse(Rule):
     """A request is answered a second time.
 
-    **Why it matters.** The second response is dropped, or given to a later call that reuses the id.
+    **Why it matters.** The caller drops the second response, or mistakes it for the answer to a later call that reuses
+    the id.
 
     **On the wire.** `< {"id":3,"result":{…}}` … `< {"id":3,"error":{…}}`
 
@@ -243,24 +244,25 @@ class DuplicateResponse(Rule):
         if seen.id_state is IdState.ANSWERED and not _is_replay(seen):
             request = _answered(seen)
             if request is not None and (request <= seen.session.lost_seq or self._is_doubtful(seen.session, request)):
-                return  # it, or the answer before, may answer another one that is lost
+                return  # this answer, or the earlier one, may belong to a lost request
             related = () if request is None else (request,)
-            yield self.finding(seen, f"request {_id(seen)} has been answered already", pointer="/id", related=related)
+            yield self.finding(seen, f"request {_id(seen)} has already been answered", pointer="/id", related=related)
 
     def _is_doubtful(self, session: Session, request: int) -> bool:
-        """Whether what answered a request had its id as another type, and may have answered a lost one."""
+        """Whether the answer to a request had an id of another type, and may belong to a lost request."""
         doubtful: set[int] = session.memory.get(self.id, set())
         return request in doubtful or len(doubtful) >= _KEPT
 
 
 class EchoedFrame(Rule):
-    """A side sends back a request that it has just received, and that it must not send itself.
+    """A side sends back a request that it has just received and must not send itself.
 
-    **Why it matters.** The program is not an MCP peer: an echoing terminal, or `cat` in place of a server.
+    **Why it matters.** The program does not speak MCP: it is a terminal with echo, or `cat` in place of a server.
 
-    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"initialize",…}` and the same bytes back
+    **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"initialize",…}`, and the same bytes come back
 
-    **Instead.** Check the command that is started: it should speak MCP on its standard output, without a terminal.
+    **Instead.** Check the command that the client starts: it should speak MCP on its standard streams, without a
+    terminal.
     """
 
     id = "id/echoed-frame"
@@ -269,7 +271,7 @@ class EchoedFrame(Rule):
     source = "2024-11-05 basic/transports (stdio)"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
-        # What could come from either side: two pings that cross are no echo.
+        # Both sides may send some methods: two pings that cross are not an echo.
         known, sender = METHODS.get(method), like.message.sender
         return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
 
@@ -277,18 +279,18 @@ class EchoedFrame(Rule):
         request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        asked = table.get(Key(request.frames[0].exchange, request.id))
-        if asked is None or asked.request.body != request.body:
+        waiting = table.get(Key(request.frames[0].exchange, request.id))
+        if waiting is None or waiting.request.body != request.body:
             return ()
-        text = f"the request {_id(seen)} comes back as it was sent: an echo, no peer"
-        return [self.finding(seen, text, related=(asked.request.seq,))]
+        text = f"request {_id(seen)} comes back unchanged: this is an echo, not an answer"
+        return [self.finding(seen, text, related=(waiting.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _request_of(seen: Seen) -> Request | None:
-    """The request, unless it is a notification that has an id: that asks for nothing."""
+    """The request; None if it is a notification with an id, which needs no answer."""
     request = seen.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
@@ -296,7 +298,7 @@ def _request_of(seen: Seen) -> Request | None:
 
 
 def _number(request: Request) -> str | None:
-    """The id in one form, however long it is and however it was written; None where it is no number."""
+    """The id in one notation, however long and however written; None if it is not a number."""
     value = request.body.get("id")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -310,7 +312,7 @@ def _is_integer(number: str | None) -> bool:
 
 
 def _is_beyond(number: str) -> bool:
-    # With a power of ten, or with more digits, it is far beyond.
+    # With an exponent or with more digits, it is certainly beyond.
     return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
 
 
@@ -329,9 +331,9 @@ def _kind(request: Request) -> str:
 
 
 def _may_answer_lost(seen: Seen) -> bool:
-    """Whether a response with the id of a request as another type may answer one that is lost.
+    """Whether a response with the id of a request as another type may answer a lost request.
 
-    It may where who asks is known to use ids of that type, too.
+    It may if the requesting side is known to use ids of that type as well.
     """
     message, session, request = seen.message, seen.session, seen.request
     if session.lost_seq < 0 or request is None or not isinstance(message, Response) or message.id is None:
@@ -355,7 +357,7 @@ def _cut(ident: Id) -> str:
 
 
 def _is_unknown(seen: Seen) -> bool:
-    """Whether a response has an id that no request ever used."""
+    """Whether a response has an id that no request has used."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
@@ -364,7 +366,7 @@ def _is_unknown(seen: Seen) -> bool:
 
 
 def _own(seen: Seen) -> IdState:
-    """What the sender's own table knows about the id of its response."""
+    """The state of a response's id among the sender's own requests."""
     message = seen.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
@@ -381,5 +383,5 @@ def _answered(seen: Seen) -> int | None:
 
 
 def _is_replay(seen: Seen) -> bool:
-    """Whether it came on a stream that was opened to hear again what was said."""
+    """Whether it came on a stream that was resumed, and so may repeat earlier messages."""
     return seen.http is not None and seen.http.is_replay

@@ -1,6 +1,6 @@
-"""The group `legacy-sse`: HTTP+SSE of 2024-11-05, one stream for all that a server says and a URI for POSTs.
+"""The group `legacy-sse`: HTTP+SSE of 2024-11-05, with one stream for all messages of a server and a URI for POSTs.
 
-What a stream announces stands in the records of its exchange; that it is of this transport shows by it.
+The records of an exchange hold the address that its stream announces, which shows that it uses this transport.
 """
 
 from collections import OrderedDict
@@ -20,16 +20,16 @@ from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
 KEPT: Final = 1_000
-"""How many POSTs to addresses that were not announced yet are remembered."""
+"""The most POSTs to unannounced addresses that are remembered."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2024-11-05 basic/transports"
 _FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
-"""What no URI reference has, beside what is beyond ASCII."""
+"""ASCII characters that URI references may not contain."""
 
 
 class _OfStream(OverHttp):
-    """A rule about the stream, when it is over."""
+    """A rule about streams, applied when they end."""
 
     who = "server"
     http_methods: ClassVar[frozenset[str]] = _GET
@@ -41,7 +41,7 @@ class _OfStream(OverHttp):
 
 
 class _OfPost(OverHttp):
-    """A rule about POSTs, when they are answered."""
+    """A rule about POSTs, applied when they are answered."""
 
     who = "client"
     http_methods: ClassVar[frozenset[str]] = POST
@@ -52,20 +52,21 @@ class _OfPost(OverHttp):
 
 
 class NoEndpointFirst(_OfStream):
-    """A stream sends another event before it says where to POST.
+    """A stream sends another event before the address for POSTs.
 
-    **Why it matters.** The client waits for that address and accepts nothing else; some clients give up.
+    **Why it matters.** The client waits for the address and ignores everything else; some clients give up.
 
-    **On the wire.** `> GET /sse` and an event with a message as the first one
+    **On the wire.** `> GET /sse`, answered with a stream whose first event is a message
 
-    **Instead.** `< event: endpoint`, `data: /messages?sessionId=…`, before all others. Comments may precede it.
+    **Instead.** Send `< event: endpoint`, `data: /messages?sessionId=…`, before all other events. Comments may precede
+    it.
     """
 
     id = "legacy-sse/no-endpoint-first"
     impact = Impact.CONNECTION
 
     def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if not http.received or http.session_id is not None or http.asked is None:
+        if not http.received or http.session_id is not None or http.started is None:
             return ()
         first = http.received[0]
         if http.announced is not None:
@@ -74,18 +75,18 @@ class NoEndpointFirst(_OfStream):
             is_late = _is_older_place(http)
         if not is_late or not http.is_unbroken:
             return ()
-        return [self.finding(first, "a stream of HTTP+SSE does not begin with the event endpoint")]
+        return [self.finding(first, "an HTTP+SSE stream does not begin with an endpoint event")]
 
 
 class EndpointInvalid(_OfStream):
     """The address that a stream announces is not valid for a POST.
 
-    **Why it matters.** The client cannot send anything. Clients refuse an address of another origin, as a server could
-    otherwise make them send their messages elsewhere.
+    **Why it matters.** The client cannot send any message. Clients refuse an address of another origin, as otherwise a
+    server could make them send their messages elsewhere.
 
-    **On the wire.** `< event: endpoint`, `data: ` and nothing
+    **On the wire.** `< event: endpoint` with an empty `data:`
 
-    **Instead.** A path with a query, such as `/messages?sessionId=…`.
+    **Instead.** Send a path with a query, such as `/messages?sessionId=…`.
     """
 
     id = "legacy-sse/endpoint-invalid"
@@ -96,17 +97,17 @@ class EndpointInvalid(_OfStream):
             return ()
         address = http.endpoints[0]
         if not address:
-            return [self._finding(http, session, "the event endpoint has no address")]
+            return [self._finding(http, session, "the endpoint event has no address")]
         try:
             parts = urlsplit(address)
             is_valid = _FORBIDDEN.isdisjoint(address) and address.isascii()
         except ValueError:
             is_valid = False
         if not is_valid:
-            return [self._finding(http, session, "the address of the event endpoint is not a valid URI")]
+            return [self._finding(http, session, "the address in the endpoint event is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        findings = self._finding(http, session, "the address of the event endpoint has another origin")
+        findings = self._finding(http, session, "the address in the endpoint event has another origin")
         return [findings._replace(level=WARNING)]
 
     def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
@@ -117,8 +118,8 @@ class EndpointInvalid(_OfStream):
 class EndpointAgain(_OfStream):
     """A stream announces an address a second time.
 
-    **Why it matters.** Clients use the first address, or the last: messages may go to an address that no longer expects
-    them.
+    **Why it matters.** Some clients use the first address and some the last, so messages may go to an address that no
+    longer accepts them.
 
     **On the wire.** `< event: endpoint` twice on one stream
 
@@ -131,17 +132,17 @@ class EndpointAgain(_OfStream):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.announced_again is None:
             return ()
-        return [self.finding(http.announced_again, "a stream has a second event endpoint", session=session)]
+        return [self.finding(http.announced_again, "a stream has a second endpoint event", session=session)]
 
 
 class WrongPostUri(_OfPost):
     """A message is POSTed to an address other than the announced one, or before an address was announced.
 
-    **Why it matters.** The server finds the session by that address, including its query.
+    **Why it matters.** The server identifies the session by the address, including its query.
 
     **On the wire.** `< event: endpoint`, `data: /messages?sessionId=1`, and `> POST /messages`
 
-    **Instead.** POST to what was announced, resolved against the URL of the stream.
+    **Instead.** POST to the announced address, resolved against the URL of the stream.
     """
 
     id = "legacy-sse/wrong-post-uri"
@@ -150,34 +151,32 @@ class WrongPostUri(_OfPost):
     def __init__(self) -> None:
         super().__init__()
         self._early: OrderedDict[str, tuple[Mark, HttpExchange]] = OrderedDict()
-        """POSTs to addresses that had not been announced."""
+        """POSTs to addresses that were not announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         return like.method == "POST" if hook == "answered" else like.method == "GET" and like.media == STREAM
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         key = http.uri_key
-        if key is None or http.asked is None or http.announced_by is not None or not http.is_whole:
+        if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
             return ()
         if _is_newer(http):
             return ()
         if not any(stream.client == http.client and stream.over is None for stream in http.older):
-            self._early[key] = http.asked, http
+            self._early[key] = http.started, http
             if len(self._early) > KEPT:
                 self._early.popitem(last=False)
             return ()
         is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)
-        return (
-            () if is_probe else self.in_request(http, session, "a POST does not go to the address that was announced")
-        )
+        return () if is_probe else self.in_request(http, session, "a POST does not go to the announced address")
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         early = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
-        if early is None or http.announced is None or http.asked is None or not http.is_whole:
+        if early is None or http.announced is None or http.started is None or not http.is_whole:
             return ()
         at, post = early
-        # Sent while the stream was open already, and its address not told yet.
-        if not http.asked.seq < at.seq < http.announced.seq or post.client != http.client:
+        # The POST was sent after the stream had opened, but before it announced its address.
+        if not http.started.seq < at.seq < http.announced.seq or post.client != http.client:
             return ()
         return self.in_request(post, session, "a POST is sent before its address was announced")
 
@@ -185,7 +184,7 @@ class WrongPostUri(_OfPost):
 class EventType(Rule):
     """A message of the server comes in an event of a type other than `message`, or such an event contains no message.
 
-    **Why it matters.** Clients listen only to `message` and `endpoint`, and expect JSON in `message`.
+    **Why it matters.** Clients handle only `message` and `endpoint` events, and expect JSON in `message`.
 
     **On the wire.** `< event: response`, `data: {"jsonrpc":"2.0",…}`
 
@@ -204,7 +203,7 @@ class EventType(Rule):
         if frame.unit != "sse_event" or not is_older(seen.http):
             return ()
         if frame.event is not None:
-            text = "a message of the server comes in an event of a type other than message"
+            text = "a message of the server comes in an event whose type is not message"
             return [self.finding(seen, text)] if b'"jsonrpc"' in frame.raw else ()
         return [self.finding(seen, "the data of an event is not JSON")] if reason(seen.message) == NOT_JSON else ()
 
@@ -213,11 +212,11 @@ class AnswerInPost(OverHttp):
     """A message of the server comes in the response to a POST.
 
     **Why it matters.** On this transport the server sends messages only on the stream. Clients do not read the body of
-    the response to a POST.
+    a response to a POST.
 
     **On the wire.** `> POST /messages?sessionId=1`, `< HTTP/1.1 200 OK`, `{"jsonrpc":"2.0","id":1,"result":…}`
 
-    **Instead.** Answer the POST with 202, and the request on the stream.
+    **Instead.** Answer the POST with 202, and send the response on the stream.
     """
 
     id = "legacy-sse/answer-in-post"
@@ -230,16 +229,16 @@ class AnswerInPost(OverHttp):
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
             return ()
-        text = "a message comes in the response to a POST, and not on the stream"
+        text = "a message comes in the response to a POST instead of on the stream"
         return self.in_response(http, session, text, self.level)
 
 
 class PostAfterClose(_OfPost):
     """A message is POSTed after its stream has ended.
 
-    **Why it matters.** The response cannot be delivered.
+    **Why it matters.** The server cannot deliver the response.
 
-    **On the wire.** the end of the stream, and seconds later `> POST /messages?sessionId=1`
+    **On the wire.** The stream ends, and seconds later `> POST /messages?sessionId=1`
 
     **Instead.** Open a new stream, and begin with `initialize`.
     """
@@ -250,22 +249,22 @@ class PostAfterClose(_OfPost):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        if stream is None or stream.over is None or http.asked is None or not http.is_for_stream:
+        if stream is None or stream.over is None or http.started is None or not http.is_for_stream:
             return ()
-        if http.asked.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
+        if http.started.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
         return self.in_request(http, session, "a POST is sent after its stream has ended", self.level)
 
 
 class NoVersionHeader(_OfPost):
-    """A client does not name the revision in a header on this transport.
+    """A client does not name the revision in a header over HTTP+SSE.
 
-    **Why it matters.** It hardly matters: the page about the life cycle requires the header wherever HTTP is used, the
-    page about this transport does not mention it, and official clients do not send it.
+    **Why it matters.** It hardly matters. The specification's lifecycle page requires the header over any HTTP
+    transport, but the page about this transport does not mention it, and official clients do not send it.
 
     **On the wire.** `> POST /messages?sessionId=1` without `MCP-Protocol-Version` after a handshake for 2025-06-18
 
-    **Instead.** `MCP-Protocol-Version: 2025-06-18` with each request after the handshake.
+    **Instead.** Send `MCP-Protocol-Version: 2025-06-18` with each request after the handshake.
     """
 
     id = "legacy-sse/no-version-header"
@@ -282,14 +281,14 @@ class NoVersionHeader(_OfPost):
         return self.in_request(http, session, "the request does not name the revision")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_newer(http: HttpExchange) -> bool:
-    """Whether a POST shows that it is one of Streamable HTTP."""
+    """Whether a POST shows that it uses Streamable HTTP."""
     return http.session_id is not None or http.is_modern or http.media == STREAM or http.accepts_stream
 
 
 def _is_older_place(http: HttpExchange) -> bool:
-    """Whether the older transport was spoken at the path of an exchange."""
+    """Whether the older transport was used at the path of an exchange."""
     return any(stream.path == http.path for stream in http.older)

@@ -1,4 +1,4 @@
-"""The group `lifecycle`: the handshake of the revisions up to 2025-11-25."""
+"""The group `lifecycle`: the handshake in revisions up to 2025-11-25."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
@@ -20,21 +20,21 @@ _NO_REFUSAL: Final = frozenset({401, 403, 404, 429})
 
 
 class _Handshake(Rule):
-    """What the rules of the handshake have in common: whose handshake it is, and whether it was completed oddly.
+    """The base of the rules about the handshake, which knows which handshake a message belongs to.
 
-    Over HTTP without session ids, what one client sends counts to the handshake that was begun last from its address.
-    Where several were begun from there, nothing is certain.
+    Over HTTP without session ids, a client's messages belong to the last handshake from its address. If several
+    handshakes began from there, nothing is certain.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.begun: dict[str, int] = {}
-        """Clients over HTTP → the session of their handshake; 0 where there were several."""
+        """Clients over HTTP, with the session of their handshake; 0 if there were several."""
 
     begins: ClassVar[frozenset[State] | None] = None
-    """States in which it may have something to say of a request on a pipe; None for all."""
+    """States in which it may report a request on stdio; None for all."""
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the state tells
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the state decides
         return hook != "request" or self.begins is None or like.session.is_http or like.state in self.begins
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -44,12 +44,12 @@ class _Handshake(Rule):
                 self.begun[client] = 0 if client in self.begun else seen.session.number
         return self.check_request(seen)
 
-    def check_request(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
-        """A request."""
+    def check_request(self, seen: Seen) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
+        """Findings about a request."""
         return ()
 
     def is_sure(self, seen: Seen) -> bool:
-        """Whether a message surely belongs to the handshake of its session."""
+        """Whether a message certainly belongs to the handshake of its session."""
         http = seen.http
         if http is None or http.session_id:
             return True
@@ -59,14 +59,14 @@ class _Handshake(Rule):
 class RequestBeforeInitialize(_Handshake):
     """The first request of a session is not `initialize`.
 
-    **Why it matters.** Nothing is agreed on yet: the server knows neither the revision nor the client's capabilities.
-    Most refuse, some answer by chance.
+    **Why it matters.** The server knows neither the revision nor the client's capabilities. Most servers refuse the
+    request; some happen to answer.
 
-    **On the wire.** `> {"id":1,"method":"tools/list"}` as the first line. Over HTTP it counts only when the server
-    refuses: one without sessions may have been initialized earlier.
+    **On the wire.** `> {"id":1,"method":"tools/list"}` as the first line. Over HTTP this is reported only if the server
+    refuses the request, as a server without sessions may have been initialized earlier.
 
-    **Instead.** Send `initialize`, wait for its result, send `notifications/initialized`, then work. `ping`, and a
-    probe of the modern era, may come before.
+    **Instead.** Send `initialize`, wait for its result, send `notifications/initialized`, then other requests. `ping`
+    and a probe for the modern era may come before.
     """
 
     id = "lifecycle/request-before-initialize"
@@ -78,7 +78,7 @@ class RequestBeforeInitialize(_Handshake):
 
     def __init__(self) -> None:
         super().__init__()
-        # It looks at the start itself: over HTTP the refusal is the proof, and a session that does not begin with
+        # It checks the start itself: over HTTP the refusal is the proof, and a session that does not begin with
         # `initialize` has no observed start there.
         self.needs_start = False  # type: ignore[misc]
 
@@ -92,7 +92,7 @@ class RequestBeforeInitialize(_Handshake):
         if not is_refused or http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
             return
         if http.client in self.begun:
-            # It has a session, and has forgotten to say so.
+            # It has a session, but did not send its id.
             return
         for seen in http.sent:
             if not seen.session.observed_start and _is_work(seen) and _is_untouched(seen):
@@ -103,11 +103,11 @@ class RequestBeforeInitialize(_Handshake):
 class NotificationBeforeInitialize(Rule):
     """The client sends a notification before `initialize`.
 
-    **Why it matters.** There is no session that it could apply to; servers drop it, and some break.
+    **Why it matters.** Servers drop it, because the session has not started yet, and some fail.
 
-    **On the wire.** `> {"method":"notifications/roots/list_changed"}` and only then `> {"method":"initialize",…}`
+    **On the wire.** `> {"method":"notifications/roots/list_changed"}` before `> {"method":"initialize",…}`
 
-    **Instead.** Begin with `initialize`. Cancelling a modern probe by `notifications/cancelled` is fine.
+    **Instead.** Begin with `initialize`. Cancelling a probe for the modern era with `notifications/cancelled` is fine.
     """
 
     id = "lifecycle/notification-before-initialize"
@@ -130,10 +130,10 @@ class NotificationBeforeInitialize(Rule):
         if seen.era == "handshake":
             yield self._finding(seen)
         elif seen.era is None:
-            _put_off(self, seen, self._finding(seen))
+            _postpone(self, seen, self._finding(seen))
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        return _due(self, seen)
+        return _postponed(self, seen)
 
     def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, f"{short(_method(seen.message))} was sent before initialize")
@@ -142,12 +142,12 @@ class NotificationBeforeInitialize(Rule):
 class RequestBeforeInitializeResult(_Handshake):
     """The client continues before `initialize` is answered.
 
-    **Why it matters.** The client cannot know the revision and the capabilities that apply. Servers that read one
-    message at a time take it for the end of the handshake.
+    **Why it matters.** The client does not know yet which revision and capabilities apply. Servers that expect the
+    messages of the handshake in order may refuse the request or fail.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"id":2,"method":"tools/list"}` `< {"id":1,"result":{…}}`
 
-    **Instead.** Wait for the result. Only `ping` may come in between.
+    **Instead.** Wait for the result. Before that, send only `ping`.
     """
 
     id = "lifecycle/request-before-initialize-result"
@@ -167,8 +167,8 @@ class RequestBeforeInitializeResult(_Handshake):
 class EarlyInitialized(_Handshake):
     """`notifications/initialized` comes before the result of `initialize`.
 
-    **Why it matters.** It says that the client has read the result, which is impossible. A server that waits for it may
-    start to send requests, or never notice it.
+    **Why it matters.** The notification claims that the client has read the result, which is impossible. The server may
+    start to send requests too early, or ignore the notification.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `> {"method":"notifications/initialized"}`
     `< {"id":1,"result":{…}}`
@@ -201,19 +201,19 @@ class EarlyInitialized(_Handshake):
         if seen.state == "init-sent":
             yield self.finding(seen, "initialized was sent before initialize was answered")
         elif seen.state == "new":
-            what = "although initialize was refused" if seen.session.epoch else "without initialize"
-            yield self.finding(seen, f"initialized was sent {what}")
+            circumstance = "although initialize was refused" if seen.session.epoch else "without initialize"
+            yield self.finding(seen, f"initialized was sent {circumstance}")
 
 
 class InitializedMissing(_Handshake):
-    """The client sends requests without ever having sent `notifications/initialized`.
+    """The client sends requests, but never sent `notifications/initialized`.
 
-    **Why it matters.** Strict servers answer only `ping` until it comes, and never send requests of their own.
+    **Why it matters.** Until it comes, strict servers answer only `ping` and send no requests of their own.
 
     **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
 
     **Instead.** Send `{"jsonrpc":"2.0","method":"notifications/initialized"}` right after the result of `initialize`.
-    Over HTTP it may still be under way when a request is sent, but not when that request is answered.
+    Over HTTP it may still be in transit when a request is sent, so the request is reported only when it is answered.
     """
 
     id = "lifecycle/initialized-missing"
@@ -247,18 +247,19 @@ class InitializedMissing(_Handshake):
         waiting = self.memory(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
         if waiting is None or session.state != "init-answered" or session.has_initialized:
             return
-        # Another handshake may have begun at this address since.
+        # Another handshake may have begun at this address meanwhile.
         if self.is_sure(seen):
             yield waiting
 
     def _finding(self, seen: Seen) -> Finding:
-        return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized never was")
+        return self.finding(seen, f"{short(_method(seen.message))} was sent, but initialized was not")
 
 
 class DuplicateInitialized(_Handshake):
     """`notifications/initialized` is sent again.
 
-    **Why it matters.** A server may begin its work twice: request the roots again, or start the same timers.
+    **Why it matters.** A server may do its start-up work twice, for example request the roots again or start a second
+    timer.
 
     **On the wire.** `> {"method":"notifications/initialized"}` twice in a session
 
@@ -277,27 +278,27 @@ class DuplicateInitialized(_Handshake):
         if seen.message.sender != "client" or seen.era != "handshake":
             return
         memory = self.memory(seen.session, dict)
-        before: HttpExchange | None = memory.get("carried")
-        is_first = "carried" not in memory  # of those that are known, as records may be lost
-        memory["carried"] = seen.http
+        before: HttpExchange | None = memory.get("post")
+        is_first = "post" not in memory  # as far as known: records may be lost
+        memory["post"] = seen.http
         if is_first or seen.state != "ready" or not self.is_sure(seen):
             return
         if seen.http is not None and before is not None and (before.status is None or before.status >= 300):
-            # It did not arrive, so it had to be posted again.
+            # It did not arrive, so the client had to post it again.
             return
-        yield self.finding(seen, "initialized was sent before in this session")
+        yield self.finding(seen, "initialized was already sent in this session")
 
 
 class RepeatedInitialize(Rule):
     """`initialize` is sent in a session that is already initialized.
 
-    **Why it matters.** Everything that was agreed on is open again. Servers refuse it, or start over and forget
+    **Why it matters.** It reopens everything that was agreed on. Servers refuse it, or start over and lose
     subscriptions and log levels.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":9,"method":"initialize",…}` on one pipe
 
-    **Instead.** Use one handshake for each process or session; for another handshake, start another one. A second
-    attempt after an error is fine.
+    **Instead.** Use one handshake for each process or session; for another handshake, start a new process or session. A
+    second attempt after an error is fine.
     """
 
     id = "lifecycle/repeated-initialize"
@@ -312,18 +313,18 @@ class RepeatedInitialize(Rule):
         if seen.message.sender != "client":
             return
         memory, session = self.memory(seen.session, dict), seen.session
-        # Of the older transport: its stream was opened first, and is the session.
+        # In the older transport the stream is opened first, and is the session.
         is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < seen.message.t_ns)
         is_carried = seen.http is None or (is_stream and not seen.http.session_id)
         if is_carried and seen.state in ("init-answered", "ready"):
-            yield self.finding(seen, "initialize was sent in a session that is initialized")
+            yield self.finding(seen, "initialize was sent in a session that is already initialized")
 
 
 class ServerRequestBeforeInitialized(_Handshake):
-    """The server sends a request before the client has said `initialized`.
+    """The server sends a request before the client has sent `notifications/initialized`.
 
-    **Why it matters.** The client may not be listening yet: it drops the request, or takes it for the response that it
-    waits for.
+    **Why it matters.** The client may not be ready: it drops the request, or mistakes it for the response that it waits
+    for.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"result":{…}}` `< {"id":1,"method":"roots/list"}`
 
@@ -349,9 +350,9 @@ class ServerRequestBeforeInitialized(_Handshake):
 class ServerFrameBeforeInitialize(Rule):
     """The server sends a message before the client has sent `initialize`.
 
-    **Why it matters.** Many clients expect their response as the first message and stop at anything else.
+    **Why it matters.** Many clients expect the response to `initialize` as the first message, and fail at any other.
 
-    **On the wire.** `< {"method":"notifications/tools/list_changed"}` and only then `> {"method":"initialize",…}`
+    **On the wire.** `< {"method":"notifications/tools/list_changed"}` before `> {"method":"initialize",…}`
 
     **Instead.** Before `initialize`, send only log messages and `ping`; write text for people to stderr.
     """
@@ -370,7 +371,7 @@ class ServerFrameBeforeInitialize(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.message.sender == "client":
-            return _due(self, seen)
+            return _postponed(self, seen)
         return self._look(seen) if _is_request(seen.message) else ()
 
     def on_notification(self, seen: Seen) -> Iterator[Finding]:
@@ -381,7 +382,7 @@ class ServerFrameBeforeInitialize(Rule):
         if seen.state == "new" and seen.era == "handshake":
             yield self._finding(seen)
         elif seen.state == "new" and seen.era is None:
-            _put_off(self, seen, self._finding(seen))
+            _postpone(self, seen, self._finding(seen))
 
     def _finding(self, seen: Seen) -> Finding:
         return self.finding(seen, f"the server sent {short(_method(seen.message))} before initialize")
@@ -390,11 +391,11 @@ class ServerFrameBeforeInitialize(Rule):
 class InitializeFailed(Rule):
     """The server refuses `initialize`.
 
-    **Why it matters.** No session is established. If the server names versions, the client can ask for one of them.
+    **Why it matters.** The session cannot start. If the server lists versions, the client can request one of them.
 
     **On the wire.** `< {"id":1,"error":{"code":-32602,"message":…,"data":{"supported":["2024-11-05"],…}}}`
 
-    **Instead.** Ask for a version that the server supports, or look up the code. Refusing is not a fault.
+    **Instead.** Request a version that the server supports, or look up the code. The refusal itself is not a fault.
     """
 
     id = "lifecycle/initialize-failed"
@@ -422,7 +423,7 @@ class InitializeFailed(Rule):
 class ContinuedAfterFailedInitialize(_Handshake):
     """The client continues although `initialize` was refused.
 
-    **Why it matters.** There is no session. What happens next depends on the server.
+    **Why it matters.** The session has not started, so how the server reacts is undefined.
 
     **On the wire.** `< {"id":1,"error":{…}}` `> {"id":2,"method":"tools/list"}`
 
@@ -444,34 +445,34 @@ class ContinuedAfterFailedInitialize(_Handshake):
         return [self.finding(seen, f"{short(_method(seen.message))} was sent although initialize was refused")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _method(message: Message) -> str:
-    """The method; of a notification without its prefix the one that is meant."""
+    """The method of a message, with the prefix that a notification may lack."""
     if isinstance(message, Notification):
         return UNPREFIXED.get(message.method, message.method)
     return message.method if isinstance(message, Request) else ""
 
 
 def _is_request(message: Message) -> bool:
-    """Whether it asks for more than a sign of life."""
+    """Whether it is a request other than `ping`."""
     method = _method(message)
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
 def _is_work(seen: Seen) -> bool:
-    """Whether it is a request of the client that needs a session."""
+    """Whether it is a client request that needs a session."""
     return seen.message.sender == "client" and seen.era == "handshake" and _is_request(seen.message)
 
 
 def _is_untouched(seen: Seen) -> bool:
-    """Whether no handshake was tried in its session, and this is no attempt."""
+    """Whether no handshake was tried in its session, and this message is not an attempt."""
     return seen.state == "new" and not seen.session.epoch and _method(seen.message) != "initialize"
 
 
 def _is_settled_elsewhere(seen: Seen) -> bool:
-    """Whether its header names a version while none is agreed on: then the handshake came before the recording."""
+    """Whether its header names a version before one was agreed on: the handshake came before the recording."""
     return seen.http is not None and VERSION_FIELD in seen.http.fields and not seen.http.session_id
 
 
@@ -479,15 +480,15 @@ def _is_modern(request: Request) -> bool:
     return PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS
 
 
-def _put_off(rule: Rule, seen: Seen, finding: Finding) -> None:
-    """Keep what is a fault in the handshake era only until the client shows its era."""
+def _postpone(rule: Rule, seen: Seen, finding: Finding) -> None:
+    """Keep a finding that holds only in the handshake era until the client shows its era."""
     early: list[Finding] = rule.memory(seen.session, list)
     if len(early) < _KEPT:
         early.append(finding)
 
 
-def _due(rule: Rule, seen: Seen) -> list[Finding]:
-    """What was put off, now that the client speaks as in the handshake era."""
+def _postponed(rule: Rule, seen: Seen) -> list[Finding]:
+    """The postponed findings, if the client has shown that it uses the handshake era."""
     early: list[Finding] | None = seen.session.memory.get(rule.id)
     if not early or seen.message.sender != "client" or seen.era != "handshake":
         return []

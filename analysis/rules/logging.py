@@ -1,4 +1,4 @@
-"""The group `logging`: which log messages a client wanted, and what is in them."""
+"""The group `logging`: log messages, their levels and their content."""
 
 import re
 from collections import deque
@@ -15,15 +15,15 @@ from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Every level, the mildest first."""
-WANTED: Final = META + "logLevel"
+LEVEL_KEY: Final = META + "logLevel"
 OPEN: Final = 10_000
-"""Requests without an answer whose level is remembered."""
+"""The most unanswered requests whose levels are remembered."""
 PENDING: Final = 100
-"""The same of `logging/setLevel`."""
+"""The most unanswered `logging/setLevel` requests that are remembered."""
 PARTS: Final = 2_000
-"""Values of one message that are looked at for secrets."""
+"""The most values of one message that are searched for secrets."""
 TEXT: Final = 64 << 10
-"""Characters of one of them."""
+"""The most characters of such a value that are searched."""
 
 _MESSAGE: Final = "notifications/message"
 _SET: Final = "logging/setLevel"
@@ -43,28 +43,28 @@ _HIDDEN: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\
 
 
 class _Set:
-    """What a client has set."""
+    """The level that a client has set."""
 
     def __init__(self) -> None:
         self.rank: int | None = None
-        """Of the level that holds; None before any."""
+        """Rank of the level in force; None before a level was set."""
         self.t_ns = 0
         self.seq = 0
-        """Of the answer that settled it."""
+        """Number of the response that confirmed it."""
         self.exchange: int | None = None
         self.pending: dict[int, int | None] = {}
-        """Levels of requests without an answer, which may hold already, by their numbers."""
+        """Levels of unanswered requests, which may already apply, by the requests' numbers."""
 
 
 class BelowLevel(Rule):
-    """A log message is less severe than the client wants.
+    """A log message is less severe than the level that the client has set.
 
-    **Why it matters.** The client asked not to get it; hosts that show logs are flooded.
+    **Why it matters.** The client asked not to get such messages. They flood hosts that show logs.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `< {"id":2,"result":{}}`, and
     then `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
 
-    **Instead.** Compare with the level that was set last, separately for each session.
+    **Instead.** Compare with the last level that was set, separately for each session.
     """
 
     id = "logging/below-level"
@@ -84,9 +84,9 @@ class BelowLevel(Rule):
         kept: _Set = self.memory(seen.session, _Set)
         if seen.request is None:
             return ()
-        wanted = kept.pending.pop(seen.request.seq, None)
+        level = kept.pending.pop(seen.request.seq, None)
         if not getattr(seen.message, "is_error", True):
-            kept.rank, kept.t_ns, kept.seq = wanted, seen.message.t_ns, seen.message.seq
+            kept.rank, kept.t_ns, kept.seq = level, seen.message.t_ns, seen.message.seq
             kept.exchange = seen.message.frames[0].exchange
         return ()
 
@@ -99,12 +99,12 @@ class BelowLevel(Rule):
             return ()
         if seen.http is not None and seen.http.number != kept.exchange and seen.message.t_ns <= kept.t_ns + RACE_NS:
             return ()
-        text = f"a message of level {LEVELS[rank]}, where {LEVELS[kept.rank]} was set"
+        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[kept.rank]} was set"
         return [self.finding(seen, text, pointer="/params/level", related=(kept.seq,))]
 
 
-class _Wanted(Rule):
-    """What the rules have in common about levels that requests ask for."""
+class _PerRequest(Rule):
+    """The base of the rules about levels that requests ask for."""
 
     who = "server"
     versions = MODERN_ERA
@@ -121,10 +121,10 @@ class _Wanted(Rule):
         return b"logLevel" if hook == "request" else b""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        if isinstance(seen.message, Request) and WANTED in seen.message.meta:
+        if isinstance(seen.message, Request) and LEVEL_KEY in seen.message.meta:
             kept: dict[int, object] = self.memory(seen.session, dict)
             if len(kept) < OPEN:
-                kept[seen.message.seq] = seen.message.meta[WANTED]
+                kept[seen.message.seq] = seen.message.meta[LEVEL_KEY]
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
@@ -141,26 +141,26 @@ class _Wanted(Rule):
             if not requests:
                 return ()
             return self.check_level(
-                seen, [request.meta[WANTED] for request in requests if WANTED in request.meta], requests[0].seq
+                seen, [request.meta[LEVEL_KEY] for request in requests if LEVEL_KEY in request.meta], requests[0].seq
             )
         session = seen.session
         if not session.observed_start or session.unjudged.get("client") is not None:
-            return ()  # a request that is not known may want it
+            return ()  # an unknown request may have asked for it
         kept: dict[int, object] | None = session.memory.get(self.id)
         if kept and len(kept) >= OPEN:
             return ()
         return self.check_level(seen, list(kept.values()) if kept else [], None)
 
-    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
-        """A log message, with the levels that requests want which it may be about."""
+    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+        """Check a log message; `levels` are those of the requests that it may be about."""
         raise NotImplementedError
 
 
-class NotRequested(_Wanted):
+class NotRequested(_PerRequest):
     """A log message comes although no open request asks for any.
 
-    **Why it matters.** Since 2026-07-28 each request says whether its client wants logs. A client that does not may be
-    unable to show them, and drops the connection.
+    **Why it matters.** Since 2026-07-28 each request says whether its client wants log messages. Clients that do not
+    want them may be unable to handle them, and may drop the connection.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}` without `io.modelcontextprotocol/logLevel` in its `_meta`,
     `< {"method":"notifications/message","params":{"level":"info","data":"…"}}`
@@ -170,16 +170,16 @@ class NotRequested(_Wanted):
 
     id = "logging/not-requested"
 
-    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
-        if not wanted:
-            text = "a log message that no open request asks for"
+    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+        if not levels:
+            text = "no open request asks for log messages"
             yield self.finding(seen, text, related=() if request is None else (request,))
 
 
-class BelowRequested(_Wanted):
+class BelowRequested(_PerRequest):
     """A log message is less severe than its request asks for.
 
-    **Why it matters.** The client asked not to get it.
+    **Why it matters.** The client asked not to get such messages.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/logLevel":"error",…}`,
     `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
@@ -190,24 +190,24 @@ class BelowRequested(_Wanted):
     id = "logging/below-requested"
     level = WARNING
 
-    def check_level(self, seen: Seen, wanted: list[object], request: int | None) -> Iterator[Finding]:
-        rank, ranks = _level(seen), [_rank(level) for level in wanted]
+    def check_level(self, seen: Seen, levels: list[object], request: int | None) -> Iterator[Finding]:
+        rank, ranks = _level(seen), [_rank(level) for level in levels]
         known = [level_rank for level_rank in ranks if level_rank is not None]
         if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
             return
-        text = f"a message of level {LEVELS[rank]}, where {LEVELS[min(known)]} was requested"
+        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[min(known)]} was requested"
         yield self.finding(seen, text, pointer="/params/level", related=() if request is None else (request,))
 
 
 class Secret(Rule):
     """A log message contains what looks like a credential.
 
-    **Why it matters.** Logs are shown, stored, sent to a model, and passed on to anyone who helps. A credential in a
-    log is compromised.
+    **Why it matters.** Logs are shown, stored, sent to models, and forwarded to people who help. A credential in a log
+    is compromised.
 
     **On the wire.** `< {"method":"notifications/message","params":{"level":"debug","data":{"token":"…"}}}`
 
-    **Instead.** Log that there was a token, never its value; replace the token that was exposed.
+    **Instead.** Log that a token was used, never its value; revoke the exposed token.
     """
 
     id = "logging/secret"
@@ -230,11 +230,11 @@ class Secret(Rule):
 class InvalidLevelAccepted(Rule):
     """A level that does not exist is accepted.
 
-    **Why it matters.** The client believes that it has set a level; which messages it gets now is undefined.
+    **Why it matters.** The client believes that it has set a level, but which messages it gets is undefined.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}` `< {"id":2,"result":{}}`
 
-    **Instead.** Refuse it with -32602. The levels are those of syslog: debug, info, notice, warning, error, critical,
+    **Instead.** Refuse it with -32602. MCP uses the levels of syslog: debug, info, notice, warning, error, critical,
     alert, emergency.
     """
 
@@ -252,7 +252,7 @@ class InvalidLevelAccepted(Rule):
         if request is None:
             return ()
         if seen.era == "modern":
-            if WANTED not in request.meta or request.meta[WANTED] in LEVELS:
+            if LEVEL_KEY not in request.meta or request.meta[LEVEL_KEY] in LEVELS:
                 return ()
         else:
             params = request.params
@@ -265,9 +265,9 @@ class InvalidLevelAccepted(Rule):
 class Flood(Rule):
     """More than a hundred log messages come within a second.
 
-    **Why it matters.** Each of them is a message of the session, and responses queue behind them.
+    **Why it matters.** Log messages share the connection with responses, which queue behind them.
 
-    **On the wire.** 101 times `< {"method":"notifications/message",…}` between one second and the next
+    **On the wire.** `< {"method":"notifications/message",…}` 101 times within a second
 
     **Instead.** Log less, or put several lines into one message; write logs for developers to stderr.
     """
@@ -293,7 +293,7 @@ class Flood(Rule):
         return [self.finding(seen, f"more than {_FLOOD} log messages within a second")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _rank(level: object) -> int | None:
@@ -305,7 +305,7 @@ def _level(seen: Seen) -> int | None:
 
 
 def _secret_in(data: Any) -> str | None:
-    """Where in the data of a message something looks like a credential; None where nothing does."""
+    """The place in a message's data that looks like a credential; None if nothing does."""
     waiting: list[tuple[Any, str]] = [(data, "")]
     for _ in range(PARTS):
         if not waiting:
@@ -315,11 +315,11 @@ def _secret_in(data: Any) -> str | None:
             if _SECRET(value, 0, TEXT):
                 return pointer
         elif isinstance(value, dict):
-            for name, one in value.items():
+            for name, item in value.items():
                 at = f"{pointer}/{step(name, 60)}"
-                if isinstance(one, str) and name.lower() in _NAMES and not _HIDDEN(one[:TEXT]):
+                if isinstance(item, str) and name.lower() in _NAMES and not _HIDDEN(item[:TEXT]):
                     return at
-                waiting.append((one, at))
+                waiting.append((item, at))
         elif isinstance(value, list):
-            waiting += [(one, f"{pointer}/{index}") for index, one in enumerate(value[:PARTS])]
+            waiting += [(item, f"{pointer}/{index}") for index, item in enumerate(value[:PARTS])]
     return None

@@ -1,4 +1,4 @@
-"""The group `meta`: `_meta`, and other members that many messages have: icons, annotations, MIME types, names."""
+"""The group `meta`: `_meta`, and other members that many messages share: icons, annotations, MIME types, names."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,13 +20,13 @@ _REPORTED: Final = 10
 """The most findings of a rule about one message that are reported individually."""
 _RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
 _SETTLED: Final = 3
-"""Rank of the revision since which the second label of a prefix decides."""
+"""Rank of the first revision in which the second label of a prefix decides."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
 _is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
 _IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# What comes after the flags is for versions to come.
+# Future versions may append fields after the flags.
 _is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
 _is_time: Final = re.compile(
     r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
@@ -39,11 +39,11 @@ _is_size: Final = re.compile(r"[0-9]+x[0-9]+|any").fullmatch
 _scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
 _REJECTED: Final = frozenset({"javascript", "file", "ftp", "ws"})
 _LONGEST: Final = 200
-"""Characters beyond which a timestamp is none."""
+"""The most characters of a timestamp; a longer one is invalid."""
 
 
 class _Anywhere(Rule):
-    """A rule about what any message may have."""
+    """A rule about members that any message may have."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return has_places("result" if hook == "result" else "params", method, like.era)
@@ -51,7 +51,7 @@ class _Anywhere(Rule):
     def goes_by(self, hook: str, method: str, _like: Seen) -> Words | None:
         if method in LISTS:
             return "result" if hook == "result" else "envelope"
-        # Where the message has no such objects of its own, there are but those in which its peer names itself.
+        # If the message has no such objects itself, only the ones in which its sender names itself remain.
         return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -69,7 +69,7 @@ class _Anywhere(Rule):
 
 
 class _Meta(Rule):
-    """A rule about `_meta`, wherever it stands."""
+    """A rule about `_meta`, wherever it occurs."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
         return method in METHODS
@@ -78,7 +78,7 @@ class _Meta(Rule):
 class NotObject(_Meta):
     """`_meta` is not an object.
 
-    **Why it matters.** Code that looks for a member of it fails: at best, the message is refused.
+    **Why it matters.** Code that reads its members fails; at best, the receiver refuses the message.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":"trace-7"}}`
 
@@ -93,15 +93,15 @@ class NotObject(_Meta):
     def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:
         odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if seen.era == "modern" and isinstance(seen.message, Request):
-            odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # it lacks more than that
+            odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
         return self.most((self.finding(seen, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED)
 
 
 class InvalidKey(_Meta):
     """A key of `_meta` is not of the form `prefix/name`, or `name`.
 
-    **Why it matters.** The prefix names its owner, as a domain does, so that keys of different vendors do not collide.
-    A key of any other form may be refused or dropped.
+    **Why it matters.** The prefix names the owner of the key, like a domain, so that keys of different vendors do not
+    collide. Receivers may refuse or drop keys of any other form.
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
 
@@ -153,19 +153,19 @@ class ReservedPrefix(_Meta):
 class TraceContext(_Meta):
     """The trace context in `_meta` does not have the form that the W3C defines.
 
-    **Why it matters.** A tool that traces the call from one program to the next loses it here.
+    **Why it matters.** Tracing tools cannot follow the call beyond this point.
 
     **On the wire.** `> …"_meta":{…,"traceparent":"4bf92f3577b34da6a3ce929d0e0e4736"}`
 
-    **Instead.** `00-`, 32 digits, 16 digits and 2, all hexadecimal in lower case; `tracestate` and `baggage` are
-    strings.
+    **Instead.** Send `00-` and 32, 16 and 2 lower-case hexadecimal digits, separated by hyphens; `tracestate` and
+    `baggage` are strings.
     """
 
     id = "meta/trace-context"
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - of one alone
+    def on_meta(self, seen: Seen, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
         meta = member(seen.body.get(part_of(seen)), "_meta")
         if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
             return ()
@@ -184,14 +184,14 @@ class TraceContext(_Meta):
 
 
 class IconScheme(_Anywhere):
-    """An icon is neither on the web nor in the message itself.
+    """The address of an icon is neither an `https:` nor a `data:` URI.
 
-    **Why it matters.** Clients are required to accept only `https:` and `data:`: with another scheme an icon can run a
-    script, or read a file of the user who looks at it.
+    **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes an icon could run a script or
+    read a file of the user.
 
     **On the wire.** `< …"icons":[{"src":"file:///usr/share/icons/note.png"}]`
 
-    **Instead.** `https:` from a host that is trusted like the server, or `data:`.
+    **Instead.** Use `https:` from a host that is as trusted as the server, or `data:`.
     """
 
     id = "meta/icon-scheme"
@@ -217,11 +217,11 @@ class IconScheme(_Anywhere):
 class IconSize(_Anywhere):
     """The size or the theme of an icon has a form that no revision defines.
 
-    **Why it matters.** The client cannot choose the icon that fits, and takes the first one.
+    **Why it matters.** The client cannot choose the best icon, and uses the first one.
 
     **On the wire.** `< …"icons":[{"src":"https://example.com/a.png","sizes":["48"],"theme":"night"}]`
 
-    **Instead.** `"sizes":["48x48"]`, or `any`; a theme is `light` or `dark`.
+    **Instead.** Send `"sizes":["48x48"]` or `["any"]`; a theme is `light` or `dark`.
     """
 
     id = "meta/icon-size"
@@ -247,7 +247,7 @@ class IconSize(_Anywhere):
 class AnnotationTime(_Anywhere):
     """The `lastModified` of an annotation is not an ISO 8601 timestamp.
 
-    **Why it matters.** A value that cannot be read as a time cannot be sorted, and readers guess which day comes first.
+    **Why it matters.** Clients cannot sort by such a value, and have to guess which part is the day.
 
     **On the wire.** `< …"annotations":{"lastModified":"12/01/2025"}`
 
@@ -270,9 +270,9 @@ class AnnotationTime(_Anywhere):
 
 
 class MimeType(_Anywhere):
-    """A MIME type is invalid, or that of an image or of audio belongs to something else.
+    """A MIME type is invalid, or does not match its image or audio content.
 
-    **Why it matters.** A client decides by it how to show the content.
+    **Why it matters.** Clients decide by the MIME type how to show the content.
 
     **On the wire.** `< …"content":[{"type":"image","data":"…","mimeType":"png"}]`
 
@@ -288,8 +288,8 @@ class MimeType(_Anywhere):
         for pointer, place in places(seen):
             if "mimeType" not in place and "icons" not in place:
                 continue
-            for where, one in [("", place), *icons(place)]:
-                mime, kind = one.get("mimeType"), one.get("type")
+            for where, owner in [("", place), *icons(place)]:
+                mime, kind = owner.get("mimeType"), owner.get("type")
                 if not isinstance(mime, str):
                     continue
                 if not _is_mime(mime):
@@ -302,14 +302,14 @@ class MimeType(_Anywhere):
 
 
 class ImplementationEmpty(Rule):
-    """The client or the server sends an empty name or version of itself.
+    """The client or the server sends an empty name or version for itself.
 
-    **Why it matters.** Logs and lists of servers show nothing, and it is impossible to tell which version had the
-    fault.
+    **Why it matters.** Logs and server lists cannot show it, and after a failure it is unclear which version was
+    running.
 
     **On the wire.** `< {"id":1,"result":{…,"serverInfo":{"name":"notes","version":""}}}`
 
-    **Instead.** Send both, as users know them. Some SDKs send an empty version unless it is set.
+    **Instead.** Send the name and version that users know. Some SDKs send an empty version unless you set one.
     """
 
     id = "meta/implementation-empty"
@@ -346,7 +346,7 @@ class ImplementationEmpty(Rule):
         return [self.finding(seen, f"the {seen.message.sender}'s {name} is empty", pointer=f"{pointer}/{name}")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _A: Final = {"image": "an image", "audio": "audio"}
 _TRACE: Final = frozenset({"tracestate", "baggage"})
@@ -372,7 +372,7 @@ def _fault_of(part: str, inside: str, first: str) -> str:
         inside: the characters that it may contain besides letters and digits, but not at its ends.
         first: what it must begin with.
     """
-    odd = next((one for one in part if not _is_plain(one) and one not in inside), None)
+    odd = next((character for character in part if not _is_plain(character) and character not in inside), None)
     if odd is not None:
         return f"contains {odd!r}"
     if not _is_plain(part[0]) or (first == "letter" and part[0].isdigit()):

@@ -1,4 +1,4 @@
-"""The group `method`: the names of methods, the revisions that have them, and who may send them."""
+"""The group `method`: names of methods, the revisions that define them, and the sides that may send them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -12,19 +12,19 @@ from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short, speaks_modern
 
 _SCHEMA: Final = "2024-11-05 schema"
-# Judged by `version/*`, or a probe that is right in any revision.
+# `version/*` checks `initialize`; a probe may be sent in any revision.
 _ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
 
 
 class UnprefixedNotification(Rule):
     """A notification is sent without its prefix `notifications/`.
 
-    **Why it matters.** No SDK knows the name: the message is dropped silently, and the handshake hangs, the progress
-    stops, or the call is not cancelled.
+    **Why it matters.** SDKs do not know the name and drop the message silently, so the handshake hangs, progress is
+    lost, or the call is not cancelled.
 
     **On the wire.** `> {"jsonrpc":"2.0","method":"initialized"}`
 
-    **Instead.** Send the whole name: `notifications/initialized`.
+    **Instead.** Send the full name: `notifications/initialized`.
     """
 
     id = "method/unprefixed-notification"
@@ -33,42 +33,41 @@ class UnprefixedNotification(Rule):
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         if seen.method not in UNPREFIXED:
             return ()
-        return [
-            self.finding(seen, f"{seen.method} is not a method: {UNPREFIXED[seen.method]} is meant", pointer="/method")
-        ]
+        return [self.finding(seen, f"{seen.method} is not a method; {UNPREFIXED[seen.method]} is", pointer="/method")]
 
 
 class UnknownRequest(Rule):
     """A request names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the response is -32601.
+    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side answers -32601.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
 
-    **Instead.** Nearly all names of MCP have a group before a slash: `tools/list`.
+    **Instead.** Check the name: nearly all MCP methods have a group before a slash, such as `tools/list`.
     """
 
     id = "method/unknown-request"
     level = NOTE
     source = _SCHEMA
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name tells
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         method = seen.method
         if method.startswith("notifications/"):
             return ()
-        text = f"no revision has the request {short(method)}"
+        text = f"no revision defines the request {short(method)}"
         if "/" not in method:
-            text += "; names of MCP look like tools/list"
+            text += "; MCP methods have names like tools/list"
         return [self.finding(seen, text, pointer="/method")]
 
 
 class UnknownNotification(Rule):
     """A notification names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, it is dropped silently.
+    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side drops it
+    silently.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
 
@@ -79,22 +78,22 @@ class UnknownNotification(Rule):
     level = NOTE
     source = _SCHEMA
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name tells
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the name decides
         return method not in METHODS
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
-        return [self.finding(seen, f"no revision has the notification {short(seen.method)}", pointer="/method")]
+        return [self.finding(seen, f"no revision defines the notification {short(seen.method)}", pointer="/method")]
 
 
 class NotInVersion(Rule):
     """A method is used in a revision that does not have it.
 
-    **Why it matters.** The other side need not know it: a request is refused, a notification is dropped.
+    **Why it matters.** The other side need not know the method: it may refuse the request or drop the notification.
 
-    **On the wire.** under 2025-03-26 `< {"id":4,"method":"elicitation/create",…}`; without a handshake
+    **On the wire.** In 2025-03-26, `< {"id":4,"method":"elicitation/create",…}`; in the modern era,
     `> {"id":9,"method":"ping",…}`
 
-    **Instead.** Use the methods of the revision that was agreed on, or agree on another one.
+    **Instead.** Use only methods of the agreed revision, or agree on another revision.
     """
 
     id = "method/not-in-version"
@@ -112,33 +111,33 @@ class NotInVersion(Rule):
         method, rank = _method(seen), _rank(seen)
         if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             return
-        text = f"{REVISIONS[rank]} has no {method.name}"
+        text = f"{REVISIONS[rank]} does not have {method.name}"
         yield self.finding(seen, text, pointer="/method", level=self.level_at(rank))
 
 
 class WrongDirection(Rule):
     """A method is sent by the side that may only receive it.
 
-    **Why it matters.** The other side has no handler for it. Often two programs were connected the wrong way round, or
-    a client uses a library for servers.
+    **Why it matters.** The other side has no handler for it. Often two programs are connected the wrong way round, or a
+    client uses a server library.
 
     **On the wire.** `< {"id":1,"method":"tools/list"}`
 
-    **Instead.** Check which side offers what: the server has tools, resources and prompts, the client has roots and a
-    model.
+    **Instead.** Check which side offers the feature: servers have tools, resources and prompts; clients have roots and
+    a model.
     """
 
     id = "method/wrong-direction"
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - either hook
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both hooks
         return method in METHODS and METHODS[method].sender != like.message.sender
 
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         method, rank = _method(seen), _rank(seen)
         if method is None or seen.message.sender in method.senders(rank):
             return
-        # What the revision does not have is `method/not-in-version`.
+        # `method/not-in-version` reports methods that the revision does not have.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")
 
@@ -146,23 +145,23 @@ class WrongDirection(Rule):
         return self.on_request(seen)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _method(seen: Seen) -> Method | None:
-    """The method of a message, where a revision has it by exactly this name."""
+    """The method of a message; None if no revision defines exactly this name."""
     message = seen.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
 def _rank(seen: Seen) -> int | None:
-    """The revision by which methods are judged; None where it is not settled."""
+    """The revision by which methods are judged; None if it is not certain."""
     session, message = seen.session, seen.message
     is_agreed = seen.state in ("init-answered", "ready")
     if isinstance(message, Request) and message.sender == "client" and seen.era == "modern":
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
             return _settled(rank_of(session.handshake))
-        # After a handshake it is at home in either era.
+        # After a handshake it may belong to either era.
         rank = NEWEST if seen.rank is None else seen.rank
         return rank if speaks_modern(seen) and not is_agreed and rank >= MODERN else None
     if seen.era == "modern":
@@ -171,5 +170,5 @@ def _rank(seen: Seen) -> int | None:
 
 
 def _settled(rank: int | None) -> int | None:
-    """None for a revision that no handshake can agree on: one mistake is enough."""
+    """The rank, or None for a revision that a handshake cannot agree on, which another rule reports."""
     return None if rank is None or rank >= MODERN else rank

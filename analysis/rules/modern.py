@@ -1,4 +1,4 @@
-"""The group `modern`: the envelope of every request since 2026-07-28, and who may send what."""
+"""The group `modern`: the envelope of requests since 2026-07-28, and the messages that each side may send."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -34,13 +34,13 @@ _TASKS: Final = META + "tasks"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
 _EXTENSIONS: Final = 100
-"""Extensions of one message that are looked at."""
+"""The most extensions of one message that are checked."""
 _NESTED: Final = 8
 """How deep capabilities are compared."""
 
 
 class _Envelope(Rule):
-    """What the rules about the envelope of a request of the modern era have in common: to lack a part of it is odd."""
+    """The base of the rules about a request's envelope in the modern era."""
 
     sender = "client"
     era = "modern"
@@ -52,12 +52,12 @@ class _Envelope(Rule):
         return self.check_request(seen, request)
 
     def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
-        """A request of the modern era."""
+        """Check a request of the modern era."""
         raise NotImplementedError
 
 
 class _Accepted(Rule):
-    """What the rules about answers to such requests have in common."""
+    """The base of the rules about responses to such requests."""
 
     sender = "server"
     era = "modern"
@@ -69,15 +69,15 @@ class _Accepted(Rule):
         return self.answered(seen, exchange.request, response)
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
-        """A result or an error."""
+        """Check a result or an error."""
         raise NotImplementedError
 
 
 class MissingMeta(_Envelope):
     """A request of the modern era has no `params._meta`.
 
-    **Why it matters.** Without it the server knows neither the version nor the client's capabilities, and there is no
-    handshake to learn them from.
+    **Why it matters.** Without it the server knows neither the version nor the client's capabilities, as this era has
+    no handshake.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
@@ -98,7 +98,7 @@ class MissingMeta(_Envelope):
 class MissingProtocolVersion(_Envelope):
     """A request of the modern era does not name its version.
 
-    **Why it matters.** The server has to refuse it, or take it for a request of the handshake era.
+    **Why it matters.** The server has to refuse it, or treat it as a request of the handshake era.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}`
 
@@ -112,7 +112,9 @@ class MissingProtocolVersion(_Envelope):
 
     def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         if lacks(request) == "version":
-            yield self.finding(seen, f"{short(request.method)} names no protocol version", pointer="/params/_meta")
+            yield self.finding(
+                seen, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
+            )
 
 
 class MissingClientCapabilities(_Envelope):
@@ -133,13 +135,15 @@ class MissingClientCapabilities(_Envelope):
     def check_request(self, seen: Seen, request: Request) -> Iterator[Finding]:
         meta = envelope(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
-            yield self.finding(seen, f"{short(request.method)} declares no capabilities", pointer="/params/_meta")
+            yield self.finding(
+                seen, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
+            )
 
 
 class MissingClientInfo(Rule):
     """A request of the modern era does not name the program that sends it.
 
-    **Why it matters.** The server's log cannot tell clients apart, as nothing else names them.
+    **Why it matters.** The server's log cannot distinguish clients, as nothing else identifies them.
 
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",…}` without `…/clientInfo`
 
@@ -171,12 +175,12 @@ class MissingClientInfo(Rule):
 class IncompleteAccepted(_Accepted):
     """The server serves a request whose envelope is incomplete.
 
-    **Why it matters.** It guessed the client's capabilities. Other servers will refuse the same client.
+    **Why it matters.** The server had to guess the client's capabilities. Other servers will refuse the client.
 
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
 
-    **Instead.** Refuse it with -32602. A server of both eras may treat a bare request as one of the handshake era, and
-    then answers without `resultType`.
+    **Instead.** Refuse it with -32602. A server of both eras may treat a request without an envelope as one of the
+    handshake era, and then answers without `resultType`.
     """
 
     id = "modern/incomplete-accepted"
@@ -195,11 +199,11 @@ class IncompleteAccepted(_Accepted):
 class IncompleteWrongCode(_Accepted):
     """The server refuses a request whose envelope is incomplete, but not with -32602.
 
-    **Why it matters.** The client looks for the mistake elsewhere.
+    **Why it matters.** The client looks for the mistake in the wrong place.
 
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"error":{"code":-32603,…}}`
 
-    **Instead.** Send -32602. Over HTTP -32020 is right too where a header is missing as well.
+    **Instead.** Send -32602. Over HTTP, -32020 is also right if a header is missing as well.
     """
 
     id = "modern/incomplete-wrong-code"
@@ -217,14 +221,14 @@ class IncompleteWrongCode(_Accepted):
         if method is None or not method.is_defined(NEWEST if seen.rank is None else seen.rank):
             fine.add(_METHOD_NOT_FOUND)
         if code not in fine:
-            text = f"the request lacks {_LACKS[lack]}, and is refused with {code}"
+            text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not -32602"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
 class MissingResultType(Rule):
     """A result of a modern server has no `resultType`.
 
-    **Why it matters.** The client cannot tell a complete result from one that asks for more.
+    **Why it matters.** The client cannot distinguish a complete result from one that asks for more.
 
     **On the wire.** `< {"id":2,"result":{"tools":[…]}}`
 
@@ -243,7 +247,7 @@ class MissingResultType(Rule):
         result, request = seen.body["result"], seen.request
         if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
             return ()
-        # A server of both eras takes a request without a version for one of the handshake era.
+        # A server of both eras treats a request without a version as one of the handshake era.
         if not seen.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
             return ()
         return [self.finding(seen, "the result has no resultType", pointer="/result", related=(request.seq,))]
@@ -256,7 +260,8 @@ class UnknownResultType(Rule):
 
     **On the wire.** `< {"id":2,"result":{"resultType":"done",…}}`
 
-    **Instead.** Send `complete` or `input_required`; other values are for extensions that the request has declared.
+    **Instead.** Send `complete` or `input_required`; use other values only for extensions that the request has
+    declared.
     """
 
     id = "modern/unknown-result-type"
@@ -273,19 +278,19 @@ class UnknownResultType(Rule):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
         is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
-        text = f"resultType is {short(type_)!r}"
+        text = f"resultType has the undefined value {short(type_)!r}"
         return [self.finding(seen, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
 
 class MissingServerInfo(Rule):
     """A result of a modern server does not name the program that sends it.
 
-    **Why it matters.** Without a handshake it is the only place where the server is named.
+    **Why it matters.** Without a handshake this is the only place that names the server.
 
     **On the wire.** `< {"id":2,"result":{"resultType":"complete",…}}` without
     `_meta["io.modelcontextprotocol/serverInfo"]`
 
-    **Instead.** Put name and version of the server into `_meta` of every result.
+    **Instead.** Put the server's name and version into `_meta` of every result.
     """
 
     id = "modern/missing-server-info"
@@ -313,11 +318,12 @@ class MissingServerInfo(Rule):
 class ServerRequest(Rule):
     """The server sends a request in the modern era.
 
-    **Why it matters.** The client does not answer requests: the server waits forever.
+    **Why it matters.** Clients do not answer requests in this era, so the server waits forever.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` where every request of the client has the envelope
 
-    **Instead.** Answer the client's request with `resultType: "input_required"` and what is needed in `inputRequests`.
+    **Instead.** Answer the client's request with `resultType: "input_required"`, and ask for the input in
+    `inputRequests`.
     """
 
     id = "modern/server-request"
@@ -338,8 +344,8 @@ class ServerRequest(Rule):
 class ClientResponse(Rule):
     """The client sends a response in the modern era.
 
-    **Why it matters.** Servers send no requests there, so it answers nothing. Answers to a server's questions belong in
-    another request.
+    **Why it matters.** Servers send no requests in this era, so the response matches none. Answers to a server's
+    questions belong in another request.
 
     **On the wire.** `> {"id":1,"result":{"roots":[…]}}`
 
@@ -358,13 +364,13 @@ class ClientResponse(Rule):
         else:
             is_modern = (rank_of(seen.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
         if is_modern:
-            yield self.finding(seen, "the client sends a response, but in this revision servers send no requests")
+            yield self.finding(seen, "the client sends a response, although servers send no requests in this revision")
 
 
 class MissingCapabilityErrorShape(Rule):
-    """An error says that a capability is missing, but not which.
+    """An error says that a capability is missing, but not which one.
 
-    **Why it matters.** The client cannot tell its user what to enable, nor whether a second attempt is worthwhile.
+    **Why it matters.** The client can neither tell its user what to enable, nor decide whether a retry is worthwhile.
 
     **On the wire.** `< {"id":4,"error":{"code":-32021,"message":"…"}}`
 
@@ -389,14 +395,14 @@ class MissingCapabilityErrorShape(Rule):
         if not isinstance(required, dict):
             yield self.finding(seen, "the error names no requiredCapabilities", pointer="/error/data")
         elif _is_declared(required, request.meta.get(CLIENT_CAPABILITIES)):
-            text = "all capabilities that the error names were declared"
+            text = "the request declared all capabilities that the error names"
             yield self.finding(seen, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
 
 
 class ExtensionId(Rule):
     """An extension is declared under a name without a valid prefix, or with a value that is not an object.
 
-    **Why it matters.** Names without a prefix collide, and peers ignore what they cannot read: the extension is
+    **Why it matters.** Names without a prefix collide, and peers ignore invalid declarations, so the extension is
     silently off.
 
     **On the wire.** `> …"clientCapabilities":{"extensions":{"tasks":true}}`
@@ -432,12 +438,14 @@ class ExtensionId(Rule):
         for name, value in list(extensions.items())[:_EXTENSIONS]:
             where = f"{pointer}/{step(short(name))}"
             if not _is_extension(name):
-                yield self.finding(seen, f"the extension {short(name)!r} is not named prefix/name", pointer=where)
+                yield self.finding(
+                    seen, f"the name of the extension {short(name)!r} does not have the form prefix/name", pointer=where
+                )
             elif not isinstance(value, dict):
                 yield self.finding(seen, f"the value of the extension {short(name)} is not an object", pointer=where)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _LACKS: Final = {
     "meta": "params._meta",
@@ -447,21 +455,21 @@ _LACKS: Final = {
 
 
 def _is_modern_connection(seen: Seen) -> bool:
-    """Whether all that is said there is of the modern era."""
+    """Whether a connection carries only messages of the modern era."""
     if seen.session.lost_seq >= 0 and seen.http is None:
-        return False  # a handshake may be lost
+        return False  # a handshake may have been lost
     session = seen.session
     if seen.http is not None:
         return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in seen.http.sent)
     if session.is_modern:
         return True
-    # Of both eras: after a fallback the server is of the handshake era, if it has not said otherwise.
+    # The session has used both eras: after a fallback the handshake era applies, unless the server has shown otherwise.
     is_shaken = session.epoch > 1 or session.state in ("init-answered", "ready")
     return "modern" in session.eras and session.server_is_modern and not is_shaken
 
 
 def _is_declared(required: dict[str, Any], declared: object, depth: int = 0) -> bool:
-    """Whether everything that is required was declared. `{}` in place of members requires nothing more."""
+    """Whether all required capabilities were declared. `{}` in place of members requires nothing more."""
     if not isinstance(declared, dict) or depth > _NESTED:
         return False
     return all(

@@ -1,4 +1,4 @@
-"""The group `page`: lists that come page by page, and the cursors that lead from one to the next."""
+"""The group `page`: lists that come in pages, and the cursors between the pages."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
@@ -16,36 +16,37 @@ _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
 _NEXT: Final = frozenset({"nextCursor"})
 _BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
-"""Codes that are right, or that a server gives before it looks at the cursor."""
+"""Codes that are right, or that a server may send before it checks the cursor."""
 _TASKS_RANK: Final = 3
 
 
 class _Walking(Rule):
-    """A rule that knows the cursors that were given out."""
+    """A rule that knows the issued cursors."""
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
     def members_of(self, hook: str, _method: str, _like: Seen) -> frozenset[str]:
         return _CURSOR if hook == "request" else _NEXT
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - of all hooks alike
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         return self.look(seen, walks_of(seen.session).take(seen))
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that look at pages
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a page."""
         return ()
 
 
 class UnknownCursor(_Walking):
-    """A cursor is sent that the session did not receive with any list.
+    """A cursor is sent that the session did not receive in any list.
 
-    **Why it matters.** A cursor means something only to the server that issued it: if it is made up, changed or
-    outdated, the response is an error or the wrong page.
+    **Why it matters.** Only the server that issued a cursor understands it: if it is invented, changed or outdated, the
+    response is an error or the wrong page.
 
-    **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"page2"}}` where no `nextCursor` was `page2`
+    **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"page2"}}` without any earlier
+    `"nextCursor":"page2"`
 
     **Instead.** Start without a cursor, and send back the value of `nextCursor`. Since 2026-07-28 a cursor may outlive
     its connection.
@@ -67,7 +68,7 @@ class UnknownCursor(_Walking):
 class ForeignCursor(_Walking):
     """A cursor is sent that was issued for another list.
 
-    **Why it matters.** It refers to other items: the response is an error, or a page from the wrong place.
+    **Why it matters.** The response is an error, or the wrong page.
 
     **On the wire.** `< …"tools":[…],"nextCursor":"c1"` … `> {"id":4,"method":"prompts/list","params":{"cursor":"c1"}}`
 
@@ -89,7 +90,7 @@ class ForeignCursor(_Walking):
 class Loop(_Walking):
     """The cursor of the next page leads back to an earlier page.
 
-    **Why it matters.** A client that asks for all pages never comes to an end.
+    **Why it matters.** A client that requests all pages never finishes.
 
     **On the wire.** `> …"cursor":"c1"` `< …"nextCursor":"c1"`
 
@@ -105,19 +106,18 @@ class Loop(_Walking):
     def look(self, seen: Seen, page: Page) -> Iterable[Finding]:
         if not page.loops:
             return ()
-        text = "the next page is an earlier one"
+        text = "the next page is an earlier page"
         return [self.finding(seen, text, pointer="/result/nextCursor", blames=seen.message.sender)]
 
 
 class DuplicateItem(_Walking):
     """Two pages of one list have the same item.
 
-    **Why it matters.** Clients show it twice, or drop one of the two. Often it means that another item was left out.
+    **Why it matters.** Clients show it twice, or drop one of the two. Often another item is missing instead.
 
     **On the wire.** `< …"resources":[{"uri":"file:///a",…}],"nextCursor":"c1"` … the same URI on the next page
 
-    **Instead.** Page through an order that does not change. Since 2026-07-28 duplicates are expected if the data
-    changes.
+    **Instead.** Use a stable order for all pages. Since 2026-07-28 clients must expect duplicates if the data changes.
     """
 
     id = "page/duplicate-item"
@@ -128,7 +128,7 @@ class DuplicateItem(_Walking):
     source = "2024-11-05 server/utilities/pagination"
 
     def members_of(self, _hook: str, _method: str, _like: Seen) -> frozenset[str]:
-        return frozenset()  # the last page has no cursor, and items
+        return frozenset()  # the last page has items, but no cursor
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         if seen.message.sender == "server":
@@ -140,7 +140,7 @@ class DuplicateItem(_Walking):
         if not page.repeated or listed is None:
             return ()
         more = len(page.repeated) - 1
-        text = "an item is on another page, too" + (f", and so are {more} more" if more else "")
+        text = "an item is also on another page" + (f", and so are {more} more" if more else "")
         pointer = f"/result/{listed[0]}/{page.repeated[0]}"
         return [self.finding(seen, text, pointer=pointer, related=page.related[:10])]
 
@@ -148,7 +148,7 @@ class DuplicateItem(_Walking):
 class EmptyCursor(_Walking):
     """The cursor of the next page is an empty string.
 
-    **Why it matters.** It is a cursor like any other, and there is a next page. Many clients take it for the end.
+    **Why it matters.** An empty cursor is valid and announces another page, but many clients treat it as the end.
 
     **On the wire.** `< {"id":2,"result":{"tools":[…],"nextCursor":""}}`
 
@@ -161,7 +161,7 @@ class EmptyCursor(_Walking):
     impact = Impact.WRONG
     source = "2026-07-28 server/utilities/pagination"
 
-    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - it is about the result alone
+    def look(self, seen: Seen, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - the result is enough
         result = seen.body["result"]
         if not isinstance(result, dict) or result.get("nextCursor") != "":
             return ()
@@ -171,11 +171,11 @@ class EmptyCursor(_Walking):
 class NextCursorElsewhere(Rule):
     """A result has a `nextCursor`, but its method has no pages.
 
-    **Why it matters.** The client never requests the rest.
+    **Why it matters.** Clients do not request further pages of this method, so the rest is lost.
 
     **On the wire.** `< {"id":5,"result":{"contents":[…],"nextCursor":"c1"}}` in answer to `resources/read`
 
-    **Instead.** Send everything at once, or let the arguments or the URI select a part.
+    **Instead.** Send everything at once, or let arguments or the URI select a part.
     """
 
     id = "page/next-cursor-elsewhere"
@@ -194,9 +194,9 @@ class NextCursorElsewhere(Rule):
 
 
 class BadCursorCode(_Walking):
-    """A cursor that was never issued for a list is refused with a code other than -32602.
+    """A cursor that was not issued for the list is refused with a code other than -32602.
 
-    **Why it matters.** -32602 tells a client that the cursor is at fault, so that it starts again without one.
+    **Why it matters.** -32602 tells the client to start again without a cursor.
 
     **On the wire.** `> {"id":3,"method":"tools/list","params":{"cursor":"old"}}` `< {"id":3,"error":{"code":-32603,…}}`
 
@@ -219,14 +219,14 @@ class BadCursorCode(_Walking):
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _fault(seen: Seen, request: Request) -> Literal["unknown", "foreign"] | None:
-    """What is wrong with the cursor of a request; None where that is not certain."""
+    """What is wrong with the cursor of a request; None if nothing is, or that is uncertain."""
     session, walks = seen.session, walks_of(seen.session)
     given = walks.given_for(request)
-    # What was given out before the beginning, or was lost, may be any cursor of any list.
+    # A cursor issued before the recording, or in lost records, may belong to any list.
     if given is None or request.method in given or walks.is_full or not session.observed_start:
         return None
     return "foreign" if given else "unknown"

@@ -1,4 +1,4 @@
-"""The group `progress`: reports about a request while it is under way."""
+"""The group `progress`: progress reports for open requests."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, Token, is_of_session, tokens_of
 
 FLOOD: Final = 50
-"""Notifications for one token in a second that are fine."""
+"""The most notifications for one token in a second that are acceptable."""
 FLOODS: Final = 100
-"""Tokens that are watched for a flood at a time."""
+"""The most tokens that are watched at a time."""
 PROGRESS: Final = "notifications/progress"
 PAGE: Final = "2024-11-05 basic/utilities/progress"
 
@@ -25,14 +25,14 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class _OfToken(Rule):
-    """What the rules have in common that need to know which request carried a token."""
+    """The base of the rules that need to know which request carried a token."""
 
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if hook != "notification":
             return True
-        # In the modern era a client has nothing to tell, and `method/wrong-direction` says so.
+        # In the modern era clients must not report progress; `method/wrong-direction` covers that.
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
@@ -43,21 +43,21 @@ class _OfToken(Rule):
         http, asker = seen.http, other_side(seen.message.sender)
         return self.check_progress(seen, tokens.find(asker, None if http is None else http.number, token), token)
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        """Progress for a token.
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        """Check progress for a token.
 
         Args:
             seen: the notification.
-            carried: the token as it is known; None where it is not.
-            token: what the notification names.
+            known: the token with its request; None if it is unknown.
+            token: the token in the notification.
         """
         raise NotImplementedError
 
 
 class DuplicateToken(Rule):
-    """A request carries the progress token of another request that is still open.
+    """A request carries the progress token of another open request.
 
-    **Why it matters.** The sender cannot tell which of the two requests the progress is for.
+    **Why it matters.** The sender cannot tell which of the two requests progress belongs to.
 
     **On the wire.** `> {"id":3,…"_meta":{"progressToken":"p"}}` and, before its answer,
     `> {"id":4,…"_meta":{"progressToken":"p"}}`
@@ -70,23 +70,23 @@ class DuplicateToken(Rule):
     source = PAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        token = tokens_of(seen.session).ask(seen)
+        token = tokens_of(seen.session).take_request(seen)
         if token is None or token.earlier is None:
             return ()
-        text = f"the progress token {_cut(token.id)} is that of a request that is still open"
+        text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
         return [self.finding(seen, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
 
 
 class UnknownToken(_OfToken):
     """Progress has a token that no request of the other side carried.
 
-    **Why it matters.** It belongs to no request: the receiver drops it, and the call seems to make no progress.
+    **Why it matters.** The receiver cannot match it with a request and drops it, so the call seems to make no progress.
 
     **On the wire.** `< {"method":"notifications/progress","params":{"progressToken":"9","progress":1}}` where the
     request says `"progressToken":9`
 
-    **Instead.** Send back the token of the request as it came, including its JSON type, and send no progress if there
-    is none.
+    **Instead.** Send back the token of the request unchanged, including its JSON type. If the request has no token,
+    send no progress.
     """
 
     id = "progress/unknown-token"
@@ -95,23 +95,23 @@ class UnknownToken(_OfToken):
     word = WORD
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).ask(seen)
+        tokens_of(seen.session).take_request(seen)
         return ()
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session
         asker, tokens = other_side(sender), tokens_of(session)
-        if carried is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
+        if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(seen):
             return ()
-        if not is_of_session(seen) and not (seen.era == "modern" and _asked_in(seen)):
-            return ()  # of which client that is, is a guess
+        if not is_of_session(seen) and not (seen.era == "modern" and _requests_in(seen)):
+            return ()  # the client is uncertain
         if tokens.last(asker, token) is not None:
-            return ()  # on another stream
+            return ()  # the request is on another stream
         name, related = _cut(token), tuple[int, ...]()
         if (alike := tokens.last(asker, converted(token))) is not None:
-            text, related = f"the token {name} has another JSON type than that of the request", (alike.seq,)
+            text, related = f"the token {name} has another JSON type than in the request", (alike.seq,)
         elif (own := tokens.last(sender, token)) is not None:
-            text, related = f"the token {name} is one of the {sender}'s own: wrong direction", (own.seq,)
+            text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
         else:
             text = f"no request of the {asker} carried the token {name}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
@@ -120,8 +120,8 @@ class UnknownToken(_OfToken):
 class AfterCompletion(_OfToken):
     """Progress is reported for a request that has already been answered.
 
-    **Why it matters.** The token is free again after the response. A client that shows a progress bar for it shows it
-    forever, or for the next call that uses the token.
+    **Why it matters.** The token is free again after the response. The client shows the progress bar forever, or
+    attributes the progress to the next call that uses the token.
 
     **On the wire.** `< {"id":3,"result":{…}}` and then
     `< {"method":"notifications/progress","params":{"progressToken":3,"progress":90}}`
@@ -131,25 +131,25 @@ class AfterCompletion(_OfToken):
 
     id = "progress/after-completion"
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook tells
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).hear(seen)
+        tokens_of(seen.session).take_result(seen)
         return ()
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        key = None if carried is None else carried.key
-        if carried is None or key is None:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        key = None if known is None else known.key
+        if known is None or key is None:
             return ()
-        table = seen.session.tables[carried.asker]
-        answered_ns = table.answered_ns(key) if table.answered(key) == carried.seq else None
-        if answered_ns is None or carried.is_of_task or carried.is_shared or is_replay(seen):
+        table = seen.session.tables[known.asker]
+        answered_ns = table.answered_ns(key) if table.answered(key) == known.seq else None
+        if answered_ns is None or known.is_of_task or known.is_shared or is_replay(seen):
             return ()
         if key.exchange != seen.message.frames[0].exchange and seen.message.t_ns <= answered_ns + RACE_NS:
-            return ()  # two streams have no order
+            return ()  # the order between two streams is unknown
         text = f"progress for the token {_cut(token)}, whose request has already been answered"
-        return [self.finding(seen, text, pointer="/params/progressToken", related=(carried.seq,))]
+        return [self.finding(seen, text, pointer="/params/progressToken", related=(known.seq,))]
 
 
 class AfterCancel(_OfToken):
@@ -170,8 +170,8 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
         if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
             return ()
         text = f"progress for the token {_cut(token)}, whose request was cancelled before"
@@ -181,34 +181,33 @@ class AfterCancel(_OfToken):
 class NotIncreasing(_OfToken):
     """The progress of a request does not increase.
 
-    **Why it matters.** A bar that moves back looks like a fault; clients that wait for progress conclude that there is
-    none, and give up.
+    **Why it matters.** A bar that moves back looks like a fault, and clients that wait for progress may conclude that
+    the call is stuck and give up.
 
     **On the wire.** `…"progressToken":3,"progress":50` and then `…"progressToken":3,"progress":50`
 
-    **Instead.** Report the total done so far, and only when it has grown; where the total cannot be known, keep
-    counting.
+    **Instead.** Report the total done so far, and only when it has grown. If the end is unknown, keep counting.
     """
 
     id = "progress/not-increasing"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
-        if value is None or is_replay(seen) or (carried is not None and carried.is_shared):
+        if value is None or is_replay(seen) or (known is not None and known.is_shared):
             return ()
-        if carried is None:
+        if known is None:
             if seen.session.observed_start:
                 return ()
-            carried = tokens_of(seen.session).guess(
+            known = tokens_of(seen.session).guess(
                 other_side(message.sender), None if seen.http is None else seen.http.number, token
             )
-        before, exchange = carried.value, message.frames[0].exchange
-        carried.value = value, message.seq, message.t_ns, exchange
+        before, exchange = known.value, message.frames[0].exchange
+        known.value = value, message.seq, message.t_ns, exchange
         if before is None or value > before[0]:
             return ()
         if exchange != before[3] and message.t_ns <= before[2] + RACE_NS:
-            carried.value = (before[0], *carried.value[1:])
-            return ()  # two streams have no order
+            known.value = (before[0], *known.value[1:])
+            return ()  # the order between two streams is unknown
         text = f"the progress for the token {_cut(token)} does not increase"
         return [self.finding(seen, text, pointer="/params/progress", related=(before[1],))]
 
@@ -216,11 +215,11 @@ class NotIncreasing(_OfToken):
 class ExceedsTotal(Rule):
     """The progress is greater than the total, or negative, or the total is not positive.
 
-    **Why it matters.** Clients compute a ratio from it: 120 %, or a division by zero.
+    **Why it matters.** Clients compute a ratio from the two, and get 120 % or a division by zero.
 
     **On the wire.** `…"progress":12,"total":10`
 
-    **Instead.** Leave `total` out if it is not known, and raise it if there turns out to be more.
+    **Instead.** Leave `total` out if it is not known, and raise it if more work turns up.
     """
 
     id = "progress/exceeds-total"
@@ -234,31 +233,31 @@ class ExceedsTotal(Rule):
         if value is not None and value < 0:
             return [self.finding(seen, "the progress is negative", pointer="/params/progress")]
         if total is not None and total <= 0:
-            return [self.finding(seen, "the total of the progress is not more than 0", pointer="/params/total")]
+            return [self.finding(seen, "the total of the progress is not positive", pointer="/params/total")]
         if value is None or total is None or value <= total:
             return ()
-        return [self.finding(seen, "the progress is more than its total", pointer="/params/progress")]
+        return [self.finding(seen, "the progress is greater than its total", pointer="/params/progress")]
 
 
 class TotalChanged(_OfToken):
     """The total of a request's progress differs from the previous one.
 
-    **Why it matters.** It is legal, for example if more work is found. A progress bar may jump back.
+    **Why it matters.** This is legal, for example if more work turns up, but a progress bar may jump back.
 
     **On the wire.** `…"progressToken":3,"progress":1,"total":10` and then `…"progressToken":3,"progress":2,"total":40`
 
-    **Instead.** Nothing has to be done. If the total is only a guess, it is better to leave it out.
+    **Instead.** Nothing has to change. If the total is only a guess, it is better to leave it out.
     """
 
     id = "progress/total-changed"
     level = NOTE
     once = True
 
-    def check_progress(self, seen: Seen, carried: Token | None, _token: Id) -> Iterable[Finding]:
+    def check_progress(self, seen: Seen, known: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(seen.body.get("params"), "total"))
-        if carried is None or total is None or carried.is_shared or is_replay(seen):
+        if known is None or total is None or known.is_shared or is_replay(seen):
             return ()
-        before, carried.total = carried.total, total
+        before, known.total = known.total, total
         if before is None or before == total:
             return ()
         return [self.finding(seen, "the total of the progress differs from the previous one", pointer="/params/total")]
@@ -267,12 +266,12 @@ class TotalChanged(_OfToken):
 class Flood(Rule):
     """Progress of one request is reported more than fifty times within a second.
 
-    **Why it matters.** Users cannot see it change that often, and each report delays the responses that queue behind
-    it.
+    **Why it matters.** Users cannot follow such frequent changes, and each report delays the responses that queue
+    behind it.
 
     **On the wire.** 51 times `< {"method":"notifications/progress","params":{"progressToken":3,…}}` in a second
 
-    **Instead.** Report a few times a second, each time everything since the last report.
+    **Instead.** Report at most a few times a second.
     """
 
     id = "progress/flood"
@@ -308,7 +307,7 @@ class WrongStream(_OfToken):
     **Why it matters.** Since 2026-07-28 messages about a request come only on its own stream: a client that reads
     another stream does not look for them there, and they are lost if that stream closes.
 
-    **On the wire.** progress for the token of request 3 on the stream that answers request 4
+    **On the wire.** Progress for the token of request 3 comes on the stream that answers request 4.
 
     **Instead.** Write to the stream of the request that carried the token.
     """
@@ -321,15 +320,15 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def check_progress(self, seen: Seen, carried: Token | None, token: Id) -> Iterable[Finding]:
-        foreign = None if carried is not None or not _asked_in(seen) else tokens_of(seen.session).last("client", token)
+    def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
+        foreign = None if known is not None or not _requests_in(seen) else tokens_of(seen.session).last("client", token)
         if foreign is None:
             return ()
-        text = f"progress for the token {_cut(token)} of a request on another stream"
+        text = f"progress for the token {_cut(token)} comes on the stream of another request"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(foreign.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_replay(seen: Seen) -> bool:
@@ -338,13 +337,13 @@ def is_replay(seen: Seen) -> bool:
 
 
 def cancelled_seq(seen: Seen, token: Token) -> int | None:
-    """Number of the cancellation of the open request of a token; None where it was not cancelled."""
+    """Number of the cancellation of a token's open request; None if it was not cancelled."""
     waiting = None if token.key is None else seen.session.tables[token.asker].get(token.key)
     return waiting.cancelled_seq if waiting is not None and waiting.request.seq == token.seq else None
 
 
-def _asked_in(seen: Seen) -> list[Request]:
-    """The requests of the client in the same exchange."""
+def _requests_in(seen: Seen) -> list[Request]:
+    """The client's requests in the same exchange."""
     sent = () if seen.http is None else seen.http.sent
     return [sent_message.message for sent_message in sent if isinstance(sent_message.message, Request)]
 

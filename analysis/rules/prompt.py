@@ -1,4 +1,4 @@
-"""The group `prompt`: prompts as they are listed, requested and returned."""
+"""The group `prompt`: lists of prompts, requests for prompts, and their results."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -16,11 +16,11 @@ from analysis.rules.support.listings import prompts_of
 from analysis.rules.support.prompts import MOST, arguments_of, missing_arguments, prompt_of
 
 _CHANGED: Final = "notifications/prompts/list_changed"
-_TOLD: Final = 10
+_MOST_REPORTED: Final = 10
 
 
 class _Listed(Rule):
-    """A rule that knows which prompts there are."""
+    """A rule that knows the listed prompts."""
 
     methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
 
@@ -38,17 +38,17 @@ class _Listed(Rule):
         request = seen.request
         if request is None or request.method != "prompts/get":
             return ()
-        return self.most(self.check_request(seen, request), _TOLD)
+        return self.most(self.check_request(seen, request), _MOST_REPORTED)
 
-    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules of the client
+    def check_request(self, seen: Seen, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
         """What is wrong with a request for a prompt."""
         return ()
 
 
 class DuplicateName(_Listed):
-    """Two prompts of one list have the same name, or two arguments of one prompt.
+    """Two prompts of one list have the same name, or two arguments of one prompt do.
 
-    **Why it matters.** A prompt is requested by its name: one of the two can never be requested.
+    **Why it matters.** Clients request prompts by name, so they can never get one of the two.
 
     **On the wire.** `< {"id":2,"result":{"prompts":[{"name":"review"},{"name":"review"}]}}`
 
@@ -64,7 +64,7 @@ class DuplicateName(_Listed):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         page = prompts_of(seen.session).take(seen)
-        return self.most(self._findings(seen, page.items, page.repeats), _TOLD)
+        return self.most(self._findings(seen, page.items, page.repeats), _MOST_REPORTED)
 
     def _findings(self, seen: Seen, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
@@ -82,12 +82,12 @@ class DuplicateName(_Listed):
 class Unlisted(_Listed):
     """A client requests a prompt that is not in the list.
 
-    **Why it matters.** It was removed, or never existed; the client uses an outdated list, or a name from its settings.
+    **Why it matters.** The prompt was removed or never existed: the client uses an outdated list or a name from its
+    settings.
 
     **On the wire.** `< …"prompts":[{"name":"review"}]` … `> {"id":3,"method":"prompts/get","params":{"name":"reveiw"}}`
 
-    **Instead.** Request only prompts that are listed, and fetch the list again when the server says that it has
-    changed.
+    **Instead.** Request only listed prompts, and fetch the list again when the server announces a change.
     """
 
     id = "prompt/unlisted"
@@ -111,7 +111,7 @@ class MissingArgument(_Listed):
     **On the wire.** `< …"arguments":[{"name":"code","required":true}]` …
     `> {"id":3,"method":"prompts/get","params":{"name":"review"}}`
 
-    **Instead.** Ask the user for it first.
+    **Instead.** Ask the user for the argument first.
     """
 
     id = "prompt/missing-argument"
@@ -128,11 +128,11 @@ class MissingArgument(_Listed):
 class MissingArgumentAccepted(_Listed):
     """The server returns a prompt although a required argument is missing.
 
-    **Why it matters.** Either the argument is not really required, or the prompt has an unnoticed gap.
+    **Why it matters.** Either the argument is not really required, or the prompt has a gap that remains unnoticed.
 
-    **On the wire.** the request of `prompt/missing-argument`, and `< {"id":3,"result":{"messages":[…]}}`
+    **On the wire.** The request of `prompt/missing-argument`, answered with `< {"id":3,"result":{"messages":[…]}}`
 
-    **Instead.** Refuse it with -32602, or list the argument as optional.
+    **Instead.** Refuse the request with -32602, or list the argument as optional.
     """
 
     id = "prompt/missing-argument-accepted"
@@ -147,18 +147,18 @@ class MissingArgumentAccepted(_Listed):
             return super().on_result(seen)
         if member(seen.body["result"], "resultType") == "input_required" or not missing_arguments(seen, request):
             return ()
-        text = "the prompt is given without an argument that it requires"
+        text = "the server returns the prompt although a required argument is missing"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 
 class UnknownArgument(_Listed):
     """A prompt is requested with an argument that it does not list.
 
-    **Why it matters.** The argument is ignored, and the user who supplied it does not know.
+    **Why it matters.** The server ignores the argument, and the user who supplied it does not notice.
 
     **On the wire.** `> {"id":3,"method":"prompts/get","params":{"name":"review","arguments":{"lang":"en"}}}`
 
-    **Instead.** Send only the arguments that are listed.
+    **Instead.** Send only listed arguments.
     """
 
     id = "prompt/unknown-argument"
@@ -183,12 +183,12 @@ class UnknownArgument(_Listed):
 class IncompleteResource(Rule):
     """A resource in a prompt lacks its URI, its MIME type or its contents.
 
-    **Why it matters.** The client cannot show content of an unknown type. The specification requires prompts to send
-    it, though the schema leaves it open.
+    **Why it matters.** Clients cannot show content of an unknown type. The specification requires these members in
+    prompts, although the schema does not.
 
     **On the wire.** `< …"content":{"type":"resource","resource":{"uri":"file:///a","text":"a"}}`
 
-    **Instead.** `uri`, `mimeType`, and `text` or `blob`.
+    **Instead.** Send `uri`, `mimeType`, and `text` or `blob`.
     """
 
     id = "prompt/incomplete-resource"
@@ -200,7 +200,7 @@ class IncompleteResource(Rule):
     source = "2024-11-05 server/prompts"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return self.most(self._findings(seen), _TOLD)
+        return self.most(self._findings(seen), _MOST_REPORTED)
 
     def _findings(self, seen: Seen) -> Iterator[Finding]:
         for pointer, place in places(seen):
@@ -211,5 +211,5 @@ class IncompleteResource(Rule):
             if "text" not in resource and "blob" not in resource:
                 lacking.append("text")
             for name in lacking:
-                what = "neither text nor blob" if name == "text" else f"no {name}"
-                yield self.finding(seen, f"a resource in a prompt has {what}", pointer=f"{pointer}/resource/{name}")
+                lack = "neither text nor blob" if name == "text" else f"no {name}"
+                yield self.finding(seen, f"a resource in a prompt has {lack}", pointer=f"{pointer}/resource/{name}")

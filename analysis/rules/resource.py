@@ -1,4 +1,4 @@
-"""The group `resource`: what a server lists as resources and templates, and what reading a resource returns."""
+"""The group `resource`: lists of resources and templates, and the contents of resources."""
 
 import re
 from base64 import b64decode
@@ -14,9 +14,9 @@ from analysis.rules.support.listings import resources_of, templates_of
 from analysis.rules.unchanged_content import Words
 
 LISTED: Final = 10_000
-"""Items of one result that are looked at."""
+"""The most items of one result that are checked."""
 SIZES: Final = 10_000
-"""Resources whose size is remembered."""
+"""The most resources whose sizes are remembered."""
 
 _LIST: Final = "resources/list"
 _TEMPLATES: Final = "resources/templates/list"
@@ -26,7 +26,7 @@ _EXPRESSION: Final = re.compile(rf"[+#./;?&]?{_NAMES}(?:,{_NAMES})*").fullmatch
 
 
 class _OfServer(Rule):
-    """What the rules here have in common."""
+    """The base of the rules in this module."""
 
     who = "server"
     sender = "server"
@@ -38,14 +38,15 @@ class _OfServer(Rule):
         return self.most(self.check_result(seen, result))
 
     def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
-        """A result."""
+        """Check a result."""
         raise NotImplementedError
 
 
 class DuplicateUri(_OfServer):
     """Two resources of one list have the same URI, or two templates the same `uriTemplate`.
 
-    **Why it matters.** The URI identifies a resource: a client shows one of the two, or both for the same thing.
+    **Why it matters.** The URI identifies a resource: clients show only one of the two, or show the same resource
+    twice.
 
     **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a"},{"uri":"file:///a","name":"b"}]}}`
 
@@ -71,18 +72,18 @@ class DuplicateUri(_OfServer):
         member_, name = ("resources", "uri") if seen.method == _LIST else ("resourceTemplates", "uriTemplate")
         for index, before in repeats:
             related = () if before == seen.message.seq else (before,)
-            text = f"an item before it in the list has the same {name}"
+            text = f"an earlier item of the list has the same {name}"
             yield self.finding(seen, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
 
 
 class Template(_OfServer):
     """A `uriTemplate` is not a valid template (RFC 6570).
 
-    **Why it matters.** It cannot be expanded to a URI: template libraries refuse it, or put braces into the request.
+    **Why it matters.** It cannot be expanded to a URI: libraries refuse it, or leave braces in the URI.
 
     **On the wire.** `< {"id":2,"result":{"resourceTemplates":[{"uriTemplate":"file:///{path","name":"file"}]}}`
 
-    **Instead.** `file:///{path}`: names in braces that are closed and not nested.
+    **Instead.** Write `file:///{path}`, with names in closed braces that are not nested.
     """
 
     id = "resource/template"
@@ -104,9 +105,10 @@ class Template(_OfServer):
 
 
 class ContentsUri(_OfServer):
-    """Reading a resource returns only contents of other URIs.
+    """Reading a resource returns only contents with other URIs.
 
-    **Why it matters.** It is legal, as for aliases, but a client that looks for the requested URI finds nothing.
+    **Why it matters.** This is legal, for example for aliases, but clients that look for the requested URI do not find
+    it.
 
     **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a"}}`
     `< {"id":3,"result":{"contents":[{"uri":"file:///b","text":"…"}]}}`
@@ -122,10 +124,10 @@ class ContentsUri(_OfServer):
     def check_result(self, seen: Seen, result: dict[str, Any]) -> Iterator[Finding]:
         uri = member(seen.request.params, "uri") if seen.request is not None else None
         uris = [member(content, "uri") for content in _items(result.get("contents"))]
-        if not isinstance(uri, str) or not uris or not all(isinstance(found_uri, str) for found_uri in uris):
+        if not isinstance(uri, str) or not uris or not all(isinstance(content_uri, str) for content_uri in uris):
             return
-        if not any(one.startswith(uri) for one in uris):
-            text = "no content has the requested URI, or one below it"
+        if not any(content_uri.startswith(uri) for content_uri in uris):
+            text = "no content has the requested URI or a URI below it"
             related = (seen.request.seq,) if seen.request is not None else ()
             yield self.finding(seen, text, pointer="/result/contents", related=related)
 
@@ -133,7 +135,7 @@ class ContentsUri(_OfServer):
 class EmptyContents(_OfServer):
     """Reading a resource returns no contents at all.
 
-    **Why it matters.** A client cannot tell an empty resource from one that does not exist.
+    **Why it matters.** Clients cannot distinguish an empty resource from one that does not exist.
 
     **On the wire.** `< {"id":3,"result":{"contents":[]}}`
 
@@ -152,9 +154,9 @@ class EmptyContents(_OfServer):
 
 
 class Size(_OfServer):
-    """The size of a resource is negative, or differs from that of its contents.
+    """The size of a resource is negative, or differs from the size of its contents.
 
-    **Why it matters.** Hosts use it to estimate how much of a model's context a resource will take.
+    **Why it matters.** Hosts use the size to estimate how much of a model's context a resource will take.
 
     **On the wire.** `< {"id":2,"result":{"resources":[{"uri":"file:///a","name":"a","size":-1}]}}`
 
@@ -167,7 +169,7 @@ class Size(_OfServer):
     source = "2025-03-26 server/resources, schema Resource"
 
     def word_of(self, _hook: str, method: str, _like: Seen) -> bytes:
-        return b'"size"' if method == _LIST else b""  # few servers tell sizes at all
+        return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         has_some = seen.method == _LIST or self.id in seen.session.memory
@@ -187,13 +189,13 @@ class Size(_OfServer):
             return
         contents = _items(result.get("contents"))
         listed = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
-        read = _size(contents[0]) if listed is not None else None
-        if listed is not None and read is not None and read != listed[0]:
-            text = f"a resource of {read} bytes was listed with a size of {listed[0]}"
+        content_size = _size(contents[0]) if listed is not None else None
+        if listed is not None and content_size is not None and content_size != listed[0]:
+            text = f"a resource of {content_size} bytes was listed with the size {listed[0]}"
             yield self.finding(seen, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _items(value: object) -> list[Any]:
@@ -201,7 +203,7 @@ def _items(value: object) -> list[Any]:
 
 
 def _fault(template: str) -> str | None:
-    """What is wrong with a template; None for nothing."""
+    """What is wrong with a template; None if nothing is."""
     for place, piece in enumerate(template.split("{")):
         expression, brace, rest = piece.partition("}")
         if place == 0:
@@ -218,7 +220,7 @@ def _fault(template: str) -> str | None:
 
 
 def _size(content: object) -> int | None:
-    """Bytes of a content; None where it has none, or ones that cannot be read."""
+    """The size of a content in bytes; None if it has none, or cannot be decoded."""
     text, blob = member(content, "text"), member(content, "blob")
     try:
         if isinstance(text, str):

@@ -1,4 +1,4 @@
-"""The group `roots`: the folders that a client says a server may work in."""
+"""The group `roots`: folders in which a server may work, as its client lists them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -12,14 +12,14 @@ from analysis.rules.support.inputs import METHODS
 from analysis.rules.support.questions import Reply
 
 LISTED: Final = 1_000
-"""Roots of one result that are looked at."""
+"""The most roots of one result that are checked."""
 
 _LIST: Final = "roots/list"
 _CHANGED: Final = "notifications/roots/list_changed"
 
 
 class _Roots(Reply):
-    """What the rules about a list of roots have in common."""
+    """The base of the rules about lists of roots."""
 
     about = _LIST
     methods = frozenset({_LIST, *METHODS})
@@ -29,8 +29,8 @@ class _Roots(Reply):
 class NotFile(_Roots):
     """The URI of a root does not begin with `file://`.
 
-    **Why it matters.** A root is a folder on this machine. Servers take the path from the URI, and get none, or one
-    that leads elsewhere.
+    **Why it matters.** Servers take the path of a folder from the URI. From other URIs they get no path, or a wrong
+    one.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[{"uri":"/home/me/project"}]}}`
 
@@ -54,7 +54,7 @@ class NotFile(_Roots):
 class Duplicate(_Roots):
     """The same root is listed twice.
 
-    **Why it matters.** It does no harm, but servers that search all roots search it twice.
+    **Why it matters.** It does no harm, but servers that search all roots search this one twice.
 
     **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"},{"uri":"file:///a"}]}}`
 
@@ -78,23 +78,23 @@ class Duplicate(_Roots):
 
 
 class _Known:
-    """The roots of a client, as told last."""
+    """The last known roots of a client."""
 
     def __init__(self) -> None:
         self.uris: frozenset[str] | None = None
         self.seq = 0
         self.epoch = 0
         self.changes = 0
-        """How often it was told that they have changed."""
+        """How many changes the client has announced."""
         self.changes_then = 0
-        """The same when they were told."""
+        """The same when it last listed its roots."""
 
 
 class ChangedSilently(Rule):
-    """The roots differ from the earlier ones, and the client has not sent a notification.
+    """The roots have changed, but the client has not sent a notification.
 
-    **Why it matters.** It declared that it would: a server that requested them once keeps working in folders that it
-    should leave alone.
+    **Why it matters.** The client declared that it would. A server that has requested the roots once keeps working in
+    folders that it should no longer use.
 
     **On the wire.** `> {"id":1,"result":{"roots":[{"uri":"file:///a"}]}}` and later
     `> {"id":2,"result":{"roots":[{"uri":"file:///b"}]}}` with no `notifications/roots/list_changed` in between
@@ -122,21 +122,21 @@ class ChangedSilently(Rule):
         kept: _Known = self.memory(session, _Known)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
         before, since, epoch = kept.uris, kept.seq, kept.epoch
-        is_told = kept.changes != kept.changes_then
+        is_announced = kept.changes != kept.changes_then
         kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, seen.message.seq, session.epoch, kept.changes
-        if before is None or before == uris or is_told or epoch != session.epoch or not _promised(session):
+        if before is None or before == uris or is_announced or epoch != session.epoch or not _promised(session):
             return ()
-        text = "the roots have changed, and there was no notification"
+        text = "the roots have changed without a notification"
         finding = self.finding(seen, text, pointer="/result/roots", related=(since,))
         if not session.is_http:
             return [finding]
         changes = kept.changes
-        # The notification is a request of its own, and may have been overtaken.
+        # The notification is a separate POST, which may arrive later.
         self.later(seen.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _uris(reply: dict[str, Any]) -> list[Any]:

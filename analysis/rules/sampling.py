@@ -1,4 +1,4 @@
-"""The group `sampling`: messages that a server sends to the client's model."""
+"""The group `sampling`: requests of a server to the client's model, and the answers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -13,7 +13,7 @@ from analysis.rules.support.inputs import METHODS
 from analysis.rules.support.questions import Question, Reply
 
 LISTED: Final = 10_000
-"""Messages of one request, and blocks of one message, that are looked at."""
+"""The most messages of one request, and blocks of one message, that are checked."""
 
 _CREATE: Final = "sampling/createMessage"
 _TOOLS: Final = since("2025-11-25")
@@ -22,7 +22,7 @@ _REJECTED: Final = -1
 
 
 class _Question(Question):
-    """What the rules about requests have in common."""
+    """The base of the rules about requests."""
 
     about = _CREATE
     methods = frozenset({_CREATE, *METHODS})
@@ -34,12 +34,12 @@ class _Question(Question):
             yield from self.most(self.finding(seen, text, pointer=f"{pointer}/messages/{at}") for at, text in faults)
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
-        """What is wrong with which message."""
+        """The positions of faulty messages, and what is wrong with each."""
         return iter(())
 
 
 class _Reply(Reply):
-    """What the rules about results have in common."""
+    """The base of the rules about results."""
 
     about = _CREATE
     methods = frozenset({_CREATE, "tasks/result", *METHODS})
@@ -48,11 +48,11 @@ class _Reply(Reply):
 class ToolResultMixed(_Question):
     """A message mixes tool results with other content.
 
-    **Why it matters.** Model providers accept tool results only in messages of their own, and refuse the rest.
+    **Why it matters.** Model providers accept tool results only in separate messages, and refuse mixed ones.
 
     **On the wire.** `{"role":"user","content":[{"type":"tool_result",…},{"type":"text","text":"Go on"}]}`
 
-    **Instead.** Send only results, and any other content in the next message.
+    **Instead.** Send only results, and other content in the next message.
     """
 
     id = "sampling/tool-result-mixed"
@@ -66,13 +66,13 @@ class ToolResultMixed(_Question):
 
 
 class ToolUseUnanswered(_Question):
-    """A tool use of the model is not followed by its result.
+    """The result of a tool use does not follow it.
 
-    **Why it matters.** A model cannot continue without it: providers refuse such a conversation.
+    **Why it matters.** Models cannot continue without the result, and providers refuse such a conversation.
 
     **On the wire.** `…{"role":"assistant","content":{"type":"tool_use","id":"t1",…}}]` and nothing after it
 
-    **Instead.** The next message is the user's, with one `tool_result` for each `tool_use`, and nothing else.
+    **Instead.** Send a user message next, with one `tool_result` for each `tool_use`, and nothing else.
     """
 
     id = "sampling/tool-use-unanswered"
@@ -90,17 +90,18 @@ class ToolUseUnanswered(_Question):
             results = _names(after, "tool_result", "toolUseId")
             is_pure = member(after, "role") == "user" and len(results) == len(_all_blocks(after))
             if not is_pure or sorted(results) != sorted(used):
-                yield index, "the next message does not consist of the results of these tool uses"
+                yield index, "the next message does not consist of exactly the results of these tool uses"
 
 
 class ToolResultUnmatched(_Question):
     """A tool result matches no tool use.
 
-    **Why it matters.** A model cannot tell what was called; providers refuse such a conversation.
+    **Why it matters.** The model cannot tell which call the result belongs to, and providers refuse such a
+    conversation.
 
     **On the wire.** `{"type":"tool_result","toolUseId":"t9",…}` and no `tool_use` with the id `t9` before it
 
-    **Instead.** Send the whole exchange, with the ids that the model gave.
+    **Instead.** Send the tool uses as well as their results, with the ids that the model chose.
     """
 
     id = "sampling/tool-result-unmatched"
@@ -118,13 +119,13 @@ class ToolResultUnmatched(_Question):
 
 
 class ToolBlockRole(_Question):
-    """A message of the user contains a tool use, or one of the assistant a tool result.
+    """A user message contains a tool use, or an assistant message contains a tool result.
 
-    **Why it matters.** Models use tools and receive their results: providers refuse the opposite.
+    **Why it matters.** Only the model uses tools and only the user returns results: providers refuse the opposite.
 
     **On the wire.** `…"messages":[{"role":"user","content":{"type":"tool_use","id":"t1",…}}]`
 
-    **Instead.** `tool_use` belongs to the assistant, `tool_result` to the user.
+    **Instead.** Send `tool_use` with the role `assistant`, and `tool_result` with the role `user`.
     """
 
     id = "sampling/tool-block-role"
@@ -141,13 +142,14 @@ class ToolBlockRole(_Question):
 
 
 class UnrequestedToolUse(_Reply):
-    """The model uses a tool that it was not offered, or uses none although it was required to.
+    """The model uses a tool that was not offered, or uses no tool although the request requires it.
 
-    **Why it matters.** The server cannot run a tool that it does not have, and is left with half an answer.
+    **Why it matters.** The server cannot run a tool that it does not have, and has to work with an incomplete answer.
 
-    **On the wire.** a request without `tools`, and `> {"id":1,"result":{"content":{"type":"tool_use",…},…}}`
+    **On the wire.** A request without `tools` is answered with
+    `> {"id":1,"result":{"content":{"type":"tool_use",…},…}}`
 
-    **Instead.** Pass `tools` and `toolChoice` to the model unchanged, and add nothing of your own.
+    **Instead.** Pass `tools` and `toolChoice` to the model unchanged, and add no tools of your own.
     """
 
     id = "sampling/unrequested-tool-use"
@@ -163,10 +165,10 @@ class UnrequestedToolUse(_Reply):
         used = _blocks(reply, "tool_use")
         text = None
         if used and not offered:
-            text = "a tool is used, and none was offered"
+            text = "a tool is used, although none was offered"
         elif used and mode == "none":
             text = "a tool is used, although toolChoice forbids it"
-        elif any(isinstance(name := one.get("name"), str) and name not in offered for one in used):
+        elif any(isinstance(name := block.get("name"), str) and name not in offered for block in used):
             text = "a tool is used that was not offered"
         elif not used and mode == "required" and offered:
             text = "no tool is used, although toolChoice requires one"
@@ -175,9 +177,9 @@ class UnrequestedToolUse(_Reply):
 
 
 class ToolChoiceWithoutTools(_Question):
-    """A request says how to choose tools, but offers none.
+    """A request has `toolChoice`, but offers no tools.
 
-    **Why it matters.** There is nothing to choose; with `required` the request cannot be met.
+    **Why it matters.** The model has no tool to choose, so with `required` the request is impossible.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"toolChoice":{"mode":"auto"},…}` without `tools`
 
@@ -197,7 +199,7 @@ class ToolChoiceWithoutTools(_Question):
 class ResultRole(_Reply):
     """The answer of the model has the role of the user.
 
-    **Why it matters.** If a server adds it to the conversation, the model answers itself.
+    **Why it matters.** If the server adds it to the conversation, the model replies to its own answer.
 
     **On the wire.** `> {"id":1,"result":{"role":"user","content":{…},"model":"m"}}`
 
@@ -209,19 +211,21 @@ class ResultRole(_Reply):
     impact = Impact.WRONG
     source = "2024-11-05 client/sampling"
 
-    def check_reply(self, seen: Seen, _asked: dict[str, Any], reply: dict[str, Any], pointer: str) -> Iterator[Finding]:
+    def check_reply(
+        self, seen: Seen, _question: dict[str, Any], reply: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
         if reply.get("role") == "user":
             yield self.finding(seen, "the role of the model's answer is user", pointer=f"{pointer}/role")
 
 
 class MaxTokens(_Question):
-    """A request allows the model no tokens at all.
+    """A request does not allow the model any tokens.
 
-    **Why it matters.** Providers refuse it, and the user's approval was requested for nothing.
+    **Why it matters.** Providers refuse it, and the client has asked the user for approval in vain.
 
     **On the wire.** `< …"method":"sampling/createMessage","params":{"maxTokens":0,…}`
 
-    **Instead.** Say how long the answer may be.
+    **Instead.** Send a positive `maxTokens`.
     """
 
     id = "sampling/max-tokens"
@@ -231,7 +235,7 @@ class MaxTokens(_Question):
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         most = params.get("maxTokens")
         if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
-            yield self.finding(seen, "maxTokens allows no token", pointer=f"{pointer}/maxTokens")
+            yield self.finding(seen, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
 
 
 class NoMessages(_Question):
@@ -250,17 +254,17 @@ class NoMessages(_Question):
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if params.get("messages") == []:
-            yield self.finding(seen, "there are no messages", pointer=f"{pointer}/messages")
+            yield self.finding(seen, "the request has no messages", pointer=f"{pointer}/messages")
 
 
 class Rejected(Rule):
     """The user has refused a sampling request.
 
-    **Why it matters.** It is not a defect: the dialog exists for this.
+    **Why it matters.** It is not a defect: users may refuse.
 
     **On the wire.** `> {"id":1,"error":{"code":-1,"message":"User rejected sampling request"}}`
 
-    **Instead.** Continue without it, and do not ask again at once.
+    **Instead.** Continue without the model, and do not ask again at once.
     """
 
     id = "sampling/rejected"
@@ -273,10 +277,10 @@ class Rejected(Rule):
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         if code_of(seen) != _REJECTED or seen.request is None:
             return ()
-        return [self.finding(seen, "the user has declined", pointer="/error", related=(seen.request.seq,))]
+        return [self.finding(seen, "the user has declined the request", pointer="/error", related=(seen.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _list(value: object) -> list[Any]:
@@ -284,7 +288,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _all_blocks(message: object) -> list[Any]:
-    """The blocks of a message: its content is one, or several."""
+    """The blocks of a message, whose content is one block or several."""
     content = member(message, "content")
     return [content] if isinstance(content, dict) else _list(content)
 
@@ -306,7 +310,7 @@ def _is_mixed(message: object) -> bool:
 def _wrong_role(message: object) -> str | None:
     role = member(message, "role")
     if role == "user" and _blocks(message, "tool_use"):
-        return "the user uses a tool"
+        return "a user message contains a tool use"
     if role == "assistant" and _blocks(message, "tool_result"):
-        return "the assistant has the result of a tool"
+        return "an assistant message contains a tool result"
     return None

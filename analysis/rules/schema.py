@@ -1,6 +1,6 @@
-"""The group `schema`: the shapes of params and results, method by method.
+"""The group `schema`: the shapes of params and results, for each method.
 
-What is wrong is found once a message, by analysis.shapes.bodies; most rules here pick out what is theirs.
+`analysis.shapes.bodies` checks each message once; most rules here select their problems from its result.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,20 +22,20 @@ _EXACT = 2**53
 
 
 class _Shapes(Rule):
-    """What the rules have in common that pick from the problems of a body."""
+    """The base of the rules that select from the problems of a body."""
 
     kinds: frozenset[Kind] = frozenset({"shape"})
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
 
     def level_of(self, seen: Seen, problem: Problem) -> Level | None:
-        """The level, where it is not that of the rule."""
+        """The level of a problem; None for the level of the rule."""
 
     def on_problems(self, seen: Seen, problems: list[Problem]) -> Iterable[Finding]:
         if part_of(seen) not in self.parts:
             return ()
         return self.most(
             self.finding(
-                seen, f"{_what(seen)}: {problem.text}", pointer=problem.pointer, level=self.level_of(seen, problem)
+                seen, f"{_subject(seen)}: {problem.text}", pointer=problem.pointer, level=self.level_of(seen, problem)
             )
             for problem in problems
             if problem.kind in self.kinds
@@ -45,12 +45,12 @@ class _Shapes(Rule):
 class InvalidParams(_Shapes):
     """The params of a request do not fit the schema of its method.
 
-    **Why it matters.** Servers with typed readers answer -32602, or drop the message; others guess, each in its own
-    way.
+    **Why it matters.** Servers with typed parsers answer -32602 or drop the message; others guess, each in its own way.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"arguments":{}}}`: there is no `name`
 
-    **Instead.** Send what the schema of the revision in force requires. Members that it does not know are always fine.
+    **Instead.** Send the members that the schema of the revision in force requires. Additional members are always
+    allowed.
     """
 
     id = "schema/invalid-params"
@@ -61,13 +61,13 @@ class InvalidParams(_Shapes):
 class InvalidResult(_Shapes):
     """A result does not fit the schema of the method that it answers.
 
-    **Why it matters.** Typed clients turn it into an error of their own, so the call fails although the server did the
-    work; in a list, one bad item often takes all the others with it.
+    **Why it matters.** Typed clients raise an error, so the call fails although the server did the work; in a list, one
+    bad item often makes all items unusable.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"echo","inputSchema":{}}]}}`
 
-    **Instead.** Answer in the form that the revision in force defines. Do not send a kind of content that is newer
-    until the peer speaks that revision.
+    **Instead.** Answer in the form that the revision in force defines. Send newer kinds of content only to peers that
+    support their revision.
     """
 
     id = "schema/invalid-result"
@@ -78,11 +78,12 @@ class InvalidResult(_Shapes):
 class InvalidNotification(_Shapes):
     """The params of a notification do not fit the schema of its method.
 
-    **Why it matters.** A notification is not answered, so its sender does not learn that it was dropped.
+    **Why it matters.** Notifications are not answered, so the sender does not learn that the receiver dropped it.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warn","data":"…"}}`
 
-    **Instead.** Send what the schema requires; log levels are those of syslog, in lower case: `warning`.
+    **Instead.** Send the members that the schema requires. Log levels have the names of syslog, in lower case, such as
+    `warning`.
     """
 
     id = "schema/invalid-notification"
@@ -93,7 +94,8 @@ class InvalidNotification(_Shapes):
 class NullOptional(_Shapes):
     """An optional member is null.
 
-    **Why it matters.** No schema allows null there. Some readers treat it as absent, strict ones refuse the message.
+    **Why it matters.** No schema allows null there. Some receivers treat it as absent, but strict parsers refuse the
+    message.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"tools":[],"nextCursor":null}}`
 
@@ -109,12 +111,12 @@ class NullOptional(_Shapes):
 class LaxScalar(_Shapes):
     """A number or boolean is written as another JSON type.
 
-    **Why it matters.** Lenient parsers convert it and hide the mistake; a strict one refuses the message, and in
-    JavaScript `"false"` is true.
+    **Why it matters.** Lenient parsers convert it and hide the mistake, and in JavaScript `"false"` is true; strict
+    parsers refuse the message.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":5,"result":{"content":[],"isError":"false"}}`
 
-    **Instead.** Write numbers and booleans as JSON does, without quotes. `5.0` is an integer.
+    **Instead.** Write numbers and booleans without quotes. `5.0` is an integer.
     """
 
     id = "schema/lax-scalar"
@@ -125,14 +127,14 @@ class LaxScalar(_Shapes):
 
 
 class Uri(_Shapes):
-    """A member that has to be a URI is not a valid URI.
+    """A member that must be a URI is not valid.
 
-    **Why it matters.** Clients resolve, compare and store it; a bare path means something different on each machine,
-    and a path with spaces is cut off at the first of them.
+    **Why it matters.** Clients resolve, compare and store URIs. A bare path means something different on each machine,
+    and a path with spaces may be cut off at the first space.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"notes/today.md","name":"today"}]}}`
 
-    **Instead.** Write a scheme, a colon, and percent-encode all characters that RFC 3986 does not list:
+    **Instead.** Begin with a scheme and a colon, and percent-encode all characters that RFC 3986 does not allow:
     `file:///notes/a%20b.md`.
     """
 
@@ -150,7 +152,7 @@ class Uri(_Shapes):
 class Base64(_Shapes):
     """Binary content is not base64.
 
-    **Why it matters.** Decoders stop at the first invalid character, or skip it and return other bytes.
+    **Why it matters.** Decoders stop at the first invalid character, or skip it and return wrong bytes.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","blob":"_-8="}]}}`
 
@@ -164,9 +166,9 @@ class Base64(_Shapes):
 
 
 class TextAndBlob(_Shapes):
-    """A content of a resource has both `text` and `blob`.
+    """The content of a resource has both `text` and `blob`.
 
-    **Why it matters.** They are alternative forms of the content, and each reader uses the one that it checks first.
+    **Why it matters.** The two are alternatives, and each client uses the one that it checks first.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"uri":"file:///a","text":"a","blob":"YQ=="}]}}`
 
@@ -184,12 +186,11 @@ class TextAndBlob(_Shapes):
 class MetaProgressToken(Rule):
     """The progress token of a request is neither a string nor an integer.
 
-    **Why it matters.** The progress that the request asks for cannot come, or comes under a token that the caller does
-    not recognise.
+    **Why it matters.** The caller gets no progress, or progress with a token that it does not recognise.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"dig","_meta":{"progressToken":null}}}`
 
-    **Instead.** Send a string or an integer that no other open request uses; leave it out if no progress is wanted.
+    **Instead.** Send a string or an integer that no other open request uses; leave it out if you do not want progress.
     """
 
     id = "schema/meta-progress-token"
@@ -207,8 +208,7 @@ class MetaProgressToken(Rule):
 class NonEmptyResult(Rule):
     """A result that should be empty has members.
 
-    **Why it matters.** It does no harm: the result only says that the request was carried out, and callers read nothing
-    else in it.
+    **Why it matters.** It does no harm: the result only confirms the request, and callers ignore its members.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":6,"result":{"success":true}}` in answer to `logging/setLevel`
 
@@ -224,7 +224,7 @@ class NonEmptyResult(Rule):
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         if _has_members(seen):
-            yield self.finding(seen, f"{_what(seen)} should be empty, but has members", pointer="/result")
+            yield self.finding(seen, f"{_subject(seen)} should be empty, but has members", pointer="/result")
 
 
 class PingResultNotEmpty(Rule):
@@ -251,7 +251,7 @@ class PingResultNotEmpty(Rule):
 class CompletionValues(Rule):
     """A completion has more than 100 values.
 
-    **Why it matters.** Clients may show the first hundred, or refuse the result.
+    **Why it matters.** Clients may show only the first hundred, or refuse the result.
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","aa",…]}}}` with 101 values
 
@@ -273,10 +273,10 @@ class CompletionValues(Rule):
             yield self.finding(seen, text, pointer="/result/completion/values")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
-def _what(seen: Seen) -> str:
+def _subject(seen: Seen) -> str:
     method = method_of(seen)
     return f"the result of {method}" if isinstance(seen.message, Response) else method
 

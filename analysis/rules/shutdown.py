@@ -13,11 +13,11 @@ from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
 
 LINGERING_NS: Final = 5_000_000_000
-"""How long a server may live on after its stdin was closed."""
+"""How long a server may keep running after its stdin was closed."""
 PATIENT_NS: Final = 1_000_000_000
-"""How long a server must have been given before a signal to end counts as a need to kill it."""
+"""How long a client must have waited before its signal counts as a need to kill the server."""
 HASTY_NS: Final = 100_000_000
-"""How long a client must wait at least after it has closed the server's stdin."""
+"""How long a client must wait at least between closing the server's stdin and a signal."""
 
 
 _KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
@@ -25,9 +25,9 @@ _KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
 
 
 class _AtServersEnd(Rule):
-    """Rules that are decided when the server has ended, or when no more records can show its end.
+    """Rules that are decided when the server has ended, or at the end of the capture.
 
-    If the server ended first, they wait a moment for the client, which may have been the cause.
+    If the server ended first, they wait a moment for the client's records, as the client may have been the cause.
     """
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
@@ -41,7 +41,7 @@ class _AtServersEnd(Rule):
             return ()
         return self._decided(pipes, session)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - the same for all endings
         return self._decided(pipes_of(session), session)
 
     def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
@@ -51,20 +51,20 @@ class _AtServersEnd(Rule):
         pipes.decided.add(self.id)
         return self._check_end(pipes, session)
 
-    def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - for those that override it
+    def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002
         """The findings about its end."""
         return ()
 
 
 class ServerDied(_AtServersEnd):
-    """The server ends while the client waits for answers.
+    """The server ends while requests of the client are unanswered.
 
-    **Why it matters.** Those calls never get an answer; hosts show them as hanging, or as "connection closed".
+    **Why it matters.** These calls never get an answer; hosts show them as hanging or as "connection closed".
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}`, and then nothing more: stdout is closed
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, and then stdout is closed
 
-    **Instead.** Look at the exit status and at the last lines on stderr; the finding names their records. A server that
-    has to stop should answer first.
+    **Instead.** Look at the exit status and at the last lines on stderr; the finding names their records. If a server
+    has to stop, it should answer first.
     """
 
     id = "shutdown/server-died"
@@ -79,22 +79,23 @@ class ServerDied(_AtServersEnd):
             f"{_cut(exchange.request.method)} (id {_cut(exchange.request.id.text)})" for exchange in pipes.open[:3]
         )
         more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} while the client waits for an answer to {requests}{more}"
+        text = f"the server {_how(pipes)} before it has answered {requests}{more}"
         if pipes.stderr:
-            text += f"; its last words on stderr are in record {pipes.stderr[-1]}"
+            text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
         related = (*(exchange.request.seq for exchange in pipes.open), *pipes.stderr)
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
 class ServerLeft(_AtServersEnd):
-    """The server ends, with nothing left to answer, before the client has closed anything.
+    """The server ends before the client has closed stdin, with all requests answered.
 
-    **Why it matters.** It is legal, but usually the client decides when a session is over; its next call will fail.
+    **Why it matters.** This is legal, but normally the client decides when a session is over, and its next call will
+    fail.
 
-    **On the wire.** End of file from the server, while the client still holds its side open
+    **On the wire.** The server closes stdout while its stdin is still open.
 
-    **Instead.** Run until stdin is closed. If the client closes or signals within 50 ms, nothing is reported: it
-    may have ended the server itself.
+    **Instead.** Run until stdin is closed. If the client closes stdin or sends a signal within 50 ms, nothing is
+    reported, as it may have ended the server itself.
     """
 
     id = "shutdown/server-left"
@@ -110,11 +111,11 @@ class ServerLeft(_AtServersEnd):
 
 
 class ExitStatus(_AtServersEnd):
-    """The server ends with a status other than 0, or by a signal that did not pass through the recorder.
+    """The server ends with a status other than 0, or by a signal that the recorder did not pass on.
 
-    **Why it matters.** Some hosts take it for a crash and restart the server, or stop using it.
+    **Why it matters.** Some hosts treat this as a crash and restart the server, or stop using it.
 
-    **On the wire.** Exit status 1 after an orderly end, or SIGKILL from the system, which ran out of memory
+    **On the wire.** Exit status 1 after an orderly end, or SIGKILL from a system that ran out of memory
 
     **Instead.** Exit with 0 when stdin is closed.
     """
@@ -136,10 +137,10 @@ class ExitStatus(_AtServersEnd):
 class ServerLingers(Rule):
     """The server keeps running after its stdin was closed.
 
-    **Why it matters.** Closing stdin is how a client ends a session. Servers that ignore it pile up, or delay the end
-    of their host until they are killed.
+    **Why it matters.** Closing stdin is how a client ends a session. Servers that ignore it accumulate, or delay the
+    exit of their host until they are killed.
 
-    **On the wire.** End of file to the server, and five seconds later it still runs; or it takes a signal to end it
+    **On the wire.** Stdin is closed, and the server still runs five seconds later, or ends only on a signal.
 
     **Instead.** Exit when stdin ends: stop timers and threads that keep the process alive.
     """
@@ -160,7 +161,7 @@ class ServerLingers(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         pipes = pipes_of(session)
         if pipes.exited is None:
-            # Where the capture holds no process events, the end of stdout is that of the server.
+            # If the capture holds no process events, the server counts as ended when its stdout ends.
             at = pipes.server_closed or pipes.client_closed
             yield from self._check_end(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
 
@@ -177,7 +178,7 @@ class ServerLingers(Rule):
         if lived_ns > LINGERING_NS:
             text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
         elif killed_ns:
-            text = f"the server is told to end by a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
+            text = f"the server needs a signal to end, {killed_ns[-1] // 10**9} s after its stdin was closed"
         else:
             return
         level = self.level_at(rank_of(session.in_force), era_in_force(session, session.in_force))
@@ -185,13 +186,13 @@ class ServerLingers(Rule):
 
 
 class KilledFirst(Rule):
-    """The client signals the server to end before it has closed the server's stdin, or right after.
+    """The client sends a signal to end the server before it has closed the server's stdin, or right after that.
 
-    **Why it matters.** The server has no time to finish its responses and to write buffered data.
+    **Why it matters.** The server has no time to finish its responses and write buffered data.
 
     **On the wire.** SIGTERM or SIGINT while stdin is open
 
-    **Instead.** Close stdin, wait for the process to end, and signal only if it does not.
+    **Instead.** Close stdin, wait for the process to end, and send a signal only if it does not.
     """
 
     id = "shutdown/killed-first"
@@ -212,21 +213,23 @@ class KilledFirst(Rule):
         if members.get("name") not in _KILLS or not is_first:
             return
         if closed is None:
-            text = "the client signals the server to end before it has closed the server's stdin"
+            text = "the client signals the server to end before closing its stdin"
             yield self.finding(record, text, session=session)
         elif record.t_ns - closed.t_ns < HASTY_NS:
-            text = f"the client waits {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"
+            text = (
+                f"the client waits only {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"
+            )
             yield self.finding(record, text, session=session, related=(closed.seq,))
 
 
 class WriteAfterClose(Rule):
     """The server sends something other than an expected response after its stdin was closed.
 
-    **Why it matters.** It is legal, but the client has probably stopped reading.
+    **Why it matters.** This is legal, but the client has probably stopped reading.
 
-    **On the wire.** End of file to the server, then `< {"method":"notifications/message",…}`
+    **On the wire.** Stdin is closed, then `< {"method":"notifications/message",…}`
 
-    **Instead.** Finish the responses that are due, and exit.
+    **Instead.** Finish the open responses, and exit.
     """
 
     id = "shutdown/write-after-close"
@@ -247,18 +250,18 @@ class WriteAfterClose(Rule):
             return
         closed = pipes_of(seen.session).client_closed
         if closed is not None and closed.seq < message.seq and seen.exchange is None:
-            text = "the client has closed the server's stdin, and this answers nothing that is open"
+            text = "the message comes after the server's stdin was closed, and answers no open request"
             yield self.finding(seen, text, related=(closed.seq,))
 
 
 class RequestWhileClosing(Rule):
     """The client closes the session while its own requests are open.
 
-    **Why it matters.** It is legal, but the server works on them in vain.
+    **Why it matters.** This is legal, but the server works on them in vain.
 
-    **On the wire.** `> {"id":9,"method":"tools/call",…}` and end of file
+    **On the wire.** `> {"id":9,"method":"tools/call",…}`, and then stdin is closed
 
-    **Instead.** Wait for the responses, or cancel requests that are no longer needed, and then close.
+    **Instead.** Wait for the responses or cancel the requests, and then close stdin.
     """
 
     id = "shutdown/request-while-closing"
@@ -278,19 +281,20 @@ class RequestWhileClosing(Rule):
         if closed is None or ending.reason == "open" or pipes.is_server_first:
             return
         left = [
-            one.request
-            for one in ending.left
-            if one.request.sender == "client" and one.outcome is Outcome.UNANSWERED and one.request.seq < closed.seq
+            exchange.request
+            for exchange in ending.left
+            if exchange.request.sender == "client"
+            and exchange.outcome is Outcome.UNANSWERED
+            and exchange.request.seq < closed.seq
         ]
         requests = [request for request in left if request.method != "subscriptions/listen"]
         if requests:
-            text = (
-                f"the client closes while {len(requests)} of its requests {'is' if len(requests) == 1 else 'are'} open"
-            )
+            verb = "is" if len(requests) == 1 else "are"
+            text = f"the client closes stdin while {len(requests)} of its requests {verb} open"
             yield self.finding(closed, text, session=session, related=[request.seq for request in requests[:_NAMED]])
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _NAMED: Final = 8
 

@@ -15,7 +15,7 @@ _POINTER: Final = "/params/uri"
 
 
 class _Update(Rule):
-    """What the rules about updates have in common."""
+    """The base of the rules about updates."""
 
     who: ClassVar[Who] = "server"
     versions = HANDSHAKE_ERA
@@ -34,25 +34,25 @@ class _Update(Rule):
             return ()
         left: dict[str, int] | None = session.memory.get(self.id)
         if left and seen.http is not None and seen.message.t_ns <= left["ns"] + RACE_NS:
-            return ()  # two streams have no order
+            return ()  # the order between two streams is unknown
         return self.updated(seen, seen.subscription if isinstance(seen.subscription, ResourceSubscription) else None)
 
     def updated(self, seen: Seen, subscription: ResourceSubscription | None) -> Iterable[Finding]:
-        """An update of a resource, and the subscription to it; None where there is none."""
+        """Findings for an update of a resource; `subscription` is None if there is none."""
         raise NotImplementedError
 
 
 class UpdateWithoutSubscription(_Update):
     """A server announces a change of a resource to which the client has not subscribed.
 
-    **Why it matters.** Clients drop it, or read a resource again that they do not show. Often an update goes to all
-    sessions instead of those that subscribed.
+    **Why it matters.** Clients drop it, or read a resource again that they do not show. Often the server sends updates
+    to all sessions instead of only to subscribers.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b"}}`
 
-    **Instead.** Keep a list of URIs for each session. Changes of a part of a resource, such as `file:///a/1`, may be
-    announced too.
+    **Instead.** Keep a list of URIs for each session. You may also announce changes of a part of a resource, such as
+    `file:///a/1`.
     """
 
     id = "subscribe/update-without-subscription"
@@ -67,14 +67,14 @@ class UpdateWithoutSubscription(_Update):
             return ()
         declared = session.declared.get("handshake")
         if declared is not None and UPDATED in declared.gaps:
-            return ()  # `capability/undeclared-resource-updates` tells
-        return [self.finding(seen, "a change of a resource that is not subscribed to", pointer=_POINTER)]
+            return ()  # `capability/undeclared-resource-updates` reports it
+        return [self.finding(seen, "the client has not subscribed to this resource", pointer=_POINTER)]
 
 
 class UpdateAfterUnsubscribe(_Update):
     """A server announces a change of a resource although it has ended the subscription.
 
-    **Why it matters.** The client has released the resource, and the server keeps watching it.
+    **Why it matters.** The client has released the resource, but the server keeps watching it.
 
     **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///a"}}`,
     `< {"id":3,"result":{}}` and then `< {"method":"notifications/resources/updated","params":{"uri":"file:///a"}}`
@@ -91,19 +91,19 @@ class UpdateAfterUnsubscribe(_Update):
             return ()
         session = seen.session
         if max(session.lost_seq, session.unjudged.get("client", -1)) >= subscription.seq:
-            return ()  # it may have been subscribed to again
-        text = "a change of a resource whose subscription has ended"
+            return ()  # the client may have subscribed again
+        text = "the subscription to this resource has ended"
         return [self.finding(seen, text, pointer=_POINTER, related=(subscription.seq,))]
 
 
 class UnsubscribeUnknown(Rule):
-    """A client ends a subscription that it never made.
+    """A client unsubscribes from a resource to which it has not subscribed.
 
-    **Why it matters.** Nothing changes. The URI may be spelt differently than in the subscription, which then
-    continues.
+    **Why it matters.** The request has no effect. If the URI is merely spelt differently than in a subscription, that
+    subscription continues.
 
     **On the wire.** `> {"id":3,"method":"resources/unsubscribe","params":{"uri":"file:///b"}}`, without a subscription
-    to that
+    to that URI
 
     **Instead.** Use exactly the URI of the subscription.
     """
@@ -122,18 +122,18 @@ class UnsubscribeUnknown(Rule):
         is_named = isinstance(member(seen.body.get("params"), "uri"), str)
         if not is_named or seen.subscription is not None or seen.session.links.subscriptions.forgotten:
             return ()
-        return [self.finding(seen, "a subscription that was never made is ended", pointer=_POINTER)]
+        return [self.finding(seen, "the client has no subscription to this resource", pointer=_POINTER)]
 
 
 class Duplicate(Rule):
-    """A client subscribes a second time to a resource.
+    """A client subscribes to a resource a second time.
 
     **Why it matters.** It does no harm unless the server announces each change twice. One `unsubscribe` ends both.
 
     **On the wire.** `> {"id":2,"method":"resources/subscribe","params":{"uri":"file:///a"}}` and, after its result, the
     same with another id
 
-    **Instead.** Remember the subscriptions.
+    **Instead.** Keep track of your subscriptions.
     """
 
     id = "subscribe/duplicate"
@@ -149,6 +149,6 @@ class Duplicate(Rule):
         if not isinstance(known, ResourceSubscription) or known.seq == seen.message.seq or known.since_ns is None:
             return ()
         if seen.session.lost_seq >= known.seq:
-            return ()  # it may have been ended
+            return ()  # the subscription may have ended
         text = "the client has already subscribed to this resource"
         return [self.finding(seen, text, pointer=_POINTER, related=(known.seq,))]

@@ -1,4 +1,4 @@
-"""The group `timeout`: requests that get no answer, or a late one."""
+"""The group `timeout`: requests that are answered late, or not at all."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -17,13 +17,13 @@ from analysis.rules.support.tokens import WORD
 from captures.record import Record
 
 SLOW_NS: Final = 30_000_000_000
-"""After which an answer is called slow."""
+"""An answer that takes longer is slow."""
 SLOW_PING_NS: Final = 5_000_000_000
-"""The same of a ping."""
+"""The same for a ping."""
 PING_NS: Final = 10_000_000_000
-"""How long a side that speaks may leave a ping without an answer."""
+"""How long a side that sends other messages may leave a ping unanswered."""
 UNCANCELLED_NS: Final = 60_000_000_000
-"""After which a request that its caller gave up on should have been cancelled."""
+"""How long a request may stay open, while its caller continues with others, before it should be cancelled."""
 
 _KEPT: Final = 10_000
 _WATCHED: Final = 1_000
@@ -35,13 +35,13 @@ class Late(NamedTuple):
 
     exchange: Exchange
     seen: Seen
-    """The request, with the revision that was in force for it."""
+    """The request, with its revision."""
     waited_ns: int
-    """How long an answer could have been received."""
+    """How long the receiver had time to answer."""
 
 
 class _AtEnd(Rule):
-    """A rule about what is open at the end."""
+    """A rule about requests that are open at the end."""
 
     at_end = True
 
@@ -50,27 +50,27 @@ class _AtEnd(Rule):
         return iter(())
 
     def open(self, session: Session, ending: Ending) -> Iterator[Late]:
-        """The requests that may be missed: not cancelled, and with no other reason to have no answer."""
+        """The open requests that should have an answer: not cancelled, and without another reason to be open."""
         pipes = pipes_of(session)
         for exchange in ending.left:
             request = exchange.request
             if exchange.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
-                continue  # an answer may be in there
+                continue  # an unjudged frame may hold the answer
             until_ns, request_seen = ending.t_ns, _seen_request(session, request)
             if session.is_http:
                 if request_seen.http is None or _is_for_http(request_seen):
                     continue
                 if request_seen.http.ended_by is not None or request.sender == "server":
-                    until_ns = session.last_ns  # nothing else shows that a receiver was there
+                    until_ns = session.last_ns  # only messages show that the receiver was still there
             gone_ns = [end_ns for end_ns in (pipes.client_gone_ns, pipes.server_gone_ns) if end_ns is not None]
             yield Late(exchange, request_seen, min([until_ns, *gone_ns]) - exchange.started_ns)
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
-        """Those of them whose sender has waited long enough, and whose receiver could have answered."""
+        """Those whose sender has waited long enough, and whose receiver could have answered."""
         if ending.reason == "open" or not ending.is_clear:
-            return  # the answer may be among what is lost
+            return  # the answer may have been lost
         pipes = pipes_of(session)
         for late in self.open(session, ending):
             request = late.exchange.request
@@ -83,13 +83,13 @@ class _AtEnd(Rule):
 class Unanswered(_AtEnd):
     """A request has no response when the session ends.
 
-    **Why it matters.** The caller waits forever, or until its own time-out.
+    **Why it matters.** The caller waits forever, or until its own timeout.
 
-    **On the wire.** `> {"id":6,"method":"tools/call",…}`, and nothing with that id, though the session goes on for two
-    seconds or more
+    **On the wire.** `> {"id":6,"method":"tools/call",…}`, and no response with that id, although the session lasts for
+    two more seconds or longer
 
-    **Instead.** Answer every request once, even if with an error. A caller that no longer wants the response cancels
-    the request.
+    **Instead.** Answer every request, if need be with an error. As the caller, cancel requests whose response you no
+    longer want.
     """
 
     id = "timeout/unanswered"
@@ -106,8 +106,8 @@ class Unanswered(_AtEnd):
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "tasks/result" and not _is_over(session, request):
-                continue  # it waits for its task
-            if request.seq not in pings.told:
+                continue  # it waits until its task has ended
+            if request.seq not in pings.reported:
                 text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
 
@@ -115,11 +115,11 @@ class Unanswered(_AtEnd):
 class InitializeUnanswered(_AtEnd):
     """`initialize` has no response when the session ends.
 
-    **Why it matters.** Nothing can follow: to its user, the server does not work at all.
+    **Why it matters.** The session cannot start: to its user, the server does not work at all.
 
-    **On the wire.** `> {"id":0,"method":"initialize",…}`, and nothing more
+    **On the wire.** `> {"id":0,"method":"initialize",…}`, and no response
 
-    **Instead.** Answer at once, and do slow work later; write only messages to stdout, and flush it.
+    **Instead.** Answer at once, and do slow work later. Write only messages to stdout, and flush it.
     """
 
     id = "timeout/initialize-unanswered"
@@ -138,11 +138,11 @@ class InitializeUnanswered(_AtEnd):
 
 
 class _Pings:
-    """Pings that are looked at again, and those that were told of."""
+    """Pings that will be checked, and pings that were reported."""
 
     def __init__(self) -> None:
         self.watched = 0
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
 
 
 class PingUnanswered(_AtEnd):
@@ -150,7 +150,7 @@ class PingUnanswered(_AtEnd):
 
     **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the connection.
 
-    **On the wire.** `> {"id":7,"method":"ping"}`, then other messages of the server for ten seconds
+    **On the wire.** `> {"id":7,"method":"ping"}`, then ten seconds with other messages of the server
 
     **Instead.** Answer `ping` at once with an empty result, even while other work is under way.
     """
@@ -175,7 +175,7 @@ class PingUnanswered(_AtEnd):
         return ()
 
     def _look(self, session: Session, request: Request) -> Iterator[Finding]:
-        """Ten seconds are over."""
+        """Check a ping after ten seconds."""
         pings: _Pings = self.memory(session, _Pings)
         pings.watched -= 1
         sender, seq = request.sender, request.seq
@@ -184,18 +184,18 @@ class PingUnanswered(_AtEnd):
         if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
             return
         seen = _seen_request(session, request)
-        is_lost = session.lost_seq >= seq  # perhaps with the answer
+        is_lost = session.lost_seq >= seq  # the answer may have been lost
         is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
         is_over = _is_for_http(seen) or session.unjudged.get(other, -1) > seq
         if is_gone or is_over or session.heard.get(other, -1) < seq:
             return
-        if len(pings.told) < _KEPT:
-            pings.told.add(seq)
-        text = f"{_name(request)} has no answer after 10 s, though the {other} goes on to speak"
+        if len(pings.reported) < _KEPT:
+            pings.reported.add(seq)
+        text = f"{_name(request)} has no answer after 10 s, although the {other} sends other messages"
         yield self.finding(seen, text, blames=other, related=(session.heard[other],))
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
-        reported = (session.memory.get(self.id) or _Pings()).told
+        reported = (session.memory.get(self.id) or _Pings()).reported
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "ping" and request.seq not in reported and _holds(self, late.seen):
@@ -204,14 +204,14 @@ class PingUnanswered(_AtEnd):
 
 
 class Slow(Rule):
-    """A response takes longer than half a minute; that to a ping, longer than five seconds.
+    """A response takes longer than half a minute, or longer than five seconds for a ping.
 
-    **Why it matters.** Many callers give up earlier, and cancel work that was nearly done. Progress gives them a reason
+    **Why it matters.** Many callers give up earlier and cancel work that is nearly done. Progress gives them a reason
     to wait.
 
     **On the wire.** `> {"id":8,"method":"tools/call",…}`, and 45 seconds later `< {"id":8,"result":{…}}`
 
-    **Instead.** Report progress if a token was given; answer early and let the client ask again if that is possible.
+    **Instead.** Report progress if the request has a token, or answer early and let the client ask again.
     """
 
     id = "timeout/slow"
@@ -220,7 +220,7 @@ class Slow(Rule):
     needs_time = True
     source = "2025-03-26 basic/lifecycle"
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - whoever sent it
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both senders
         return hook != "notification" or method == "notifications/progress"
 
     def word_of(self, hook: str, _method: str, _like: Seen) -> bytes:
@@ -265,8 +265,8 @@ class Slow(Rule):
                 since_ns = max(since_ns, progress_ns)
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:
-            what = "its request" if since_ns == exchange.started_ns else "the last progress"
-            text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {what}"
+            start = "its request" if since_ns == exchange.started_ns else "the last progress"
+            text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
             yield self.finding(seen, text, related=(request.seq,))
 
 
@@ -274,16 +274,17 @@ _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
-    """The sender gave a request up: it cancelled the request because of a time-out, or after five seconds or more.
+    """The sender gave up on a request: it cancelled it because of a timeout, or after five seconds or more.
 
-    **Why it matters.** To its user the call has failed, though no message is an error. It is usually the first thing to
-    look at.
+    **Why it matters.** To its user the call has failed, although no message is an error. It is usually the first thing
+    to look at.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
     `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, since
     2026-07-28, the client closes the response
 
-    **Instead.** Answer sooner, or report progress; a caller that expects the work to take long sets a longer limit.
+    **Instead.** Answer sooner, or report progress. As the caller, set a longer limit if you expect the work to take
+    long.
     """
 
     id = "timeout/abandoned-request"
@@ -313,13 +314,13 @@ class AbandonedRequest(Rule):
 
 
 class NeverCancelled(_AtEnd):
-    """A request stays open for more than a minute while its sender continues with others, and is never cancelled.
+    """A request stays open for more than a minute while its sender continues with others, but is never cancelled.
 
-    **Why it matters.** The receiver works on in vain, or keeps the resources of the request.
+    **Why it matters.** The receiver works in vain, or keeps the resources of the request.
 
-    **On the wire.** `> {"id":3,"method":"tools/call",…}`, a minute of other requests, and no cancellation of 3
+    **On the wire.** `> {"id":3,"method":"tools/call",…}`, then other requests for a minute, and no cancellation of 3
 
-    **Instead.** Set a time-out for every request, and send `notifications/cancelled` when it has passed.
+    **Instead.** Set a timeout for every request, and send `notifications/cancelled` when it expires.
     """
 
     id = "timeout/never-cancelled"
@@ -337,25 +338,25 @@ class NeverCancelled(_AtEnd):
             is_passed_over = session.last_request.get(request.sender, -1) > request.seq
             is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
             if is_due and late.waited_ns > UNCANCELLED_NS:
-                text = f"{_name(request)} is open for {_seconds(late.waited_ns)}, and was never cancelled"
+                text = f"{_name(request)} was open for {_seconds(late.waited_ns)} without being cancelled"
                 yield self.finding(late.seen, text)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _seen_request(session: Session, request: Request) -> Seen:
-    """A request that is open, with the revision that was in force for it."""
+    """An open request, with its revision."""
     waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
     if waiting is None:
         return Seen(request, session)
     return Seen(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
 
 
-def _is_for_http(asked: Seen) -> bool:
-    """Whether a request has no answer because its exchange ended without one, which the rules of HTTP tell."""
-    is_by_client, http = asked.message.sender == "client", asked.http
-    return is_by_client and not asked.session.is_legacy and http is not None and http.ended_by is not None
+def _is_for_http(request_seen: Seen) -> bool:
+    """Whether a request is unanswered because its HTTP exchange ended, which the group `http` reports."""
+    is_by_client, http = request_seen.message.sender == "client", request_seen.http
+    return is_by_client and not request_seen.session.is_legacy and http is not None and http.ended_by is not None
 
 
 def _holds(rule: Rule, seen: Seen) -> bool:
@@ -363,7 +364,7 @@ def _holds(rule: Rule, seen: Seen) -> bool:
 
 
 def _is_over(session: Session, request: Request) -> bool:
-    """Whether the task whose result a request asks for is known to be over."""
+    """Whether the task whose result a request asks for is known to have ended."""
     params = request.params
     name = params.get("taskId") if isinstance(params, dict) else None
     task = session.links.tasks.get(session, other_side(request.sender), name)
@@ -381,7 +382,7 @@ def _has_no_answer(late: Late) -> str:
 
 
 def _call(request: Request) -> str:
-    """The same, with the tool that it calls."""
+    """The name of a request, with the tool that it calls."""
     params = request.params
     tool = params.get("name") if request.method == "tools/call" and isinstance(params, dict) else None
     if not isinstance(tool, str):

@@ -1,9 +1,8 @@
-"""Repeats: recognises content that is repeated word for word, so that rules need not check it again.
+"""Recognises content that is repeated word for word, so that rules need not check it again.
 
 Clients request the same lists again and again, and since 2026-07-28 every request repeats its sender's identity and
 capabilities. Rules that depend only on such words, and on the kind of message, cannot report anything new about words
-that they have already passed. Memory is bounded, and nothing is wrongly taken for a repeat: bytes are compared, or a
-digest of them.
+that they have already checked. Memory is bounded, and repeats are recognised by comparing bytes or a digest of them.
 """
 
 import re
@@ -37,28 +36,28 @@ LISTS: Final = frozenset(
 KEPT: Final = 1_000
 """The most words kept for one kind of message."""
 
-# The two usual orders of the members of a response. The rest of it is its result.
+# The two usual orders of a response's members. The rest of the response is its result.
 _BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
 _AFTER: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
 _LONGEST_AFTER: Final = 150
 
 
-class Heard:
+class CleanWords:
     """Words of one kind of message that led to no finding."""
 
-    __slots__ = ("_heard",)
+    __slots__ = ("_words",)
 
     def __init__(self) -> None:
-        self._heard: set[_Words] = set()
+        self._words: set[_Words] = set()
 
     def __contains__(self, words: _Words) -> bool:
-        return words in self._heard
+        return words in self._words
 
     def add(self, words: _Words) -> None:
-        """Keep these words."""
-        if len(self._heard) >= KEPT:
-            self._heard.clear()
-        self._heard.add(words)
+        """Add words that led to no finding."""
+        if len(self._words) >= KEPT:
+            self._words.clear()
+        self._words.add(words)
 
 
 def words_of(seen: Seen, words: Words) -> _Words | None:
@@ -67,7 +66,7 @@ def words_of(seen: Seen, words: Words) -> _Words | None:
     if isinstance(message, Invalid):
         return None
     digest = _envelope_of(message) if words == "envelope" else result_digest(seen)
-    # The state of rules for a session is dropped when records are lost, so they have to check again.
+    # When records are lost, rules lose their state for a session and have to check again.
     return None if digest is None else (seen.session.number, seen.session.lost_seq, digest)
 
 
@@ -75,7 +74,7 @@ def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
     envelope = {name: meta[name] for name in ENVELOPE if name in meta}
     if not envelope:
-        return None  # rules may be about that
+        return None  # rules may report that it is missing
     try:
         return orjson.dumps(envelope)
     except TypeError:

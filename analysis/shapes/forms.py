@@ -1,8 +1,8 @@
 """Forms: the expected structure of a body in one revision; created by `body_table.py`.
 
-A form finds what the types accept although no schema does: null for an optional member, scalars of another type,
-invalid URIs and base64, kinds of content that came later. If a body matches everything that the form declares, it says
-so, and the types are not needed. It examines at most `ELEMENTS` items, keeps at most `MOST` problems, and quotes no
+A form finds values that the types accept and no schema does: null for an optional member, scalars of another type,
+invalid URIs and base64, content kinds from later revisions. The form can also prove a body valid, and then the types
+are not needed. It examines at most `ELEMENTS` items, keeps at most `MOST` problems, and quotes no
 value.
 """
 
@@ -17,9 +17,9 @@ from analysis.protocol.json_pointer import step
 from analysis.shapes.since import REQUIRED, Kind
 
 ELEMENTS: Final = 10_000
-"""The most items of arrays and maps examined in one body."""
+"""The maximum number of array and map items examined in one body."""
 MOST: Final = 1_000
-"""The most problems that are looked for in one message."""
+"""The maximum number of problems reported for one message."""
 Path: TypeAlias = "tuple[Any, str | int] | None"
 """A place: its parent, and the member or item. Created at every step down, so it must be cheap."""
 
@@ -28,24 +28,24 @@ class Problem(NamedTuple):
     """One problem in a body."""
 
     pointer: str
-    """Where, in the message: a JSON Pointer."""
+    """Its place in the message, as a JSON Pointer."""
     text: str
     """The problem, in words that quote no value."""
     kind: Kind = "shape"
-    """The rule it belongs to; `shape` means that it does not fit the schema."""
+    """The rule it belongs to; `shape` means that the body does not fit the schema."""
 
 
 # ---- the first pass
 
 
 class Look:
-    """The findings of the first pass, and its remaining budget."""
+    """The problems that the first pass found, and its remaining budget."""
 
     def __init__(self, at: str) -> None:
         self.at = at
         self.left = ELEMENTS
         self.has_json = False
-        """Whether a place that the types descend into has JSON of any depth."""
+        """Whether JSON of arbitrary depth occurs in a place that the types would descend into."""
         self.problems: list[Problem] = []
 
     def tell(self, path: Path, text: str, kind: Kind) -> None:
@@ -66,17 +66,17 @@ class Form:
 
     words = "something else"
     plain: frozenset[type] = frozenset()
-    """Types whose every value is valid, so that no check is needed."""
+    """Types all of whose values are valid, so that no check is needed."""
 
     def proves(self, value: Any) -> bool:
-        """Whether a value has the declared type, format and range throughout, so that neither pass can refuse it."""
+        """Whether a value has the declared type, format and range throughout, so that neither pass can reject it."""
         raise NotImplementedError
 
     def look(self, value: Any, path: Path, look: Look) -> None:
         """Run the first pass over a value."""
 
     def cut(self, value: Any, _budget: Budget) -> Any:
-        """The declared part of a value, up to a number of items."""
+        """The declared part of a value, within a budget of items."""
         return value
 
     def is_meant(self, _step: str | int) -> bool:
@@ -102,7 +102,7 @@ class Scalar(Form):
         return self._wrong(value) is None if type_ is str else self.low <= value <= self.high
 
     def _wrong(self, value: str) -> str | None:
-        """The problem with a string in its format."""
+        """The problem with the format of a string; None if there is none."""
         if self.format is None:
             return None
         return _wrong_base64(value) if self.format == "base64" else _wrong_uri(value)
@@ -115,7 +115,7 @@ class Scalar(Form):
                 look.tell(path, f"{name_of(path)} {text}", self.format)
             return
         if _is_lax(value, type_, self.types):
-            look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} and should be {self.words}", "scalar")
+            look.tell(path, f"{name_of(path)} is {_WORDS.get(type_, 'a number')} but should be {self.words}", "scalar")
 
     def is_meant(self, step: str | int) -> bool:
         return isinstance(step, str) and not step.startswith(("list[", "dict["))
@@ -133,7 +133,7 @@ class Choice(Form):
 
 
 class Json(Form):
-    """Any JSON. As mcp-types would examine every level of it, it gets null instead."""
+    """Any JSON. mcp-types would examine every level of it, so null takes its place."""
 
     def proves(self, value: Any) -> bool:
         return value is not None
@@ -189,7 +189,7 @@ class List(Form):
 
 def _are_proved(form: Form, values: Iterable[Any]) -> bool:
     plain = form.plain
-    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than its work
+    for value in values:  # noqa: SIM110 - a generator for each of millions of lists costs more than the work itself
         if type(value) not in plain and not form.proves(value):
             return False
     return True
@@ -239,11 +239,11 @@ class Member(NamedTuple):
 
     form: Form | None
     is_optional: bool
-    """Whether it may be absent, and null is not one of its values."""
+    """Whether it may be absent but may not be null."""
     is_elsewhere: bool
     """Whether separate rules report that it is missing."""
     plain: frozenset[type]
-    """Types of which every value is right."""
+    """Types all of whose values are valid."""
 
 
 class Object(Form):
@@ -272,7 +272,7 @@ class Object(Form):
         return not self.ours or all(value[name] is not None for name in self.ours)
 
     def sparing(self, name: str, known: frozenset[str]) -> "Object":
-        """The same form, but `proves` skips the `known` members of the member `name`, which are valid."""
+        """The same form, but `proves` skips those members of `name` that are `known` to be valid."""
         form, plain = self.open.get(name, (None, frozenset()))
         if not isinstance(form, Object):
             return self
@@ -291,7 +291,7 @@ class Object(Form):
                 continue
             if inner is None:
                 if member.is_optional:
-                    look.tell((path, name), f"{name} is null: leave it out", "null")
+                    look.tell((path, name), f"{name} is null: omit it instead", "null")
                 elif isinstance(member.form, Alternatives):
                     member.form.look(None, (path, name), look)
             elif member.form is not None:
@@ -314,7 +314,7 @@ class Object(Form):
 
 
 class Alternatives(Form):
-    """One of several forms; a member with a constant decides which, else the members present."""
+    """One of several forms; a member with a constant decides which one, or else the members that are present."""
 
     def __init__(self, arms: list[Form]) -> None:
         self.objects = [arm for arm in arms if isinstance(arm, Object)]
@@ -336,7 +336,7 @@ class Alternatives(Form):
         return form.values if isinstance(form, Choice) else frozenset()
 
     def pick(self, value: Any) -> Form | None:
-        """The arm that a value is meant to be; None if it fits none."""
+        """The arm that a value is meant for; None if it matches no arm."""
         if isinstance(value, list):
             return self.list
         if not isinstance(value, dict):
@@ -361,7 +361,7 @@ class Alternatives(Form):
         if arm is not None:
             arm.look(value, path, look)
             if self.has_both and value.get("text") is not None and value.get("blob") is not None:
-                look.tell(path, "a content has both text and blob", "both")
+                look.tell(path, "the content has both text and blob", "both")
         elif not isinstance(value, dict) or self.tag is None:
             look.tell(path, f"{name_of(path)} should be {self.words}", "shape")
         elif self.tag in value:
@@ -385,7 +385,7 @@ _LONGEST_STEP: Final = 60
 
 
 def _is_lax(value: Any, type_: type, wanted: frozenset[type]) -> bool:
-    """Whether a lenient parser accepts a scalar as one of another type."""
+    """Whether a lenient parser accepts a scalar where another type is required."""
     wants_number = int in wanted or float in wanted
     if type_ is bool:
         return wants_number
@@ -402,8 +402,8 @@ _OUTSIDE: Final = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-F
 
 def _wrong_uri(value: str) -> str | None:
     if _SCHEME(value) is None:
-        return "is no absolute URI: it has no scheme"
-    return None if _OUTSIDE(value) is None else "is no URI: it has characters that are to be percent-encoded"
+        return "is not an absolute URI: it has no scheme"
+    return None if _OUTSIDE(value) is None else "is not a URI: it has characters that must be percent-encoded"
 
 
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -415,12 +415,12 @@ def _wrong_base64(value: str) -> str | None:
         return None
     rest = raw.translate(None, _ALPHABET)
     if rest == raw[len(raw) - len(rest) :] and rest in (b"", b"=", b"=="):
-        return None if len(raw) % 4 == 0 else "is base64 of a wrong length"
+        return None if len(raw) % 4 == 0 else "is base64 of an invalid length"
     odd = set(rest) - {0x3D}
     if odd and odd <= set(b" \t\r\n"):
-        return "is base64 with white space in it"
+        return "is base64 that contains white space"
     if odd and odd <= set(b"-_"):
-        return "is base64 in the alphabet for URLs"
+        return "is base64 in the URL-safe alphabet"
     return "is not base64"
 
 

@@ -12,7 +12,7 @@ COMMANDS = {
     "uninstall": "take mcpproxy out of the configuration of your clients",
     "up": "record the servers with a URL that install has routed",
     "doctor": "find out why a server does not come up in a client",
-    "status": "show which servers are routed, and when each was last heard",
+    "status": "show which servers are routed, and when each last exchanged a frame",
     "run": "run a stdio server, record everything, change nothing",
     "serve": "run a proxy for an HTTP server, record everything, change nothing",
     "ls": "list captures",

@@ -16,6 +16,7 @@ from mcpproxy.report.output import set_up
 from mcpproxy.report.text import cells
 from mcpproxy.sanitise import sanitise
 
+SHORT_FORM: Final = "the same as --format json"
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY: Final = 64 << 20
 _MOST_MEMORY: Final = 1 << 50
@@ -53,7 +54,7 @@ def age(text: str) -> int:
     """
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age; write one such as 30d, 12h or 90m")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age such as 30d, 12h or 90m")
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -61,13 +62,13 @@ def moment(text: str) -> int:
     """Parse an age, or an ISO 8601 date with or without a time, local if it has no zone; returns ns since 1970.
 
     Raises:
-        argparse.ArgumentTypeError: it is neither.
+        argparse.ArgumentTypeError: the text is neither an age nor a date.
     """
     return _moment(text, timedelta())
 
 
 def latest(text: str) -> int:
-    """Parse the end of a span, in the same way; a date without a time means the end of that day."""
+    """Parse the end of a time span like `moment`, but read a date without a time as the end of that day."""
     return _moment(text, timedelta(days=1))
 
 
@@ -85,10 +86,10 @@ def _moment(text: str, of_day: timedelta) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command. Options cannot be abbreviated: a new option would change what the short form means."""
+    """The parser of a command. Options cannot be abbreviated: a new option could change an abbreviation's meaning."""
 
     def __init__(self, command: str, description: str | None) -> None:
-        """Start without arguments; `description` is the docstring of the command's module."""
+        """Create a parser without arguments; `description` is the docstring of the command's module."""
         super().__init__(
             f"mcpproxy {command}",
             description=description,
@@ -112,22 +113,27 @@ def add_format(parser: argparse.ArgumentParser, *more: str) -> None:
     """Add `--format text|json` and its short form `--json`.
 
     Args:
-        parser: of the command.
+        parser: the command's parser.
         more: further formats.
     """
-    forms = "text for people (default), JSON lines, or a format for other tools"
+    forms = "human-readable text (default), JSON lines, or a format for other tools"
     parser.add_argument(
         "--format",
         choices=("text", "json", *more),
         default="text",
-        help=forms if more else "text for people (default), or one JSON object per line",
+        help=forms if more else "human-readable text (default), or one JSON object per line",
     )
-    add_json(parser)
+    add_json(parser, SHORT_FORM)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`, for a command with a `--format` of its own."""
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+def add_json(parser: argparse.ArgumentParser, help_: str = "print one JSON object per server") -> None:
+    """Add `--json`.
+
+    Args:
+        parser: of the command.
+        help_: the help text: of a command that has `--format` as well, `SHORT_FORM`.
+    """
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help=help_)
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:
@@ -151,15 +157,15 @@ def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> Non
     """Add `--memory`.
 
     Args:
-        parser: of the command.
-        default: bytes.
+        parser: the command's parser.
+        default: the default, in bytes.
         help_: the help text.
     """
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
 def say_of_filter(error: ValueError) -> None:
-    """Report an invalid expression on stderr; without the caret if line breaks would move it to a wrong place."""
+    """Report an invalid filter expression on stderr, without the caret if line wrapping would misplace it."""
     reason, *lines = f"--filter: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
         room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")

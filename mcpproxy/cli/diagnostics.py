@@ -88,7 +88,7 @@ def interrupt_of(error: BaseException) -> int | None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Make signals end us as Ctrl-C does: by default they would leave files behind with traffic in clear."""
+    """Make signals end us as Ctrl-C does: by default they would leave files behind with traffic in plain text."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         # A second signal must not interrupt the cleanup.

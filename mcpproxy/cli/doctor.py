@@ -1,16 +1,16 @@
-"""Find out why a server does not come up in a client: start each as its client would, and name what fails first.
+"""Find out why a server does not work in a client: start it as the client would, and name the first thing that fails.
 
-  mcpproxy doctor [CLIENT [SERVER]]     the servers in the configuration of your clients
-  mcpproxy doctor -- COMMAND [ARG ...]  a command
-  mcpproxy doctor URL                   a server with a URL
+  CLIENT [SERVER]            the servers in the configuration of your clients
+  URL                        a server with a URL
+  -- COMMAND [ARGUMENT ...]  a command
 
-It changes nothing. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.
+It changes no file. Exit code: 0 if every server works, 1 if one does not, 2 for wrong usage.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from difflib import get_close_matches
 from typing import Any, Final
@@ -18,9 +18,11 @@ from typing import Any, Final
 from captures.redact import server_name
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.routes import find_all
-from mcpproxy.clients.catalogue import CLIENTS, by_id
-from mcpproxy.clients.listeners import listener_of, split_origin
+from mcpproxy.cli.routes import client_named, find_all
+from mcpproxy.clients.addresses import authority
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.client import Client
+from mcpproxy.clients.listeners import Listener, listener_of, split_origin
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.state import State, state_folder
@@ -36,6 +38,10 @@ from mcpproxy.sanitise import sanitise
 
 AT_ONCE: Final = 4
 """Servers that are started at the same time."""
+MOST_LISTED: Final = 6
+"""How many names or files an error lists."""
+_STEPS: Final = {"first_byte": "first byte", "initialize": "initialize", "tools_list": "tools/list"}
+_INSTEAD: Final = "to examine a command, run mcpproxy doctor -- COMMAND"
 _RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 Examination = Callable[[], Result]
 
@@ -43,9 +49,11 @@ Examination = Callable[[], Result]
 def parser() -> argparse.ArgumentParser:
     """The arguments of `doctor`."""
     parser = Parser("doctor", __doc__)
+    forms = ("[CLIENT [SERVER]]", "URL", "-- COMMAND [ARGUMENT ...]")
+    parser.usage = "\n       ".join(f"{parser.prog} [OPTION ...] {form}" for form in forms)
     parser.add_argument("client", nargs="?", metavar="CLIENT", help="a client by name, or a URL (default: all clients)")
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server of the client")
-    parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and end")
+    parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and exit")
     add_json(parser)
     return parser
 
@@ -80,8 +88,8 @@ def _explain(verdict: str) -> int:
             sys.stdout.write(text_page(verdict_class))
             return int(Exit.FINE)
     near = get_close_matches(verdict, [verdict_class.id for verdict_class in VERDICTS], 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor lists them")
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return fail(f"there is no verdict {sanitise(verdict, 64)}{hint}; docs/doctor/README.md lists all of them")
 
 
 def _todo(
@@ -98,31 +106,77 @@ def _todo(
         return [], [lambda: of_command(name, command, variables, machine.directory, machine, _RECORDER, LONGEST_S)]
     if options.client and "://" in options.client:
         if not options.client.startswith(("http://", "https://")):
-            raise ValueError("the URL is not an http or https address")
-        return [], [lambda: of_url(_host(options.client), options.client, {}, is_sse=False)]
-    inventories = find_all(_clients(options.client), machine)
+            raise ValueError("the URL must begin with http:// or https://")
+        return [], [lambda: of_url(authority(options.client), options.client, {}, is_sse=False)]
+    clients = [client_named(options.client)] if options.client else list(CLIENTS)
+    inventories = find_all(clients, machine)
     if not inventories:
-        where = f" {options.client}" if options.client else ""
-        raise ValueError(
-            f"no configuration file of a client{where} is on this machine; docs/clients.md lists the files"
-        )
-    servers = [server for inventory in inventories for server in inventory.servers if not server.is_off]
+        raise ValueError(_no_file(clients, machine))
+    every = [server for inventory in inventories for server in inventory.servers]
+    listeners = State(state_folder()).listeners
     if options.server:
-        servers = [server for server in servers if server.name == options.server]
-        if not servers:
-            raise ValueError(f"{options.client} has no server {sanitise(options.server, 64)} that is switched on")
-        return [], [_examination(server, machine) for server in servers]
-    return list(_of_files(inventories, machine)), [_examination(server, machine) for server in servers]
+        return [], [
+            _examination(server, machine, listeners, is_named=True) for server in _named(options, every, machine)
+        ]
+    of_files = list(_of_files(inventories, machine))
+    servers = [server for server in every if not server.is_off]
+    if not servers and not of_files:
+        raise ValueError(_no_server(inventories, machine))
+    return of_files, [_examination(server, machine, listeners) for server in servers]
 
 
-def _clients(name: str | None) -> list[Any]:
-    if name is None:
-        return list(CLIENTS)
-    client = by_id(name)
-    if client is None:
-        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-        raise ValueError(f"there is no client {sanitise(name, 64)}{f'; did you mean {near[0]}?' if near else ''}")
-    return [client]
+def _named(options: argparse.Namespace, servers: list[Server], machine: Machine) -> list[Server]:
+    """The servers of a name.
+
+    Raises:
+        ValueError: there is none that is switched on; the text is for the user.
+    """
+    named = [server for server in servers if server.name == options.server]
+    on = [server for server in named if not server.is_off]
+    if on:
+        return on
+    name = sanitise(options.server, 64)
+    if named:
+        files = _listed(machine.shown(server.file) for server in named)
+        raise ValueError(f"{name} of {options.client} is switched off in {files}; switch it on there, and try again")
+    known = list(dict.fromkeys(server.name for server in servers))
+    if not known:
+        raise ValueError(
+            f"{options.client} has no server {name}, nor any other; to see why, run mcpproxy doctor {options.client}"
+        )
+    near = get_close_matches(options.server, known, 1)
+    hint = f" (did you mean {sanitise(near[0], 64)}?)" if near else ""
+    raise ValueError(f"{options.client} has no server {name}{hint}; it has {_listed(known)}")
+
+
+def _no_file(clients: list[Client], machine: Machine) -> str:
+    """What was looked for, if there is no file of any client."""
+    if len(clients) > 1:
+        return f"no client has a configuration file on this machine; docs/clients.md lists the files; {_INSTEAD}"
+    (client,) = clients
+    places = (place for config in client.files for place in config.places.get(machine.system, ()))
+    paths = (path for place in places for path in machine.resolve(place, client.overrides))
+    looked = _listed(machine.shown(path) for path in paths)
+    return f"{client.title} has no configuration file on this machine; looked for {looked}; {_INSTEAD}"
+
+
+def _no_server(inventories: list[ClientInventory], machine: Machine) -> str:
+    """Where servers were looked for, if there is none to examine."""
+    off = [server for inventory in inventories for server in inventory.servers]
+    if off:
+        places = _listed(f"{server.name} in {machine.shown(server.file)}" for server in off)
+        return f"every server is switched off: {places}; switch one on, and try again"
+    files = [path for inventory in inventories for path in inventory.files]
+    titles = _listed(inventory.client.title for inventory in inventories)
+    where = _listed(map(machine.shown, files)) if files else f"any file of {titles}"
+    return f"no server is configured in {where}; add one there; {_INSTEAD}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few of some names, each once."""
+    each = [sanitise(name, 100) for name in dict.fromkeys(names)]
+    more = f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else ""
+    return f"{', '.join(each[:MOST_LISTED])}{more}"
 
 
 def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[tuple[str, Diagnosis]]:
@@ -131,12 +185,12 @@ def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[
             yield inventory.client.id, diagnosis
 
 
-def _examination(server: Server, machine: Machine) -> Examination:
-    listener = None if server.url is None else listener_of(server.url[1], State(state_folder()).listeners)
+def _examination(server: Server, machine: Machine, listeners: list[Listener], *, is_named: bool = False) -> Examination:
+    listener = None if server.url is None else listener_of(server.url[1], listeners)
     own = None
     if listener is not None and server.url is not None:
         own = listener.upstream + split_origin(server.url[1])[1]
-    return lambda: examine(server, machine, _RECORDER, own)
+    return lambda: examine(server, machine, _RECORDER, own, is_named=is_named)
 
 
 def _examined(todo: list[Examination]) -> list[Result]:
@@ -161,15 +215,11 @@ def _examined(todo: list[Examination]) -> list[Result]:
     return [future.result() for future in futures]
 
 
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-
-
 def _as_json(result: Result) -> dict[str, Any]:
     return {
         "client": result.client,
         "server": result.name,
-        "works": not result.fails,
+        "works": not result.fails if result.is_examined else None,
         "verdicts": [_diagnosis_as_json(diagnosis) for diagnosis in result.diagnoses],
         **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
         "tools": result.tools,
@@ -202,12 +252,22 @@ def _text(of_files: list[tuple[str, Diagnosis]], results: list[Result]) -> Itera
     for result in results:
         name = sanitise(result.name, 40)
         head = f"{result.client}  {name}" if result.client else name
-        yield fit(f"{'✗' if result.fails else '✓'} {head}  {_figures(result)}".rstrip(), width)
+        sign = "✗" if result.fails else "✓" if result.is_examined else "·"
+        tools = "" if result.tools is None else f"  {count_text(result.tools, 'tool')}"
+        yield fit(f"{sign} {head}{tools}", width)
+        if result.timings_ms:
+            yield from (f"    {line}" for line in wrapped(_times(result), width - 4))
         for diagnosis in result.diagnoses:
             yield from _details(diagnosis, width)
     bad = sum(result.fails for result in results)
+    examined = sum(result.is_examined for result in results)
     yield ""
-    yield f"{count_text(len(results), 'server')} examined, {bad} {'does' if bad == 1 else 'do'} not work"
+    if not results:
+        yield "No server was found to examine; first fix the files above"
+    if examined:
+        yield f"{count_text(examined, 'server')} examined, {bad} not working"
+    if examined < len(results):
+        yield f"{count_text(len(results) - examined, 'server')} of the project not started; name one to start it"
 
 
 def _sign(diagnosis: Diagnosis) -> str:
@@ -223,11 +283,11 @@ def _details(diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield from (f"    {line}" for line in wrapped(sanitise(text, 1000), width - 4))
 
 
-def _figures(result: Result) -> str:
-    figures = [f"{name.replace('_', ' ')} {_duration(value)}" for name, value in result.timings_ms.items()]
-    if result.tools is not None:
-        figures.append(count_text(result.tools, "tool"))
-    return ", ".join(figures)
+def _times(result: Result) -> str:
+    """When each step was done. All times are from the start, so each says "after": as durations they would add up."""
+    # A server without tools is not asked for their list; its time is then that of `initialize`.
+    steps = {name: ms for name, ms in result.timings_ms.items() if name != "tools_list" or result.tools is not None}
+    return ", ".join(f"{_STEPS[name]} after {_duration(ms)}" for name, ms in steps.items())
 
 
 def _duration(ms: float) -> str:

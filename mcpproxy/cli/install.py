@@ -1,7 +1,7 @@
 """Route the servers of your MCP clients through mcpproxy: `run` is put in front of each server's command.
 
-Without a client, it shows what it finds and asks. Nothing but the words of mcpproxy changes in a file; comments, order
-and layout stay, and a backup is kept. `mcpproxy uninstall` takes the words away again.
+If you name no client, it shows what it finds and asks first. Only mcpproxy's own words are added to a file; comments,
+order and layout stay as they are, and a backup is kept. `mcpproxy uninstall` removes those words again.
 """
 
 import argparse
@@ -25,13 +25,15 @@ from mcpproxy.cli.routes import (
     write_all,
     write_service,
 )
+from mcpproxy.clients.addresses import loopback_proxy
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Plan, plans, routing
-from mcpproxy.clients.listeners import is_listening
+from mcpproxy.clients.listeners import listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.state import State, locked, state_folder
+from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.wrapping import wrapped
@@ -45,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--capture",
         metavar="DIR",
-        help="record below this directory (default: where `run` records by itself)",
+        help="record into folders below this directory (default: the same place as `run`)",
     )
     parser.add_argument(
         "--bridge",
@@ -53,19 +55,19 @@ def parser() -> argparse.ArgumentParser:
         action="append_const",
         const="bridge",
         default=[],
-        help="record servers that need OAuth through mcp-remote: their messages, not their HTTP",
+        help="use mcp-remote to record servers that need OAuth: their messages, but not their HTTP traffic",
     )
     parser.add_argument(
         "--oauth-resource",
         dest="ways",
         action="append_const",
         const="oauth-resource",
-        help="in Codex, record servers that need OAuth by naming the resource in `oauth_resource`",
+        help="in Codex, record servers that need OAuth by adding `oauth_resource` to their entries",
     )
     parser.add_argument(
         "--service",
         action="store_true",
-        help="write a unit that starts `mcpproxy up` with your session, for servers with a URL",
+        help="also write a unit that starts `mcpproxy up`, which servers with a URL need, when you log in",
     )
     add_json(parser)
     return parser
@@ -85,12 +87,17 @@ def run(arguments: list[str]) -> int:
         return _only_found(inventories, machine)
     _say_windows_side(clients, machine)
     code = say_broken(inventories, machine)
-    probes = _probed(inventories, options)
     state = State(state_folder())
+    probes = _probed(inventories, options, state)
     todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
-    listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
+    listing = Listing(machine, state.listeners, as_json=options.format == "json")
     if not todo:
         return fail(_nothing(options, machine)) if code == Exit.FINE else code
+    for plan in list(todo):
+        real = plan.path.resolve()
+        if plan.config.scope == "project" and not real.is_relative_to(machine.project.resolve()):
+            todo.remove(plan)
+            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside of the project")
     stop = stops_before_writing(todo, listing, options, "Route", "routed")
     if stop is not None:
         return max(code, stop)
@@ -99,6 +106,8 @@ def run(arguments: list[str]) -> int:
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
         _say_what_next(written, machine, state)
+    elif names := _listened_for(written):
+        say(_of_listeners(names))
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
@@ -110,16 +119,16 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
     for inventory in inventories:
         for path in inventory.files:
             sys.stdout.write(f"{inventory.client.title}  {sanitise(machine.shown(path), None)}\n")
-    return fail("mcpproxy cannot record on Windows yet, so nothing is written; inside WSL it can record")
+    return fail("mcpproxy cannot record on Windows yet, so nothing was written; to record, run it inside WSL")
 
 
-def _probed(inventories: list[ClientInventory], options: argparse.Namespace) -> dict[str, Probe]:
-    """What the chosen servers with a URL say to a request without credentials."""
+def _probed(inventories: list[ClientInventory], options: argparse.Namespace, state: State) -> dict[str, Probe]:
+    """What the chosen servers with a URL that are not routed yet say to a request without credentials."""
     urls = [
         server.url[1]
         for inventory in inventories
         for server in inventory.servers
-        if server.url and is_chosen(server, options)
+        if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None
     ]
     return probe_all([url for url in urls if url.startswith(("http://", "https://")) and "$" not in url])
 
@@ -139,12 +148,12 @@ def _capture_directory(named: str | None) -> Path | None:
 def _nothing(options: argparse.Namespace, machine: Machine) -> str:
     if options.server:
         names = ", ".join(options.server)
-        return f"no {options.scope} configuration has a server {names}; mcpproxy install --dry-run lists them"
+        return f"no {options.scope} file has a server {names}; see mcpproxy install --dry-run --scope {options.scope}"
     if options.scope == "project":
-        return f"no client has servers in the project {machine.shown(machine.project)}"
+        return f"no client has servers in the project {machine.shown(machine.project)}; docs/clients.md lists the files"
     who = ", ".join(options.client) or "no client on this machine"
-    has = "has no server" if options.client else "has a server"
-    return f"{who} {has} in a configuration file of yours; docs/clients.md lists the files"
+    has = ": no server" if options.client else " has a server"
+    return f"{who}{has} in your own configuration files; docs/clients.md lists the files"
 
 
 def _say_windows_side(clients: list[Client], machine: Machine) -> None:
@@ -157,24 +166,26 @@ def _say_windows_side(clients: list[Client], machine: Machine) -> None:
 
 def _say_of_proxy(written: list[Plan]) -> None:
     """Warn if a client would send requests for our listeners to the proxy."""
-    variables = {name.lower(): value for name, value in os.environ.items()}
-    named = any(variables.get(name) for name in ("https_proxy", "http_proxy", "all_proxy"))
-    kept = variables.get("no_proxy", "").replace(" ", "").split(",")
     titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
-    if named and titles and not {"*", "127.0.0.1"} & {*kept}:
+    if titles and loopback_proxy("127.0.0.1", os.environ):
         say(
-            f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; "
-            "start it with NO_PROXY=127.0.0.1,localhost,::1"
+            f"{', '.join(titles)} may send requests for 127.0.0.1 to your proxy; to prevent that, "
+            "set NO_PROXY=127.0.0.1,localhost,::1 before you start a client"
         )
 
 
-def _of_listeners(names: list[str], state: State) -> str:
+def _listened_for(written: list[Plan]) -> list[str]:
+    """The servers that `up` listens for."""
+    return sorted({change.server.name for plan in written for change in plan.changes if change.listener is not None})
+
+
+def _of_listeners(names: list[str]) -> str:
     shown = sanitise(", ".join(names), 200)
-    if any(is_listening(listener) for listener in state.listeners):
-        return f"mcpproxy up is running, and listens for {shown} from now on"
+    if running_up(state_folder()) is not None:
+        return f"mcpproxy up is running, and records {shown} from now on"
     return (
-        f"Clients cannot reach {shown} until mcpproxy up runs. Start it now and keep it running, or let "
-        "mcpproxy up --service start it with your session"
+        f"Clients cannot reach {shown} until mcpproxy up runs. Start it now and keep it running, or run "
+        "mcpproxy up --service to have it start when you log in"
     )
 
 
@@ -182,9 +193,9 @@ def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     if not written:
         return
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-    routed = {change.server.name for plan in written for change in plan.changes if change.listener is not None}
+    routed = _listened_for(written)
     if routed:
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(sorted(routed), state), width_of_stdout()))
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width_of_stdout()))
         _say_of_proxy(written)
     sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
-    sys.stdout.write("Then: mcpproxy status --wait\n")
+    sys.stdout.write("Then run: mcpproxy status --wait\n")

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import os
 import queue
+import signal
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +22,8 @@ from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.report.text import count_text
 
+SWITCH_S: Final = 0.0002
+"""How long a thread may hold the interpreter while another waits for it."""
 QUEUED_LINES: Final = 1000
 """How many lines may wait for stderr."""
 FLUSH_S: Final = 1.0
@@ -179,6 +184,19 @@ def admission_of(names: list[str]) -> Admission:
         return Admission(names)
     except UnicodeError as error:
         raise UsageError(f"--allow-host {' '.join(names)!r} is not a host name: {error}") from error
+
+
+def ready_to_relay() -> asyncio.Event:
+    """Set the process and its running loop up for relaying; returns the event that a signal to end sets."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, stopped.set)
+    # The writing thread must not make the loop wait for the interpreter; by default, that takes up to 5 ms.
+    sys.setswitchinterval(SWITCH_S)
+    # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
+    gc.freeze()
+    return stopped
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

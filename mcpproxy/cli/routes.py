@@ -11,10 +11,12 @@ from typing import Any
 
 from captures.redact import server_name
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.clients.addresses import origin_shown
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.installer import Decide, Plan, Refused, carry_out
+from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server, find
 from mcpproxy.clients.service import NoService, write_unit
@@ -53,22 +55,53 @@ def chosen_clients(options: argparse.Namespace) -> list[Client]:
     Raises:
         ValueError: one is not known; the text is for the user.
     """
-    clients = []
-    for name in options.client:
-        client = by_id(name)
-        if client is None:
-            near = get_close_matches(name, [known.id for known in CLIENTS], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(
-                f"there is no client {sanitise(name, 64)}{hint}; known: {', '.join(c.id for c in CLIENTS)}"
-            )
-        clients.append(client)
-    return clients or list(CLIENTS)
+    return [client_named(name) for name in options.client] or list(CLIENTS)
+
+
+def client_named(name: str) -> Client:
+    """The client of a name.
+
+    Raises:
+        ValueError: it is not known; the text is for the user.
+    """
+    client = by_id(name)
+    if client is None:
+        near = get_close_matches(name, [known.id for known in CLIENTS], 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"there is no client {sanitise(name, 64)}{hint}; clients: {', '.join(c.id for c in CLIENTS)}")
+    return client
 
 
 def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
-    """What is there of some clients; those without a trace are left out."""
+    """The inventories of some clients; clients without any trace on this machine are left out."""
     return [inventory for client in clients if (inventory := find(client, machine)).is_here]
+
+
+def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
+    """The same, but a project's file that several clients share is no trace of a client, unless clients were named."""
+    inventories = find_all(clients, machine)
+    if len(clients) < len(CLIENTS):
+        return inventories
+    used = [
+        inventory for inventory in inventories if inventory.elsewhere or _paths(inventory) - _shared(inventory, machine)
+    ]
+    covered = {path for inventory in used for path in _paths(inventory)}
+    for inventory in inventories:
+        if inventory not in used and not _paths(inventory) <= covered:
+            used.append(inventory)
+            covered |= _paths(inventory)
+    return [inventory for inventory in inventories if inventory in used]
+
+
+def _paths(inventory: ClientInventory) -> set[Path]:
+    return {*inventory.files, *(path for path, _ in inventory.broken)}
+
+
+def _shared(inventory: ClientInventory, machine: Machine) -> set[Path]:
+    """The files of the project that a client reads."""
+    client = inventory.client
+    places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
+    return {path for several in places for place in several for path in machine.resolve(place, client.overrides)}
 
 
 def is_chosen(server: Server, options: argparse.Namespace) -> bool:
@@ -79,12 +112,14 @@ def is_chosen(server: Server, options: argparse.Namespace) -> bool:
 class Listing:
     """Prints what happens to servers, a block for each file."""
 
-    def __init__(self, machine: Machine, *, as_json: bool, dry_run: bool) -> None:
-        """Print lines of JSON, or text as wide as stdout."""
+    def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
+        """Print lines of JSON, or text as wide as stdout; the origins behind listeners are shown in their place."""
         self._machine = machine
+        self._listeners = (*listeners,)
         self._json = as_json
-        self._dry_run = dry_run
         self._width = width_of_stdout()
+        self.is_repeated = False
+        """Whether everything was printed before: then only what has happened is printed."""
 
     def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
         """Print a file and its servers.
@@ -98,13 +133,17 @@ class Listing:
             for change in changes:
                 sys.stdout.write(json_line(self._row(plan, change, done=done)))
             return
+        if self.is_repeated:
+            changes = [change for change in changes if change.edits]
+        if not changes:
+            return
         lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
-        what = [_package(change.server) for change in changes]
+        what = [_package(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
         what_width = min(30, max(map(cells, what), default=0))
         for name, package, change in zip(names, what, changes, strict=True):
-            outcome = sanitise(_outcome(change, done=done), 200)
+            outcome = sanitise(_outcome(change, self._machine, done=done), 200)
             text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -129,28 +168,26 @@ def _padded(text: str, width: int) -> str:
     return shown + " " * (width - cells(shown))
 
 
-def _package(server: Server) -> str:
+def _package(server: Server, listeners: Iterable[Listener]) -> str:
     """A server in a word, without anything that could be a secret."""
     wrapped = server.routed
     words = wrapped.inner if wrapped is not None else server.words
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
     url = server.url
-    return sanitise(_host(url[1]), 60) if url is not None else ""
+    if url is None:
+        return ""
+    listener = listener_of(url[1], listeners)
+    return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _host(url: str) -> str:
-    """Scheme and host of a URL: user names, paths and queries can be secrets."""
-    scheme, slashes, rest = url.partition("://")
-    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
-    return f"{scheme}{slashes}{host}" if slashes else "a URL"
-
-
-def _outcome(change: Change, *, done: bool) -> str:
+def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
     reason = sanitise(change.reason, 200)  # it may quote the server
     if change.action in _WORDS:
         more = f" {reason}" if reason else ""
-        return _WORDS[change.action][done] + more + (", switched off in the client" if change.server.is_off else "")
+        if change.server.project:
+            more += f" in {machine.shown(Path(change.server.project))}"
+        return _WORDS[change.action][done] + more + (", but switched off in the client" if change.server.is_off else "")
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
@@ -191,15 +228,18 @@ def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
             if path not in named:
                 named.add(path)
                 code = fail(
-                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; mend it and try again"
+                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; fix it and try again"
                 )
     return code
 
 
 def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
     """What to do in each client whose files were written."""
-    for client in dict.fromkeys(plan.client for plan in plans):
-        what = f"Next, in {client.title}: {client.after}" if client.after else f"{client.title} needs no restart"
+    written = list(plans)
+    for client in dict.fromkeys(plan.client for plan in written):
+        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written)
+        after = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
+        what = f"Next, in {client.title}: {after}" if after else f"{client.title} needs no restart"
         yield from wrapped(what, width_of_stdout())
 
 
@@ -208,7 +248,7 @@ def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
     for inventory in inventories:
         for what, name in inventory.elsewhere:
             shown = sanitise(name, 60)
-            yield f"{inventory.client.title}: {what} {shown} has servers of its own, which cannot be routed"
+            yield f"{inventory.client.title}: the {what} {shown} may have servers of its own, which cannot be routed"
 
 
 def stops_before_writing(
@@ -231,10 +271,14 @@ def stops_before_writing(
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-        return fail(f"{servers} can be {done}: name clients, or say --all to have it done")
+        return fail(f"{servers} can be {done}, but there is no terminal to ask on: name clients, or use --all")
     sys.stdout.write(f"{verb} {servers}? [y/N] ")
     sys.stdout.flush()
-    return None if sys.stdin.readline().strip().lower() in ("y", "yes") else int(Exit.FINE)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        listing.is_repeated = True
+        return None
+    sys.stdout.write("Nothing was changed\n")
+    return int(Exit.FINE)
 
 
 def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
@@ -255,5 +299,5 @@ def write_service(machine: Machine, program: Sequence[str]) -> int:
         unit = write_unit(machine, program)
     except (OSError, NoService) as error:
         return fail(f"the unit cannot be written: {error}")
-    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nStart it now, and with every session: {unit.start}\n")
+    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nTo start it now and at every login, run: {unit.start}\n")
     return int(Exit.FINE)

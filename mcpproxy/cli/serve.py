@@ -10,13 +10,10 @@ cannot be created.
 import argparse
 import asyncio
 import contextlib
-import gc
 import os
-import signal
 import socket
 import sys
 import time
-from typing import Final
 
 from captures.addresses import is_segment
 from mcpproxy.cli.arguments import Parser, count
@@ -29,6 +26,7 @@ from mcpproxy.cli.listening import (
     connection_limit,
     is_wildcard,
     loop_factory,
+    ready_to_relay,
     seldom,
     stderr_lines,
     upstream_of,
@@ -39,8 +37,6 @@ from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
-
-SWITCH_S: Final = 0.0002
 
 
 def parser() -> argparse.ArgumentParser:
@@ -78,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="SEGMENT",
         action="append",
         default=[],
-        help="store this path segment in clear; all others, except common words such as mcp, sse and v1, are stored "
-        "as keyed hashes; may be repeated",
+        help="store this path segment in plain text; all others, except common words such as mcp, sse and v1, are "
+        "stored as keyed hashes; may be repeated",
     )
     parser.add_argument(
         "--allow-host",
@@ -153,14 +149,7 @@ def run(arguments: list[str]) -> int:
 
 
 async def _serve(relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, url: str) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, stopped.set)
-    # The writing thread must not make the loop wait for the interpreter; by default, that takes up to 5 ms.
-    sys.setswitchinterval(SWITCH_S)
-    # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
-    gc.freeze()
+    stopped = ready_to_relay()
     recorder.start()
     await relay.listen(listener)
     # Only on stdout: the URL may contain the client's credential, and logs keep stderr.

@@ -1,7 +1,7 @@
-"""Show which servers of your MCP clients are routed through mcpproxy, and when each was last heard.
+"""Show which servers of your MCP clients are routed through mcpproxy, and when each last exchanged a frame.
 
-An entry that another one of the same name overrides is marked. With --wait, it waits until every routed server has sent
-or received its first frame since `install`, and says what to do in the client.
+An entry that is overridden by another entry of the same name is marked. With --wait, `status` waits until every routed
+server has sent or received a frame since `install`, and says what to do in the client.
 """
 
 import argparse
@@ -13,26 +13,27 @@ from typing import Any, Final, NamedTuple
 from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_all, say_broken
+from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_used, say_broken
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import is_routed
 from mcpproxy.clients.last_frame import Captures, LastFrame, place_of
-from mcpproxy.clients.listeners import Listener, is_listening
+from mcpproxy.clients.listeners import Listener
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.up_lock import running_up
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text, fit
 from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
 
 LOOK_S: Final = 0.5
-"""How often `--wait` looks."""
+"""The pause between two checks of `--wait`."""
 _MIN_NS: Final = 60_000_000_000
-_WIDE: Final = 160
-"""From this width on, no column is cut."""
+_NARROWEST: Final = 4
+"""The least width of a column."""
 _NAMES: Final = 3
-"""How many servers are named in a line of advice."""
+"""The maximum number of servers named in a line of advice."""
 
 
 class Row(NamedTuple):
@@ -40,19 +41,21 @@ class Row(NamedTuple):
 
     server: Server
     used: Server
-    """The entry that the client uses instead; the same, if it is this one."""
+    """The entry that the client uses: `server` itself, or the entry that overrides it."""
     is_routed: bool
     program: str
     """The installation that routes it; empty for a listener, and if it is not routed."""
     listener: Listener | None
-    """What `up` listens on for it, if it has a URL."""
+    """The listener that `up` runs for it, if it has a URL."""
+    is_up: bool
+    """Whether `up` is running, if it has a listener."""
     is_listening: bool
     """Whether something listens there; true if there is no listener."""
     last: LastFrame | None
 
     @property
     def is_expected(self) -> bool:
-        """Whether its frames must come here once the client uses it."""
+        """Whether its frames will be recorded once the client uses it."""
         return self.is_routed and self.used is self.server and not self.server.is_off
 
 
@@ -66,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Show the servers; 2 where a file could not be read."""
+    """Show the servers; return 2 if a file could not be read."""
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
@@ -74,11 +77,11 @@ def run(arguments: list[str]) -> int:
         state = State(state_folder())
     except (ValueError, OSError) as error:
         return fail(str(error))
-    inventories = find_all(clients, machine)
+    inventories = find_used(clients, machine)
     code = say_broken(inventories, machine)
     servers = [server for inventory in inventories for server in inventory.servers]
     if not servers and code == Exit.FINE:
-        return fail("no client on this machine has a server in a configuration file; docs/clients.md lists the files")
+        return fail("no server was found in the configuration files of your clients; docs/clients.md lists the files")
     captures = Captures()
     if options.wait:
         _wait(servers, machine, state, captures)
@@ -92,15 +95,20 @@ def run(arguments: list[str]) -> int:
 
 def _rows(servers: list[Server], machine: Machine, state: State, captures: Captures) -> list[Row]:
     used = effective(servers, machine)
+    up = running_up(state_folder())
     places = {id(server): place_of(server, state) for server in servers}
+    captures.look(places.values())
     rows = []
     for server in servers:
         place = places[id(server)]
-        last = None if place is None else captures.last_frame(place, server.client.speaks_as, places.values())
+        last = None if place is None else captures.last_frame(place, server.client.speaks_as)
         listener = None if place is None else place.listener
-        is_up = listener is None or is_listening(listener)
+        is_up = listener is None or up is not None
+        is_listening = listener is None or (up is not None and listener.port in up.ports)
         program = "" if server.routed is None else server.routed.program
-        rows.append(Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, last))
+        rows.append(
+            Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, is_listening, last)
+        )
     return rows
 
 
@@ -137,32 +145,47 @@ def _table(rows: list[Row]) -> list[str]:
     table = [head, *((r.server.client.id, r.server.name, r.server.scope, _routed(r), _heard(r, now)) for r in rows)]
     texts = [[sanitise(cell, 200) for cell in row] for row in table]
     width = width_of_stdout()
-    most = (15, 20, 7, 26) if width < _WIDE else (width,) * 4
-    widths = [min(most[at], max(cells(row[at]) for row in texts)) for at in range(len(most))]
+    widths = _fitting([max(cells(row[at]) for row in texts) for at in range(len(head))], width)
     lines = []
     for row in texts:
         padded = [
             fit(cell, room) + " " * (room - cells(fit(cell, room))) for cell, room in zip(row, widths, strict=False)
         ]
-        lines.append(fit("  ".join([*padded, row[-1]]).rstrip(), width))
+        lines.append("  ".join(padded).rstrip())
     routed = sum(row.is_routed for row in rows)
-    lines += ["", f"{count_text(len(rows), 'server')}, {routed} routed"]
-    if routed < len(rows):
-        lines[-1] += "; mcpproxy install routes the rest, or says why it cannot"
+    gone = sum(_is_gone(row) for row in rows)
+    missing = f", {gone} of them by a missing program" if gone else ""
+    lines += ["", f"{count_text(len(rows), 'server')}, {routed} routed{missing}"]
+    left = {row.server.config.scope for row in rows if not row.is_routed}
+    if left:
+        command = "mcpproxy install" if "user" in left else "mcpproxy install --scope project"
+        lines[-1] += f"; {command} routes the rest, or says why it cannot"
     lines += _advice(rows)
     if any(row.is_expected and row.last is None for row in rows):
-        lines.append("If a server is never heard, mcpproxy doctor finds out why")
+        lines.append("If a server stays silent, run mcpproxy doctor to find out why")
     return lines
 
 
+def _fitting(widths: list[int], width: int) -> list[int]:
+    """The widths of the columns in a line of `width` cells: the widest give way first, down to a few cells each."""
+    room = width - 2 * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widest = max(range(len(widths)), key=lambda at: widths[at])
+        widths[widest] -= 1
+    return widths
+
+
 def _advice(rows: list[Row]) -> Iterator[str]:
-    """What to do about routes that lead nowhere."""
-    unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_listening})
+    """Advice on routes that do not work."""
+    unreachable = sorted({row.server.name for row in rows if row.is_routed and not row.is_up})
     if unreachable:
-        yield f"No listener is running, so their clients cannot reach {_names(unreachable)}; start it: mcpproxy up"
+        yield f"Clients cannot reach {_names(unreachable)} until you run mcpproxy up"
+    unheard = sorted({row.server.name for row in rows if row.is_routed and row.is_up and not row.is_listening})
+    if unheard:
+        yield f"mcpproxy up cannot listen for {_names(unheard)}; the terminal or the log where it runs says why"
     gone = sorted({row.server.name for row in rows if _is_gone(row)})
     if gone:
-        yield f"The mcpproxy in the entries of {_names(gone)} is gone; mcpproxy install puts this one there"
+        yield f"The mcpproxy in the entries of {_names(gone)} is missing; run mcpproxy install to replace it"
 
 
 def _names(names: list[str]) -> str:
@@ -181,11 +204,13 @@ def _routed(row: Row) -> str:
     if row.server.is_off:
         return "yes, but switched off"
     if row.used is not row.server:
-        return f"yes, but {row.used.scope} entry wins"
+        return f"yes; {row.used.scope} entry wins"
     if _is_gone(row):
-        return "by a program that is gone"
+        return "by a missing program"
+    if not row.is_up:
+        return "yes, but up is not running"
     if not row.is_listening:
-        return "yes, but up does not run"
+        return "yes, but its port is taken"
     version = _version(row.last)
     return f"yes, by {version}" if version not in (None, __version__) else "yes"
 
@@ -207,7 +232,7 @@ def _age(age_ns: int) -> str:
 
 
 def _wait(servers: list[Server], machine: Machine, state: State, captures: Captures) -> None:
-    """Wait until every routed server that its client uses has been heard since it was routed."""
+    """Wait until every routed server that its client uses has exchanged a frame since it was routed."""
     announced: set[str] = set()
     heard: set[int] = set()
     while True:
@@ -215,7 +240,7 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
         for row in rows:
             if id(row.server) not in heard and _is_fresh(row, state):
                 heard.add(id(row.server))
-                say(f"{row.server.client.title}: {row.server.name} is heard")
+                say(f"{row.server.client.title}: first frame of {row.server.name} recorded")
         silent = [row for row in rows if id(row.server) not in heard]
         if not silent:
             return
@@ -225,12 +250,12 @@ def _wait(servers: list[Server], machine: Machine, state: State, captures: Captu
                 announced.add(client.id)
                 own = [other for other in silent if other.server.client is client]
                 names = ", ".join(sorted({other.server.name for other in own}))
-                first = "" if all(other.is_listening for other in own) else "start mcpproxy up; "
-                say(f"waiting for {names} of {client.title}; {first}there, {client.after or 'use the server'}")
+                first = "" if all(other.is_up for other in own) else "run mcpproxy up, and "
+                say(f"waiting for {names}: {first}in {client.title}, {client.after or 'use the server'}")
         time.sleep(LOOK_S)
 
 
 def _is_fresh(row: Row, state: State) -> bool:
-    known = state.files.get(str(row.server.file))
+    known = state.of(row.server.file)
     since_ns = 0 if known is None else int(known.at_s * 1e9)
     return row.last is not None and row.last.wall_ns >= since_ns

@@ -1,7 +1,7 @@
-"""Take mcpproxy out of the configuration of your MCP clients: each server's command is as it was before `install`.
+"""Take mcpproxy out of the configuration of your MCP clients: each server's command or URL is what it was before.
 
-A file that was not changed since is restored to the byte. In any other, only the words of mcpproxy go, and every other
-change stays. Captures are kept.
+A file that has not changed since `install` is restored byte for byte. In any other file, only what mcpproxy added is
+removed; every other change stays. Captures are kept.
 """
 
 import argparse
@@ -20,10 +20,12 @@ from mcpproxy.cli.routes import (
     stops_before_writing,
     write_all,
 )
-from mcpproxy.clients.installer import is_routed, plans, unrouting
+from mcpproxy.clients.installer import is_routed, plans, strike_unused, unrouting
 from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.service import unit_path
 from mcpproxy.clients.state import State, locked
+from mcpproxy.report.text import count_text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,22 +46,37 @@ def run(arguments: list[str]) -> int:
         return fail(str(error))
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
-    listing = Listing(machine, as_json=options.format == "json", dry_run=options.dry_run)
     with locked() as state:
+        if strike_unused(state):
+            state.save()
+        listing = Listing(machine, state.listeners, as_json=options.format == "json")
         decide = unrouting(state)
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
-            if code == Exit.FINE:
-                sys.stdout.write("" if options.format == "json" else "No server is routed through mcpproxy.\n")
+            if code == Exit.FINE and options.format != "json":
+                sys.stdout.write(f"{_nothing(inventories, state, options)}\n")
             return code
+        had_listeners = bool(state.listeners)
         stop = stops_before_writing(todo, listing, options, "Restore", "restored")
         if stop is not None:
             return max(code, stop)
         written, written_code = write_all(todo, decide, state, listing)
     if options.format != "json":
-        _say_of_unit(machine, state)
+        if had_listeners:
+            _say_of_unit(machine, state)
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     return max(code, written_code)
+
+
+def _nothing(inventories: list[ClientInventory], state: State, options: argparse.Namespace) -> str:
+    """What to say if nothing of what was chosen is routed."""
+    scopes = [server.config.scope for known in inventories for server in known.servers if is_routed(server, state)]
+    elsewhere = len([scope for scope in scopes if scope != options.scope])
+    if not elsewhere or options.server:
+        return "Nothing to restore; see mcpproxy status."
+    where, other = ("project files", "project") if options.scope == "user" else ("your own files", "user")
+    verb = "is" if elsewhere == 1 else "are"
+    return f"Nothing to restore here; {count_text(elsewhere, 'server')} in {where} {verb} routed: --scope {other}"
 
 
 def _say_of_unit(machine: Machine, state: State) -> None:
@@ -67,4 +84,4 @@ def _say_of_unit(machine: Machine, state: State) -> None:
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:
         how = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"
-        sys.stdout.write(f"{machine.shown(unit)} is not needed any more: {how}, then delete it\n")
+        sys.stdout.write(f"{machine.shown(unit)} is no longer needed: stop it with {how}, then delete the file\n")

@@ -1,15 +1,12 @@
 """Record the servers with a URL that `mcpproxy install` has routed: one listener for each, all in this process.
 
-It follows `install` and `uninstall` while it runs: listeners come and go with the entries that use them. It ends with
-Ctrl-C or SIGTERM. --service writes a unit that starts it with your session, for systemd or launchd.
+While it runs, it picks up what `install` and `uninstall` change: listeners come and go with the entries that use them.
+Ctrl-C or SIGTERM ends it. --service writes a unit, for systemd or launchd, that starts it when you log in.
 """
 
 import argparse
 import asyncio
-import gc
 import os
-import signal
-import sys
 from typing import Final
 
 from captures.errors import CaptureError
@@ -22,6 +19,7 @@ from mcpproxy.cli.listening import (
     bound_socket,
     checked_url,
     connection_limit,
+    ready_to_relay,
     seldom,
     stderr_lines,
     upstream_of,
@@ -30,22 +28,22 @@ from mcpproxy.cli.routes import write_service
 from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.up_lock import AlreadyRunning, UpLock
 from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.http.listener import HttpRelay
 
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
-SWITCH_S: Final = 0.0002
-_LEAST: Final = 32
-"""Connections that each listener may have at least."""
+_OWN: Final = 2
+"""How many connections' worth of descriptors a listener needs for itself."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `up`."""
     parser = Parser("up", __doc__)
     parser.add_argument(
-        "--service", action="store_true", help="write a unit that starts `mcpproxy up` with your session, and end"
+        "--service", action="store_true", help="write a unit that starts `mcpproxy up` when you log in, and exit"
     )
     return parser
 
@@ -59,34 +57,37 @@ def run(arguments: list[str]) -> int:
             return write_service(Machine.here(), program_words())
     except (OSError, NoProgram) as error:
         return fail(str(error))
+    try:
+        lock = UpLock(folder)
+    except (AlreadyRunning, OSError) as error:
+        return fail(str(error))
     if not State(folder).listeners:
         say("no server with a URL is routed yet; waiting for mcpproxy install")
-    asyncio.run(_serve())
+    asyncio.run(_serve(lock))
     stderr_lines.flush()
     # All is closed. Leaving in the usual way would wait for threads that look for a host's name.
     os._exit(Exit.FINE)
 
 
-async def _serve() -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, stopped.set)
-    sys.setswitchinterval(SWITCH_S)
-    gc.freeze()
+async def _serve(lock: UpLock) -> None:
+    stopped = ready_to_relay()
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
+    wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        wanted = {
-            (listener.name, listener.port, listener.upstream): listener for listener in State(state_folder()).listeners
-        }
+        state = State(state_folder())
+        if state.is_read:  # otherwise we go on: a disk or a limit that fails must not end sessions
+            wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
         for key in running.keys() - wanted.keys():
             await running.pop(key).stop()
+            stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
         for key in wanted.keys() - running.keys():
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)))
             except (UsageError, CaptureError, OSError, ValueError) as error:
-                tell(f"{wanted[key].name} is not recorded: {error}")
+                why = str(error).partition("; name")[0]  # what follows is advice for `serve`
+                tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({why})")
+        lock.publish(port for _, port, _ in running)
         try:
             await asyncio.wait_for(stopped.wait(), LOOK_S)
         except TimeoutError:
@@ -95,7 +96,8 @@ async def _serve() -> None:
 
 
 def _share(listeners: int) -> int:
-    return max(_LEAST, connection_limit(None) // listeners)
+    """How many connections each listener may have; the listeners and their captures need descriptors, too."""
+    return max(1, connection_limit(None) // listeners - _OWN)
 
 
 class _Running:

@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` do to an entry: the edits, or why it is left alone."""
+"""The changes that `install` and `uninstall` make to an entry: the edits, or the reason that it is left alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mcpproxy.clients.documents.edits import (
     ReplaceMember,
     SetValue,
     Value,
-    value_at,
 )
 from mcpproxy.clients.listeners import Listener, local_url, split_origin
 from mcpproxy.clients.probe import Probe
@@ -27,32 +26,32 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.wrapper import Routed, Wrapper
 
 Action = Literal["route", "unroute", "keep", "skip"]
-"""`keep`: it is as it should be already. `skip`: it is left alone, for a reason."""
+"""`keep`: it is already as it should be. `skip`: it is left alone, for a reason."""
 
 IsOurs = Callable[[Path], bool]
-"""Whether we added the member at a place."""
+"""Whether mcpproxy added the member at a path."""
 
 BRIDGE: Final = ("npx", "-y", "mcp-remote")
-"""The command that connects a stdio client to a server with a URL, and does its OAuth."""
+"""The command that connects a stdio client to a server with a URL, and handles its OAuth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens to one server."""
+    """The change to one server's entry."""
 
     server: Server
     action: Action
     reason: str = ""
-    """Why it is kept or skipped; of another action, what else there is to know."""
+    """The reason that it is kept or skipped; for other actions, additional information."""
     edits: list[Edit] = field(default_factory=list)
     listener: Listener | None = None
-    """What the entry begins to use, or stops using."""
+    """The listener that the entry starts or stops using."""
     bridged: dict[str, Any] | None = None
-    """What `unroute` needs to know of an entry whose URL became a command."""
+    """The data that `unbridge` needs to restore an entry whose URL became a command."""
 
 
 def route(server: Server, wrapper: Wrapper) -> Change:
-    """Put our words in front of a stdio server's command."""
+    """Put mcpproxy's command in front of a stdio server's command."""
     form = server.form
     if form is None:
         return Change(server, "skip", _why_not(server))
@@ -68,32 +67,32 @@ def route(server: Server, wrapper: Wrapper) -> Change:
     behind = (*words[1:], Moved(command))
     program = SetValue(command, words[0])
     args = (*server.place, *form.args)
-    if _member(server, form.args) is not None:
+    if server.value(form.args) is not None:
         return Change(server, "route", edits=[program, Prepend(args, behind)])
     return Change(server, "route", edits=[program, AddMember(command, str(form.args[-1]), behind)])
 
 
 def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> Change:
-    """Keep a server that is routed, by whichever installation; of one that is gone, name ours instead."""
+    """Keep a server that any installation routes; if that installation no longer exists, name ours instead."""
     if wrapped.is_there:
-        return Change(server, "keep", "routed already")
+        return Change(server, "keep", "already routed")
     if form.args is None or len(wrapper.program) > 1 or server.words[1] != "run":
-        return Change(server, "skip", f"routed by {wrapped.program}, which is gone; uninstall it first")
+        return Change(server, "skip", f"routed by {wrapped.program}, which is missing; run mcpproxy uninstall first")
     return Change(server, "route", edits=[SetValue((*server.place, *form.command), wrapper.program[0])])
 
 
 def unroute(server: Server, is_ours: IsOurs) -> Change:
-    """Take our words away from a stdio server's command.
+    """Remove mcpproxy's command from in front of a stdio server's command.
 
     Args:
         server: the entry.
-        is_ours: whether we added its list of arguments.
+        is_ours: tells whether mcpproxy added a member, such as the list of arguments.
     """
     wrapped, form = server.routed, server.form
     if wrapped is None or form is None:
         return Change(server, "keep", "not routed")
     if not wrapped.inner:
-        return Change(server, "skip", "there is no command behind the words of mcpproxy")
+        return Change(server, "skip", "there is no server command after mcpproxy's own arguments")
     command = (*server.place, *form.command)
     if form.args is None:
         return Change(server, "unroute", edits=[DropHead(command, wrapped.count)])
@@ -105,14 +104,14 @@ def unroute(server: Server, is_ours: IsOurs) -> Change:
 
 
 def route_url(server: Server, url: str, member: Path, listener: Listener, probe: Probe) -> Change:
-    """Lead a server with a URL through a listener.
+    """Route a server with a URL through a listener.
 
     Args:
         server: the entry.
         url: its URL.
         member: where the URL is in the entry.
-        listener: for the URL's origin.
-        probe: what the server said.
+        listener: the listener for the URL's origin.
+        probe: the server's response to a probe.
     """
     _, rest = split_origin(url)
     reason = _why_not_probed(server, probe)
@@ -123,7 +122,7 @@ def route_url(server: Server, url: str, member: Path, listener: Listener, probe:
 
 
 def name_resource(change: Change, url: str, member: Path) -> Change:
-    """Tell Codex the resource that its OAuth is for, so that it does not ask for one of ours."""
+    """Tell Codex the resource that its OAuth is for, so that it does not name our local URL instead."""
     server = change.server
     place = (*server.place, *member)
     named = server.entry.get("oauth_resource")
@@ -132,7 +131,7 @@ def name_resource(change: Change, url: str, member: Path) -> Change:
 
 
 def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_ours: IsOurs) -> Change:
-    """Give a server with a URL its own origin back."""
+    """Restore the original origin of a server with a URL."""
     _, rest = split_origin(url)
     original = listener.upstream + rest
     edits: list[Edit] = [SetValue((*server.place, *member), original)]
@@ -143,9 +142,9 @@ def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_o
 
 
 def bridge(server: Server, url: str, member: Path, wrapper: Wrapper) -> Change:
-    """Turn a server with a URL into a stdio server that a bridge connects; its messages are recorded on the way."""
+    """Turn a server with a URL into a stdio server: a bridge connects to the URL, and mcpproxy records the bridge."""
     if "?" in url or "@" in url.partition("://")[2].partition("/")[0]:
-        return Change(server, "skip", "its URL may hold a secret, which a bridge would show in the list of processes")
+        return Change(server, "skip", "its URL may contain a secret, which a bridge would expose in the process list")
     if has_credentials(server):
         return Change(server, "skip", "its headers would not reach the bridge")
     words = (*wrapper.words(server.name), *BRIDGE, url)
@@ -163,7 +162,7 @@ def bridge(server: Server, url: str, member: Path, wrapper: Wrapper) -> Change:
 
 
 def unbridge(server: Server, known: dict[str, Any]) -> Change:
-    """Give a bridged server its URL back."""
+    """Restore the URL of a bridged server."""
     form = server.form
     if form is None:
         return Change(server, "skip", _why_not(server))
@@ -177,7 +176,7 @@ def unbridge(server: Server, known: dict[str, Any]) -> Change:
 
 
 def has_credentials(server: Server) -> bool:
-    """Whether an entry sends credentials of its own: headers, or the variable of a token."""
+    """Whether an entry sends credentials of its own: headers, or a variable that contains a token."""
     names = [str(name).lower() for name, value in server.entry.items() if value]
     return any("header" in name or "bearer" in name for name in names)
 
@@ -186,23 +185,16 @@ def _why_not_probed(server: Server, probe: Probe) -> str:
     if probe.access == "unreachable":
         return f"cannot be reached: {probe.reason}"
     if probe.access == "redirect":
-        return f"redirects to {probe.reason}"
+        return f"redirects to {probe.reason}; change the URL in its entry, then try again"
     if has_credentials(server) or probe.access == "open":
         return ""
     if probe.access == "denied":
-        return "wants credentials that its entry does not hold"
+        return "requires credentials that its entry does not contain; add them and try again"
     resource = " or --oauth-resource" if server.client.names_resource else ""
-    return f"needs OAuth; --bridge{resource} records it"
-
-
-def _member(server: Server, place: Path) -> Any:
-    try:
-        return value_at(server.entry, place)
-    except (LookupError, TypeError):
-        return None
+    return f"needs OAuth; use --bridge{resource} to record it"
 
 
 def _why_not(server: Server) -> str:
     if any(server.entry.get(str(form.command[0])) for form in server.client.stdio):
-        return "its command or arguments are not written as words"
+        return "its command is not a string, or its arguments are not a list of strings"
     return "has neither a command nor a URL"

@@ -7,6 +7,7 @@ fails, so only one process can have it (cline/cline, sdk/packages/core/src/exten
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ POLL_S: Final = 0.025
 STALE_S: Final = 10.0
 """A lock that is older was left by a process that was killed."""
 WAIT_S: Final = 15.0
+ABANDONED_S: Final = 60.0
+"""A folder of ours that is older and has not become the lock was left by a kill: nothing waits for so long."""
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class Held(Exception):
@@ -34,6 +38,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     token = os.urandom(8).hex()
     lock, own = path.with_name(f"{path.name}.lock"), path.with_name(f"{path.name}.lock.tmp.{token}")
+    _remove_abandoned(path)
     own.mkdir()
     try:
         (own / f"owner.{token}").touch()
@@ -45,7 +50,8 @@ def locked(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            shutil.rmtree(lock, ignore_errors=True)
+            if (lock / f"owner.{token}").exists():  # another process may have broken it, and have its own by now
+                shutil.rmtree(lock, ignore_errors=True)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
@@ -55,7 +61,22 @@ def _taken(own: Path, lock: Path) -> bool:
         if time.time() - lock.stat().st_mtime > STALE_S:
             shutil.rmtree(lock, ignore_errors=True)
     try:
+        os.utime(own)  # its age counts from now, and not from when the wait began
         own.rename(lock)
     except OSError:
         return False
     return True
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the folders that processes of ours have left beside a file: old, and with nothing but our names."""
+    front = f"{path.name}.lock.tmp."
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            token = entry.name.removeprefix(front)
+            if token == entry.name or not _TOKEN.fullmatch(token):
+                continue
+            with suppress(OSError):
+                is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_S
+                if is_old and entry.is_dir(follow_symlinks=False) and os.listdir(entry) in ([], [f"owner.{token}"]):
+                    shutil.rmtree(entry.path, ignore_errors=True)

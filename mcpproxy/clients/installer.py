@@ -7,6 +7,7 @@ meanwhile survives, and two calls at once end as one after the other would.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ from mcpproxy.clients.client import Client, ConfigFile
 from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import AddMember, ConfigError
 from mcpproxy.clients.documents.edits import Path as Place
-from mcpproxy.clients.listeners import NotRoutable, listener_of, split_origin
+from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, split_origin
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.replace import Changed, NotWritable, replace
 from mcpproxy.clients.servers import ClientInventory, Server, servers_in
@@ -59,6 +60,11 @@ class Plan:
     """The titles of other clients that read this file."""
 
     @property
+    def places(self) -> set[Place]:
+        """Where its servers are in the file."""
+        return {change.server.place for change in self.changes}
+
+    @property
     def edits_any(self) -> bool:
         """Whether the file has to be written."""
         return any(change.edits for change in self.changes)
@@ -76,18 +82,21 @@ def plans(inventories: Iterable[ClientInventory], decide: Decide, wanted: Callab
         decide: says what to do with a server.
         wanted: whether a server was chosen; the others are left out.
     """
-    planned: dict[Path, Plan] = {}
+    planned: dict[str, Plan] = {}
     for inventory in inventories:
         by_file: dict[Path, list[Server]] = {}
         for server in inventory.servers:
             if wanted(server):
                 by_file.setdefault(server.file, []).append(server)
         for path, servers in by_file.items():
-            known = planned.get(path)
-            if known is not None:
+            real = os.path.realpath(path)
+            known = planned.get(real)
+            if known is not None and {server.place for server in servers} <= known.places:
                 known.also_read_by.append(inventory.client.title)
                 continue
-            planned[path] = Plan(inventory.client, servers[0].config, path, [decide(server) for server in servers])
+            changes = [decide(server) for server in servers]
+            key = real if known is None else str(path)
+            planned[key] = Plan(inventory.client, servers[0].config, path, changes)
     return list(planned.values())
 
 
@@ -106,8 +115,8 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
             return route(server, wrapper)
         member, url = server.url
         if listener_of(url, state.listeners) is not None:
-            return Change(server, "keep", "routed already")
-        probe = probes.get(url, Probe("unreachable", "it was not asked"))
+            return Change(server, "keep", "already routed")
+        probe = probes.get(url, Probe("unreachable", "its URL contains a variable or has just changed"))
         needs_oauth = probe.access == "oauth" and not has_credentials(server)
         if needs_oauth and "bridge" in ways:
             return bridge(server, url, member, wrapper)
@@ -115,6 +124,9 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
         try:
             capture = "" if wrapper.capture is None else str(wrapper.capture)
             listener = state.listener(safe_name(server.name), split_origin(url)[0], capture)
+            if listener.capture != capture:
+                where = listener.capture or "the default directory"
+                return Change(server, "skip", f"its listener already records to {where}; uninstall it first")
             change = route_url(server, url, member, listener, Probe("open") if named else probe)
         except (NotRoutable, OSError) as error:
             return Change(server, "skip", str(error))
@@ -127,7 +139,7 @@ def unrouting(state: State) -> Decide:
     """Takes away what routes a server."""
 
     def decide(server: Server) -> Change:
-        known, place = state.files.get(str(server.file)), place_text(server.place)
+        known, place = state.of(server.file), place_text(server.place)
 
         def is_ours(member: Place) -> bool:
             return known is not None and place_text(member) in known.added
@@ -156,6 +168,24 @@ def is_routed(server: Server, state: State) -> bool:
     return server.routed is not None or (url is not None and listener_of(url[1], state.listeners) is not None)
 
 
+def strike_unused(state: State) -> bool:
+    """Strike the entries that lead to no listener any more, as after a kill or an edit; whether there were any."""
+    struck = False
+    for listener in state.listeners:
+        users = [user for user in listener.users if _leads_there(user, listener)]
+        struck = struck or users != listener.users
+        listener.users = users
+    return struck
+
+
+def _leads_there(user: str, listener: Listener) -> bool:
+    try:
+        path, *_ = json.loads(user)
+        return f":{listener.port}".encode() in read_file(Path(path))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
 def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
     """Write one file.
 
@@ -176,7 +206,7 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
         with folder_lock.locked(plan.path):
             return _carried_out(plan, decide, state)
     except folder_lock.Held:
-        raise Refused(f"{plan.client.title} holds its lock; close it and try again") from None
+        raise Refused(f"{plan.client.title} has locked it; close the client and try again") from None
     except OSError as error:
         raise Refused(error.strerror or str(error)) from None
 

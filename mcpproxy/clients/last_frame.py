@@ -1,11 +1,11 @@
-"""When a server was last heard, and by which client: from the summaries of its captures."""
+"""The last frame of a server and the client that exchanged it, from the summaries of the server's captures."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from analysis.summary import Summarizer, Summary, cached, keep, key_of
 from captures.errors import CaptureError
@@ -19,47 +19,51 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State
 
 STDIO_BYTES: Final = 1 << 20
-"""How much is read of a capture of stdio: it has one client, which introduces itself at the beginning."""
+"""How much of a stdio capture is read: it has one client, which introduces itself at the beginning."""
 HTTP_BYTES: Final = 64 << 20
-"""How much is read of a capture of HTTP, which may have many clients; it takes one to two seconds."""
+"""How much of an HTTP capture is read, which may have many clients; reading it takes one to two seconds."""
 CAPTURES: Final = 1000
-"""How many captures of a server are looked at, those written last first."""
+"""The maximum number of captures examined per server, the most recently written first."""
 
 Header = Mapping[str, Any]
 
 
 class LastFrame(NamedTuple):
-    """The last frame of one client in one capture. Texts are untrusted."""
+    """The last frame of one client in one capture. Its strings are untrusted."""
 
     capture: Path
     wall_ns: int
     """When it crossed: nanoseconds since 1970."""
     client: str | None
-    """What the client calls itself, with its version; None if it does not."""
+    """The name and version that the client gives; None if it gives none."""
     parent: str | None
-    """The program that started the recorder, if the system showed it and a client starts it: on stdio alone."""
+    """The program that started the recorder, if the system reports it; on stdio only, where a client starts it."""
     tool: str | None
     """The version of mcpproxy that recorded it."""
+
+
+Origin: TypeAlias = str | tuple[str, ...] | None
+"""What a capture was recorded from: the address of a listener, or a command, words hashed as recorded."""
 
 
 class CaptureFrames(NamedTuple):
     """What is known of one capture."""
 
-    header: Header
+    origin: Origin
     last: tuple[LastFrame, ...]
     """For each client that took part, those that gave their names first, and of these the newest first."""
 
 
 class Place(NamedTuple):
-    """Where a routed server is recorded, and how its captures begin."""
+    """Where a routed server is recorded, and how to recognise its captures."""
 
     name: str
-    """Of the server in its captures."""
+    """The server's name in its captures."""
     folders: list[Path]
     command: tuple[str, ...]
-    """The server's own; empty if it has a URL."""
+    """The server's own command; empty if it has a URL."""
     listener: Listener | None
-    """What `up` listens on for it, if it has a URL."""
+    """The listener that `up` runs for it, if it has a URL."""
 
 
 def place_of(server: Server, state: State) -> Place | None:
@@ -81,44 +85,59 @@ def _default_folders(name: str) -> list[Path]:
 
 
 class Captures:
-    """The captures of servers, each read once as long as it does not change."""
+    """The captures of some servers, each read once as long as it does not change."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int], CaptureFrames | None] = {}
+        self._listed: dict[Path, list[tuple[Path, int, int]]] = {}
+        self._origins: set[Origin] = set()
         self._redactor: Redactor | None = None
 
-    def last_frame(self, place: Place, speaks_as: Sequence[str], others: Iterable[Place | None]) -> LastFrame | None:
+    def look(self, places: Iterable[Place | None]) -> None:
+        """List the folders anew.
+
+        Args:
+            places: of all servers. Some may have the same name, and thus the same folder: a capture that is certainly
+                of another one does not count.
+        """
+        self._listed.clear()
+        self._origins = {self._origin_of(place) for place in places if place is not None}
+
+    def last_frame(self, place: Place, speaks_as: Sequence[str]) -> LastFrame | None:
         """The last frame that a client exchanged with a server; None if there is none.
 
         Args:
             place: of the server.
             speaks_as: beginnings of the names that the client gives; empty if they are not known.
-            others: the places of all servers, some of which may have the same name. A capture that is certainly of
-                another one does not count.
         """
-        for path, size, written_ns in _last_written_first(place.folders):
+        own = self._origin_of(place)
+        for path, size, written_ns in self._last_written_first(place.folders):
             key = path, size, written_ns
             if key not in self._known:
                 self._known[key] = frames_of(path, written_ns)
             frames = self._known[key]
-            if frames is None:
-                continue
-            rivals = [other for other in others if other is not None and other is not place]
-            if not self._is_of(place, frames.header) and any(self._is_of(rival, frames.header) for rival in rivals):
+            if frames is None or (frames.origin != own and frames.origin in self._origins):
                 continue
             for frame in frames.last:
                 if _speaks_as(frame.client, speaks_as):
                     return frame
         return None
 
-    def _is_of(self, place: Place, header: Header) -> bool:
-        """Whether a capture with this header is certainly of a server: entries of one name share a folder."""
+    def _last_written_first(self, folders: Iterable[Path]) -> list[tuple[Path, int, int]]:
+        several = []
+        for folder in folders:
+            if folder not in self._listed:
+                self._listed[folder] = _last_written_first([folder])
+            several += self._listed[folder]
+        return sorted(several, key=lambda capture: capture[2], reverse=True)
+
+    def _origin_of(self, place: Place) -> Origin:
+        """How the captures of a server begin: with this address, or with this command, words hashed as recorded."""
         if place.listener is not None:
-            return header.get("listen") == f"{HOST}:{place.listener.port}"
+            return f"{HOST}:{place.listener.port}"
         if self._redactor is None:
             self._redactor = Redactor(load_key(config_directory()))
-        words = [word.encode("utf-8", "surrogatepass") for word in place.command]
-        return header.get("argv") == self._redactor.command(words)
+        return tuple(self._redactor.command(word.encode("utf-8", "surrogatepass") for word in place.command))
 
 
 def _speaks_as(client: str | None, speaks_as: Sequence[str]) -> bool:
@@ -126,8 +145,8 @@ def _speaks_as(client: str | None, speaks_as: Sequence[str]) -> bool:
     return not speaks_as or not name or any(name.startswith(front.lower()) for front in speaks_as)
 
 
-def _last_written_first(folders: Iterable[Path]) -> Iterator[tuple[Path, int, int]]:
-    """Captures with the size and the time of their last segment, in ns."""
+def _last_written_first(folders: Iterable[Path]) -> list[tuple[Path, int, int]]:
+    """Captures, each with the size and the modification time (in ns) of its last segment."""
     written: list[tuple[int, int, Path]] = []
     for path in {path for folder in folders for path in _captures_in(folder)}:
         try:
@@ -135,12 +154,11 @@ def _last_written_first(folders: Iterable[Path]) -> Iterator[tuple[Path, int, in
         except OSError:
             continue
         written.append((status.st_mtime_ns, status.st_size, path))
-    for mtime_ns, size, path in sorted(written, reverse=True)[:CAPTURES]:
-        yield path, size, mtime_ns
+    return [(path, size, mtime_ns) for mtime_ns, size, path in sorted(written, reverse=True)[:CAPTURES]]
 
 
 def _captures_in(folder: Path) -> set[Path]:
-    """The captures in a folder, and not below it: an entry of a project may name `/`."""
+    """The captures directly in a folder, not in its subfolders: a project's entry may name `/`."""
     try:
         names = os.listdir(folder)
     except (OSError, ValueError):
@@ -152,7 +170,7 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     """The last frame of each client in a capture; None if it has no frames, or cannot be read.
 
     Args:
-        path: of the capture.
+        path: the path of the capture.
         written_ns: when it was last written.
     """
     try:
@@ -167,16 +185,21 @@ def frames_of(path: Path, written_ns: int) -> CaptureFrames | None:
     if summary.frames == 0 or summary.wall_ns is None:
         return None
     wall_ns = summary.wall_ns
-    last = [LastFrame(path, wall_ns + t_ns, client or None, *_origin(header)) for client, t_ns in summary.clients]
+    # The clock may have been wrong, but no frame is newer than the last write.
+    # Over HTTP, a message without a session or a name may be of any program.
+    clients = [(client, t_ns) for client, t_ns in summary.clients if client or is_stdio]
+    origin = _recorder(header)
+    last = [LastFrame(path, min(wall_ns + t_ns, written_ns), client or None, *origin) for client, t_ns in clients]
     if not is_whole:
-        # What follows may be of any client; on stdio, it is of the one that there is.
+        # The unread rest may be from any client; on stdio, there is only one.
         client = next((frame.client for frame in last if frame.client), None) if is_stdio else None
-        last.append(LastFrame(path, written_ns, client, *_origin(header)))
-    return CaptureFrames(header, tuple(sorted(last, key=lambda frame: (frame.client is None, -frame.wall_ns))))
+        last.append(LastFrame(path, written_ns, client, *origin))
+    last.sort(key=lambda frame: (frame.client is None, -frame.wall_ns))
+    return CaptureFrames(_recorded_from(header), tuple(last))
 
 
-def _origin(header: Header) -> tuple[str | None, str | None]:
-    """The program above the recorder, and the recorder."""
+def _recorder(header: Header) -> tuple[str | None, str | None]:
+    """The program that started the recorder, and the version of the recorder."""
     parents, tool = header.get("parents"), header.get("tool")
     first = parents[0] if isinstance(parents, list) and parents and header.get("transport") == "stdio" else None
     parent = first.get("exe") if isinstance(first, dict) else None
@@ -184,7 +207,7 @@ def _origin(header: Header) -> tuple[str | None, str | None]:
 
 
 def _read(path: Path, limit: int) -> tuple[Summary, bool]:
-    """The summary of a capture, or of its beginning, and whether it is all of it as it is now.
+    """The summary of a capture or of its beginning, and whether it covers everything recorded so far.
 
     Raises:
         CaptureError: it cannot be read.
@@ -202,3 +225,11 @@ def _read(path: Path, limit: int) -> tuple[Summary, bool]:
     if tail.has_ended and key is not None:
         keep(path, key, summary)
     return summary, is_whole
+
+
+def _recorded_from(header: Header) -> Origin:
+    listen, argv = header.get("listen"), header.get("argv")
+    if isinstance(listen, str):
+        return listen
+    is_words = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
+    return tuple(argv) if is_words and argv is not None else None

@@ -20,9 +20,6 @@ PORTS: Final = 4000
 port that is written into a file stays free.
 """
 
-ANSWER_S: Final = 1.0
-"""How long a listener on this machine may take to accept a connection; a busy machine needs a while."""
-
 _PORT_OF: Final = {"http": 80, "https": 443}
 
 
@@ -72,14 +69,17 @@ def split_origin(url: str) -> tuple[str, str]:
     except ValueError:
         raise NotRoutable("its URL is malformed") from None
     if "$" in parts.netloc or "{" in parts.netloc:
-        raise NotRoutable("its address holds a variable")
+        raise NotRoutable("the host or port in its URL contains a variable")
     if parts.scheme not in _PORT_OF or not parts.hostname:
         raise NotRoutable("its URL is not an http or https address")
     if parts.username is not None or parts.password is not None:
-        raise NotRoutable("its URL holds a user name or a password")
+        raise NotRoutable("its URL contains a user name or a password")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
-    return origin, url.split(parts.netloc, 1)[1]
+    _, _, rest = url.partition("://")
+    if not rest.startswith(parts.netloc):  # it holds characters that are left out when it is read
+        raise NotRoutable("its URL is malformed")
+    return origin, rest[len(parts.netloc) :]
 
 
 def local_url(listener: Listener, rest: str) -> str:
@@ -96,15 +96,6 @@ def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
         return next((listener for listener in listeners if listener.port == parts.port), None)
     except ValueError:
         return None
-
-
-def is_listening(listener: Listener) -> bool:
-    """Whether something accepts connections on its port."""
-    try:
-        with socket.create_connection((HOST, listener.port), ANSWER_S):
-            return True
-    except OSError:
-        return False
 
 
 def free_port(name: str, upstream: str, taken: Container[int]) -> int:

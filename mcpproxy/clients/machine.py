@@ -42,7 +42,7 @@ class Machine:
         """
         home = places.home()
         if home is None:
-            raise OSError("neither HOME nor a password entry names a home directory")
+            raise OSError("your home directory is not known; set HOME and try again")
         system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]
         homes = tuple(sorted(Path("/mnt/c/Users").glob("*"))) if system == "linux" and _is_wsl() else ()
         return cls(system, Path(home), os.environ, Path.cwd(), tuple(path for path in homes if path.is_dir()))

@@ -16,10 +16,11 @@ _OPENING: Final = """\
 
 The MCP clients whose servers [`mcpproxy install`](commands/install.md) can route, with the files that it reads and
 writes. This page is generated from `mcpproxy/clients/catalogue.py`. "Seen with" names the version of a client that was
-run to verify its row; the other rows come from the documentation or the source code that they name.
+run to verify its row, "file read by" a version that was only seen to read the file; the other rows come from the
+documentation or the source code that they name.
 
-`./` is the root of the repository that you are in. Files below it are written only with `--scope project`. On Windows,
-mcpproxy cannot record yet, so nothing is written there.
+`./` is the root of the current repository. Files below it are written only with `--scope project`. mcpproxy cannot
+record on Windows yet, so nothing is written there.
 """
 
 
@@ -31,8 +32,13 @@ def page() -> str:
         for client in CLIENTS
     ]
     lines += ["", "After `install`, a client has to read its file again:", "", "| client | what to do |", "|---|---|"]
-    lines += [f"| {client.title} | {client.after or 'nothing: it notices the change'} |" for client in CLIENTS]
+    lines += [f"| {client.title} | {_after(client)} |" for client in CLIENTS]
     return "\n".join(lines) + "\n"
+
+
+def _after(client: Client) -> str:
+    project = f"; for a project's servers: {client.after_project}" if client.after_project else ""
+    return (client.after or "nothing: it notices the change") + project
 
 
 def _files(client: Client, scope: str) -> str:

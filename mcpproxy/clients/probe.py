@@ -1,6 +1,6 @@
 """Asks a server with a URL, without credentials, whether it lets a client in as it is.
 
-One `ping` is posted: it opens no session, and a server that wants credentials refuses it like any other request. The
+One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
 headers of the client's entry are not sent.
 """
 
@@ -21,7 +21,7 @@ PROBE_S: Final = 5.0
 _AT_ONCE: Final = 8
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable"]
-"""`denied`: it wants credentials and says nothing of OAuth."""
+"""`denied`: it requires credentials and says nothing of OAuth."""
 
 
 class Probe(NamedTuple):
@@ -32,9 +32,12 @@ class Probe(NamedTuple):
     """Of `redirect` and `unreachable`: where to, or why."""
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect to whoever asked."""
+
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
-        return None
+        """Follow none."""
+        return
 
 
 def probe(url: str) -> Probe:
@@ -52,7 +55,7 @@ def _asked(url: str) -> Probe:
             b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
             {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
         )
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PROBE_S):
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=PROBE_S):
             return Probe("open")
     except urllib.error.HTTPError as error:
         with error:

@@ -48,9 +48,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
         raise NotWritable("it has several hard links, and a new file would break them")
     beside = real.parent / f".{real.name}.{os.urandom(4).hex()}.mcpproxy"
     try:
-        # Left by a kill; no other process is writing one, because the caller holds the lock of `state`.
-        for left in real.parent.glob(f".{glob.escape(real.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
-            left.unlink(missing_ok=True)
+        remove_left(real)
         _write(beside, new, real, status)
         if read_file(real) != old:
             raise Changed
@@ -61,6 +59,12 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def remove_left(path: Path) -> None:
+    """Remove what a kill has left beside a file; no other process is writing one, as the caller has `state` locked."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
+        left.unlink(missing_ok=True)
 
 
 def create(path: Path, data: bytes) -> None:

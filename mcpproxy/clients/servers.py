@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mcpproxy.clients.client import Client, ConfigFile, StdioForm
 from mcpproxy.clients.documents.document import Document, read_file
-from mcpproxy.clients.documents.edits import ConfigError, value_at
+from mcpproxy.clients.documents.edits import ConfigError, value_at, value_or
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.store_package import chosen
@@ -42,8 +42,8 @@ class Server:
     def form(self) -> StdioForm | None:
         """How its command is written; None if it has none that can be wrapped."""
         for form in self.client.stdio:
-            command = self._value(form.command)
-            args = [] if form.args is None else self._value(form.args, [])
+            command = self.value(form.command)
+            args = [] if form.args is None else self.value(form.args, [])
             if form.args is None and _is_words(command) and command:
                 return form
             if form.args is not None and isinstance(command, str) and command and _is_words(args):
@@ -57,14 +57,14 @@ class Server:
         if form is None:
             return ()
         if form.args is None:
-            return tuple(self._value(form.command))
-        return (self._value(form.command), *self._value(form.args, []))
+            return tuple(self.value(form.command))
+        return (self.value(form.command), *self.value(form.args, []))
 
     @property
     def url(self) -> tuple[Place, str] | None:
         """The member that holds its URL, and the URL."""
         for member in self.client.urls:
-            value = self._value(member)
+            value = self.value(member)
             if isinstance(value, str) and value:
                 return member, value
         return None
@@ -86,11 +86,9 @@ class Server:
         """Whether the entry says that the client leaves it alone."""
         return self.entry.get("disabled") is True or self.entry.get("enabled") is False
 
-    def _value(self, member: Place, default: Any = None) -> Any:
-        try:
-            return value_at(self.entry, member)
-        except (LookupError, TypeError):
-            return default
+    def value(self, member: Place, default: Any = None) -> Any:
+        """A member of the entry, or a default if it is not there."""
+        return value_or(self.entry, member, default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +173,15 @@ def servers_in(document: Document, client: Client, config: ConfigFile, path: Pat
 def _places(data: Any, pattern: Place) -> Iterator[tuple[Place, str]]:
     """The maps of servers that a pattern names, each with the name that its `*` stands for."""
     if "*" not in pattern:
-        if isinstance(_inside(data, pattern), dict | list):
+        if isinstance(value_or(data, pattern), dict | list):
             yield pattern, ""
         return
     star = pattern.index("*")
-    outer = _inside(data, pattern[:star])
+    outer = value_or(data, pattern[:star])
     for name in outer if isinstance(outer, dict) else ():
         place = (*pattern[:star], name, *pattern[star + 1 :])
-        if isinstance(_inside(data, place), dict | list):
+        if isinstance(value_or(data, place), dict | list):
             yield place, str(name)
-
-
-def _inside(data: Any, place: Place) -> Any:
-    try:
-        return value_at(data, place)
-    except (LookupError, TypeError):
-        return None
 
 
 def _is_words(value: Any) -> bool:

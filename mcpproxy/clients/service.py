@@ -63,7 +63,7 @@ def _systemd(program: Sequence[str]) -> str:
     words = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in (*program, "up"))
     return f"""\
 [Unit]
-Description=Recorder of MCP servers with a URL
+Description=Recorder for MCP servers with a URL (mcpproxy up)
 
 [Service]
 ExecStart={words.replace("%", "%%").replace("$", "$$")}

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from captures.places import state_directory
 from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.listeners import Listener, free_port, read_listener
-from mcpproxy.clients.replace import create
+from mcpproxy.clients.replace import create, remove_left
+
+_LATEST_S: Final = 1e12
+"""No time in our records is later, in seconds since 1970."""
 
 
 def digest(data: bytes) -> str:
@@ -63,7 +65,7 @@ def _read_written(fields: Any) -> Written | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, int | float) and 0 <= value < _LATEST_S
 
 
 def _are_bridged(value: Any) -> bool:
@@ -93,12 +95,15 @@ class State:
         self._path = folder / "install.json"
         self.files: dict[str, Written] = {}
         self.listeners: list[Listener] = []
+        self.is_read = False
+        """Whether there are records, and they could be read."""
         try:
             stored = json.loads(read_file(self._path))
             known = {name: _read_written(fields) for name, fields in stored["files"].items()}
             self.files = {name: written for name, written in known.items() if written is not None}
             self.listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self.is_read = True
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             self.files, self.listeners = {}, []
 
     @property
@@ -119,6 +124,13 @@ class State:
         self.listeners.append(Listener(name, port, upstream, capture))
         return self.listeners[-1]
 
+    def of(self, path: Path) -> Written | None:
+        """What is known of a file, by whichever of its names."""
+        try:
+            return self.files.get(os.path.realpath(path))
+        except ValueError:
+            return None
+
     def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> Written:
         """Keep a copy of a file that is about to change, and note what it will hold; `save` makes the note last.
 
@@ -131,7 +143,7 @@ class State:
         Raises:
             OSError: the copy cannot be written, so the file must not be.
         """
-        known = self.files.get(str(path))
+        known = self.of(path)
         now = digest(old)
         if known is None or now not in (known.base, *known.after):
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -142,12 +154,12 @@ class State:
             known = Written(now, name, added=added, bridged=bridged)
         known.at_s = time.time()
         known.after = [*dict.fromkeys([*known.after, digest(new)])]
-        self.files[str(path)] = known
+        self.files[os.path.realpath(path)] = known
         return known
 
     def original(self, path: Path, data: bytes) -> bytes | None:
         """What a file held before we first wrote to it, if nobody else has written to it since; None otherwise."""
-        known = self.files.get(str(path))
+        known = self.of(path)
         if known is None or digest(data) not in known.after:
             return None
         try:
@@ -179,7 +191,7 @@ def state_folder() -> Path:
     """
     folder = state_directory()
     if folder is None:
-        raise OSError("neither HOME nor a password entry names a home directory")
+        raise OSError("your home directory is not known; set HOME and try again")
     return Path(folder)
 
 
@@ -201,4 +213,8 @@ def locked() -> Iterator[State]:
         for left in (*folder.glob(".install.json.*"), *(folder / "backups").glob(".*")):
             with suppress(OSError):
                 left.unlink()
-        yield State(folder)
+        state = State(folder)
+        for name in state.files:
+            with suppress(OSError, ValueError):
+                remove_left(Path(name))
+        yield state

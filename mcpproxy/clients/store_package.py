@@ -30,4 +30,4 @@ def chosen(classic: Path, packages: Sequence[Path], inside: str) -> Path:
     candidates = files or [package / inside for package in packages]
     if len(candidates) == 1:
         return candidates[0]
-    raise ConfigError(f"several packages could be meant: {', '.join(map(str, candidates))}")
+    raise ConfigError(f"it is not clear which of these the client reads: {', '.join(map(str, candidates))}")

@@ -49,7 +49,10 @@ class Routed:
     @property
     def is_there(self) -> bool:
         """Whether the program exists; a bare name is looked for by the client."""
-        return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
+        try:
+            return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
+        except ValueError:  # no file can have such a name
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,12 @@ class Wrapper:
     @property
     def unsafe(self) -> str | None:
         """The first word that a shell would change, if there is one."""
-        return next((word for word in self.words("x") if not _SAFE.fullmatch(word)), None)
+        return next((word for word in self.words("x") if not is_plain(word)), None)
+
+
+def is_plain(word: str) -> bool:
+    """Whether a shell passes a word on as it is."""
+    return _SAFE.fullmatch(word) is not None
 
 
 def program_words() -> tuple[str, ...]:
@@ -89,8 +97,8 @@ def program_words() -> tuple[str, ...]:
         words = (sys.executable, "-P", "-m", "mcpproxy")
     if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
         raise NoProgram(
-            f"{words[0]} was installed for this call only, so no client could start it tomorrow; "
-            "install mcpproxy first, with `pipx install` or `uv tool install`"
+            f"{words[0]} is a temporary installation, which clients could not start later; "
+            "install mcpproxy permanently first, with `pipx install` or `uv tool install`"
         )
     return words
 

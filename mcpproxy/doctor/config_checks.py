@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mcpproxy.clients import addresses
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.documents.document import Document, read_file
-from mcpproxy.clients.documents.edits import ConfigError, value_at
+from mcpproxy.clients.documents.document import data_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
+from mcpproxy.clients.wrapper import is_plain
 from mcpproxy.doctor.variables import expanded, unset
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
     AuthorityLost,
     Comment,
     LoopbackProxied,
-    NotTrusted,
     ProxyLost,
     ShellWords,
     Unreadable,
@@ -29,13 +28,10 @@ from mcpproxy.doctor.verdicts import (
     WrongKey,
 )
 
-PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 AUTHORITIES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 _MAPS: Final = {
     pattern for client in CLIENTS for config in client.files for pattern in config.maps if len(pattern) == 1
 }
-_SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
 def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
@@ -55,41 +51,31 @@ def of_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Pat
 
 
 def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
-    data = _data(path, form)
+    data = data_of(path, form)
     for pattern in _MAPS - {*maps}:
         inside = data.get(str(pattern[0])) if isinstance(data, dict) else None
         if isinstance(inside, dict) and inside and all(isinstance(entry, dict) for entry in inside.values()):
             wanted = ".".join(map(str, maps[0]))
-            yield path, Diagnosis(WrongKey, f"{path} has `{pattern[0]}`", f"rename it to `{wanted}`")
+            yield path, Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{wanted}`")
 
 
 def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    data = _data(path, "jsonc")
+    data = data_of(path, "jsonc")
     names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
         right = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
         yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right)}")
 
 
-def _data(path: Path, form: Any) -> Any:
-    try:
-        return Document(read_file(path), form).data
-    except (OSError, ConfigError):
-        return None
-
-
 def of_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
     """What is wrong with one entry, before anything is started."""
     client, variables = server.client, machine.environment
-    trust = _distrust(server, machine)
-    if trust:
-        yield Diagnosis(NotTrusted, trust)
     names = list(dict.fromkeys(unset(server.entry, client, variables)))
     if names:
-        yield Diagnosis(VariableUnset, f"{', '.join(names)} has no value" if len(names) == 1 else ", ".join(names))
+        yield Diagnosis(VariableUnset, f"no value for {', '.join(names)}")
     if client.joins_words:
         for word in server.words:
-            if not _SAFE.fullmatch(expanded(word, client, variables)):
+            if not is_plain(expanded(word, client, variables)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
 
@@ -102,7 +88,7 @@ def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[
         variables: of the client.
         given: what the server gets.
     """
-    for verdict, names in ((ProxyLost, PROXIES), (AuthorityLost, AUTHORITIES)):
+    for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
         lost = [name for name in names if variables.get(name) and name not in given]
         if lost:
             yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost)}")
@@ -110,62 +96,10 @@ def of_environment(server: Server, variables: Mapping[str, str], given: Mapping[
 
 def of_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Whether a client would ask the proxy for a server on this machine."""
-    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    name = host if host.startswith("[") else host.partition(":")[0]
-    named = [variable for variable in PROXIES if variables.get(variable)]
-    kept = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
-    is_here = name.partition("]")[0].strip("[") in _LOOPBACK
-    if is_here and named and client.proxies_loopback and not {"*", name, "127.0.0.1"} & {*kept}:
-        yield Diagnosis(LoopbackProxied, f"{named[0]} is set, and NO_PROXY does not name {name}")
-
-
-def _distrust(server: Server, machine: Machine) -> str:
-    """Why the client does not start this server yet; empty if it does, or if it is not known."""
-    if server.scope != "project":
-        return ""
-    check = {"claude-code": _claude, "codex": _codex, "gemini": _gemini}.get(server.client.id)
-    return check(server, machine) if check is not None else ""
-
-
-def _claude(server: Server, machine: Machine) -> str:
-    """Approvals are in the user's file for each project, or in its settings."""
-    own = _data(machine.resolve("~/.claude.json", server.client.overrides)[0], "json")
-    project = _inside(own, ("projects", str(machine.project)))
-    settings = [_data(machine.project / ".claude" / name, "jsonc") for name in ("settings.json", "settings.local.json")]
-    approved = [part for part in (project, *settings) if isinstance(part, dict)]
-    if any(part.get("enableAllProjectMcpServers") is True for part in approved):
-        return ""
-    if any(server.name in (part.get("disabledMcpjsonServers") or ()) for part in approved):
-        return f"{server.name} was rejected; `claude mcp reset-project-choices` asks again"
-    if any(server.name in (part.get("enabledMcpjsonServers") or ()) for part in approved):
-        return ""
-    return f"{server.name} of {server.file.name} was not approved yet"
-
-
-def _codex(server: Server, machine: Machine) -> str:
-    config = _data(machine.resolve("~/.codex/config.toml", server.client.overrides)[0], "toml")
-    if _inside(config, ("projects", str(machine.project), "trust_level")) == "trusted":
-        return ""
-    return f"{machine.shown(machine.project)} is not a trusted project"
-
-
-def _gemini(server: Server, machine: Machine) -> str:
-    settings = _data(machine.resolve("~/.gemini/settings.json", server.client.overrides)[0], "jsonc")
-    if _inside(settings, ("security", "folderTrust", "enabled")) is not True:
-        return ""
-    trusted = _data(machine.resolve("~/.gemini/trustedFolders.json", server.client.overrides)[0], "jsonc")
-    folders = trusted if isinstance(trusted, dict) else {}
-    for folder in (machine.project, *machine.project.parents):
-        if folders.get(str(folder)) in ("TRUST_FOLDER", "TRUST_PARENT"):
-            return ""
-    return f"{machine.shown(machine.project)} is not a trusted folder"
-
-
-def _inside(data: Any, place: tuple[str, ...]) -> Any:
-    try:
-        return value_at(data, place)
-    except (LookupError, TypeError):
-        return None
+    name = addresses.host(url)
+    variable = addresses.loopback_proxy(name, variables)
+    if variable and client.proxies_loopback:
+        yield Diagnosis(LoopbackProxied, f"{variable} is set, and NO_PROXY does not name {name}")
 
 
 def entry_environment(server: Server, variables: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +12,24 @@ from urllib.parse import urlsplit
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
-from mcpproxy.doctor import config_checks, http_attempt, process_attempt, programs
+from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
+from mcpproxy.doctor.trust import Trust, trust_in
 from mcpproxy.doctor.variables import expanded
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import Exits, LogOnStdout, NoAnswer, NotFound, PortClosed, Refused, Slow, TooSlow
+from mcpproxy.doctor.verdicts import (
+    CannotRecord,
+    Exits,
+    LogOnStdout,
+    NeedsConsent,
+    NoAnswer,
+    NotFound,
+    NotTrusted,
+    PortClosed,
+    Refused,
+    Slow,
+    TooSlow,
+)
 
 LONGEST_S: Final = 60.0
 """How long an attempt takes at most, whatever the client allows."""
@@ -33,7 +47,7 @@ class Result(NamedTuple):
     diagnoses: tuple[Diagnosis, ...]
     """What fails first, if anything does; the rest are remarks."""
     timings_ms: Mapping[str, float]
-    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, from the start."""
+    """Of an answered attempt: `first_byte`, `initialize`, `tools_list`, each counted from the start."""
     tools: int | None = None
 
     @property
@@ -41,8 +55,15 @@ class Result(NamedTuple):
         """Whether the client cannot use the server."""
         return any(diagnosis.verdict.fails for diagnosis in self.diagnoses)
 
+    @property
+    def is_examined(self) -> bool:
+        """Whether anything is known of the server: of one that needs consent, only its entry was read."""
+        return self.fails or not any(diagnosis.verdict is NeedsConsent for diagnosis in self.diagnoses)
 
-def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str | None = None) -> Result:
+
+def examine(
+    server: Server, machine: Machine, recorder: Sequence[str], url: str | None = None, *, is_named: bool = False
+) -> Result:
     """Examine a server as its client would start it.
 
     Args:
@@ -50,9 +71,14 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
         machine: where the client runs.
         recorder: the command of mcpproxy.
         url: of a server that is routed to a listener of ours: its own; else that of the entry is used.
+        is_named: whether the user has named this server, and so agreed to start it.
     """
     diagnoses = list(config_checks.of_entry(server, machine))
-    if any(diagnosis.verdict.fails for diagnosis in diagnoses):
+    is_startable = not any(diagnosis.verdict.fails for diagnosis in diagnoses)
+    trust = trust_in(server, machine)
+    if trust.distrust or not (trust.is_approved or is_named):
+        diagnoses.insert(0, _untrusted(server, machine, trust))
+    if not is_startable or not (trust.is_approved or is_named):
         return Result(server.name, server.client.id, tuple(diagnoses), {})
     cut = _cut_route(server, is_listener=url is not None)
     if cut is not None:
@@ -76,24 +102,60 @@ def examine(server: Server, machine: Machine, recorder: Sequence[str], url: str 
     diagnoses += config_checks.of_environment(server, variables, given)
     plain = [expanded(word, server.client, variables) for word in words]
     folder = _folder(server, machine)
+    unrecorded = _unrecorded(server, plain, given, folder)
+    if unrecorded is not None:
+        return Result(server.name, server.client.id, (unrecorded, *diagnoses), {})
     return of_command(
-        server.name, plain, given, folder, machine, recorder, server.client.start_s, server.client.id, diagnoses
+        server.name,
+        plain,
+        given,
+        folder,
+        machine,
+        recorder,
+        server.client.start_s,
+        server.client.id,
+        diagnoses,
+        # Of the entry's own words: the values of its variables may be secrets.
+        apart=entry_text.apart(server, programs.split(words[0])),
     )
+
+
+def _untrusted(server: Server, machine: Machine, trust: Trust) -> Diagnosis:
+    """What to say of a server that the user has not approved."""
+    how = f"mcpproxy doctor {server.client.id} {shlex.quote(server.name)}"
+    if trust.distrust:
+        return Diagnosis(NotTrusted, trust.distrust, f"approve it in {server.client.title}, or start it anyway: {how}")
+    evidence = f"{machine.shown(server.file)} belongs to the project; nothing says that {server.client.title} trusts it"
+    return Diagnosis(NeedsConsent, evidence, f"if you trust it, run {how}")
 
 
 def _cut_route(server: Server, *, is_listener: bool) -> Diagnosis | None:
     """What keeps the client from reaching the server through mcpproxy, if it is routed; None if nothing does."""
     if server.routed is not None and not server.routed.is_there:
-        return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is gone", "run `mcpproxy install` again")
+        return Diagnosis(NotFound, f"{server.routed.program}, which routes it, is missing", "run `mcpproxy install`")
     if is_listener and server.url is not None:
         port = urlsplit(server.url[1]).port
         try:
             socket.create_connection(("127.0.0.1", port or 80), HTTP_S).close()
         except OSError:
             return Diagnosis(
-                PortClosed, f"nothing listens on 127.0.0.1:{port}, where it is routed", "start `mcpproxy up`"
+                PortClosed, f"nothing is listening on 127.0.0.1:{port}, its local port", "start `mcpproxy up`"
             )
     return None
+
+
+def _unrecorded(server: Server, command: Sequence[str], given: Mapping[str, str], folder: Path) -> Diagnosis | None:
+    """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
+    if server.routed is None:
+        return None
+    capture = expanded(server.routed.capture, server.client, given)
+    obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
+    if obstacle is None:
+        return None
+    choice = f"{server.client.id} --server {shlex.quote(server.name)}"
+    elsewhere = f"`mcpproxy uninstall {choice}`, then `mcpproxy install {choice} --capture DIR`"
+    advice = f"make {obstacle.place} a directory that only you can write to, or record elsewhere: {elsewhere}"
+    return Diagnosis(CannotRecord, obstacle.reason, advice)
 
 
 def of_command(
@@ -106,6 +168,8 @@ def of_command(
     start_s: float,
     client: str | None = None,
     remarks: Sequence[Diagnosis] = (),
+    *,
+    apart: str | None = None,
 ) -> Result:
     """Examine a command.
 
@@ -119,6 +183,7 @@ def of_command(
         start_s: how long the client waits, in seconds.
         client: the name of the client.
         remarks: what is known already.
+        apart: the advice if the first word turns out to hold the arguments as well; by default, how to type them.
     """
     unfit = next(
         (text for text in (*words, str(folder), *given, *given.values()) if not programs.is_passable(text)), None
@@ -126,10 +191,15 @@ def of_command(
     if unfit is None:
         unfit = next((variable for variable in given if "=" in variable), None)
     if unfit is not None:
-        evidence = f"no process can be given {unfit[:200]!r} as a word, a variable or its folder"
+        evidence = f"{unfit[:200]!r} cannot be an argument, a variable or the folder of a process"
         return Result(name, client, (Diagnosis(Exits, evidence), *remarks), {})
     missing = programs.diagnose(words[0], given, folder, machine.home)
     if missing is not None:
+        line = programs.of_command_line(words[0], given, folder, machine.home) if missing.verdict is NotFound else None
+        if line is not None:
+            if apart is None:
+                apart = f"run mcpproxy doctor -- {shlex.join([*programs.split(words[0]), *words[1:]])}"
+            missing = line._replace(advice=line.advice + apart)
         return Result(name, client, (missing, *remarks), {})
     limit_s = min(max(2 * start_s, PATIENCE_S), LONGEST_S)
     seen = process_attempt.attempt(recorder, words, given, folder, limit_s)
@@ -149,7 +219,7 @@ def slowness(took_s: float | None, allowed_s: float) -> Diagnosis | None:
     """What to say of the time that a server took, in seconds, until it had answered; None if it was quick."""
     if took_s is None or took_s <= allowed_s / 2:
         return None
-    evidence = f"it took {took_s:.1f} s, and the client allows {allowed_s:g} s"
+    evidence = f"it took {took_s:.1f} s, while the client allows {allowed_s:g} s"
     return Diagnosis(TooSlow if took_s > allowed_s else Slow, evidence)
 
 
@@ -172,14 +242,17 @@ def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:
     stderr_text = "; ".join(seen.stderr)
     if seen.launch_error:
         return Diagnosis(Exits, f"the recorder could not be started: {seen.launch_error}")
+    if seen.cannot_record:
+        advice = "set TMPDIR to a directory that only you can write to, on a disk with free space, and try again"
+        return Diagnosis(CannotRecord, seen.cannot_record, advice)
     if seen.error:
         return Diagnosis(Refused, seen.error)
     if seen.result is not None:
         return None
     if seen.status is not None:
-        how = f"signal {-seen.status}" if seen.status < 0 else f"status {seen.status}"
-        return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, and nothing on stderr")
-    why = "it runs, and has closed its stdout" if seen.is_closed else f"no answer within {limit_s:.0f} s"
+        how = f"killed by signal {-seen.status}" if seen.status < 0 else f"exit status {seen.status}"
+        return Diagnosis(Exits, f"{how}: {stderr_text}" if stderr_text else f"{how}, with nothing on stderr")
+    why = "it is still running, but has closed its stdout" if seen.is_closed else f"no answer within {limit_s:.0f} s"
     return Diagnosis(NoAnswer, f"{why}{f'; stderr: {stderr_text}' if stderr_text else ''}")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mcpproxy.clients.bounded import within
+from mcpproxy.clients.probe import NoRedirect
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -59,11 +60,6 @@ class _Reply(NamedTuple):
         return None
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_args: Any, **_more: Any) -> None:
-        return None
-
-
 def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
     """Speak to a server: initialize, tools/list, and the end of the session.
 
@@ -92,7 +88,7 @@ def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_ss
         return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
     answer = reply.message
     if answer is None:
-        return HttpAttempt(Diagnosis(NotMcp, f"{reply.headers.get('Content-Type', 'no media type')}: not a message"))
+        return HttpAttempt(Diagnosis(NotMcp, f"{reply.headers.get('Content-Type', 'no media type')}, not a message"))
     result = answer.get("result")
     if not isinstance(result, dict):
         return HttpAttempt(Diagnosis(Refused, f"initialize: {_error_text(answer)}"))
@@ -135,9 +131,9 @@ def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float) -> 
     posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
     if posted.status == 200 and posted.message is not None:
         return HttpAttempt(
-            Diagnosis(WrongTransport, "it speaks Streamable HTTP, and the entry says HTTP+SSE", 'write "type": "http"')
+            Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
         )
-    return HttpAttempt(diagnosis or Diagnosis(NotMcp, f"GET is answered with {reply.status}, and no endpoint event"))
+    return HttpAttempt(diagnosis or Diagnosis(NotMcp, f"GET got {reply.status}, but no endpoint event"))
 
 
 def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str], limit_s: float) -> Diagnosis | None:
@@ -150,7 +146,7 @@ def _other_transport(diagnosis: Diagnosis, url: str, headers: Mapping[str, str],
         return None
     if reply.status == 200 and reply.headers.get("Content-Type", "").startswith("text/event-stream"):
         return Diagnosis(
-            WrongTransport, "it speaks HTTP+SSE, and the entry says Streamable HTTP", 'write "type": "sse"'
+            WrongTransport, "it speaks HTTP+SSE, but the entry says Streamable HTTP", 'write "type": "sse"'
         )
     return None
 
@@ -164,7 +160,7 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: bytes | None, 
     accept = {"Accept": "text/event-stream"} if method == "GET" else _ACCEPT
     request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
     try:
-        response = urllib.request.build_opener(_NoRedirect).open(request, timeout=limit_s)
+        response = urllib.request.build_opener(NoRedirect).open(request, timeout=limit_s)
     except urllib.error.HTTPError as error:
         response = error
     with response:
@@ -192,13 +188,14 @@ def _first_event(response: Any, limit_s: float) -> bytes:
 def _of_status(reply: _Reply) -> Diagnosis | None:
     if reply.status in (301, 302, 303, 307, 308):
         target = reply.headers.get("Location", "").partition("?")[0]
-        return Diagnosis(Redirected, f"{reply.status} to {target or 'nowhere'}", f"write {target} as its URL")
+        advice = f"change its URL to {target}" if target else ""
+        return Diagnosis(Redirected, f"{reply.status} to {target or 'no address'}", advice)
     if reply.status in (401, 403):
         challenge = reply.headers.get("Www-Authenticate", "")
-        how = "OAuth: log in with the client" if "resource_metadata" in challenge else ""
+        how = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
         return Diagnosis(Unauthorized, f"it answers {reply.status}", how)
     if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
-        return Diagnosis(NotMcp, f"it answers {reply.status} at this path")
+        return Diagnosis(NotMcp, f"it answers {reply.status} at this path, and not as an MCP server")
     if reply.status >= 400:
         return Diagnosis(Refused, f"it answers {reply.status}{_of_error(reply)}")
     return None
@@ -211,7 +208,7 @@ def _of_error(reply: _Reply) -> str:
 
 def _error_text(answer: Mapping[str, Any]) -> str:
     error = answer.get("error")
-    return str(error.get("message", "no message"))[:_TEXT] if isinstance(error, dict) else "an answer without a result"
+    return str(error.get("message", "no text"))[:_TEXT] if isinstance(error, dict) else "a response without a result"
 
 
 def _failure(error: Exception, limit_s: float) -> Diagnosis:
@@ -223,9 +220,9 @@ def _failure(error: Exception, limit_s: float) -> Diagnosis:
     if isinstance(reason, TimeoutError):
         return Diagnosis(HttpNoAnswer, f"no answer within {limit_s:.0f} s")
     if isinstance(reason, ConnectionRefusedError):
-        return Diagnosis(PortClosed, "the connection is refused")
+        return Diagnosis(PortClosed, "the connection was refused")
     if isinstance(reason, socket.gaierror):
-        return Diagnosis(Unreachable, reason.strerror or "the name is unknown")
+        return Diagnosis(Unreachable, reason.strerror or "the host name is unknown")
     if isinstance(reason, http.client.HTTPException | ConnectionError):
         return Diagnosis(HttpNoAnswer, f"the connection ended without a response ({type(reason).__name__})")
     return Diagnosis(Unreachable, str(reason))

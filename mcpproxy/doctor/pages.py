@@ -26,7 +26,7 @@ def file_name(verdict: type[Verdict]) -> str:
 def page(verdict: type[Verdict]) -> str:
     """The page of one verdict."""
     title, _, body = (inspect.getdoc(verdict) or "").partition("\n\n")
-    kind = "The server cannot be used." if verdict.fails else "A remark: the server may work all the same."
+    kind = "The server cannot be used." if verdict.fails else "This is a remark: the server may still work."
     text = _HEADING.sub(lambda match: f"## {match[1]}\n\n", body)
     return f"# {verdict.id}\n\n{title} {kind}\n\n{text}\n"
 
@@ -40,8 +40,8 @@ def pages() -> dict[str, str]:
     """Every page by its file name, the index included."""
     rows = "\n".join(f"| [{verdict.id}]({file_name(verdict)}) | {verdict.title()} |" for verdict in VERDICTS)
     index = (
-        "# Verdicts\n\nWhat [`mcpproxy doctor`](../commands/doctor.md) finds, in the order in which it looks. "
-        f"These pages are made from the verdicts themselves.\n\n| verdict | what is wrong |\n|---|---|\n{rows}\n"
+        "# Verdicts\n\nWhat [`mcpproxy doctor`](../commands/doctor.md) can find, in the order in which it looks. "
+        f"Generated from `mcpproxy/doctor/verdicts.py`.\n\n| verdict | what is wrong |\n|---|---|\n{rows}\n"
     )
     return {INDEX: index, **{file_name(verdict): page(verdict) for verdict in VERDICTS}}
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from analysis.protocol.revisions import REVISIONS
+from captures.places import SUFFIX
 from mcpproxy import __version__
 
 HELLO: Final[dict[str, Any]] = {
@@ -32,6 +33,8 @@ HELLO: Final[dict[str, Any]] = {
 }
 """The params of `initialize`."""
 
+CANNOT_CREATE: Final = 73
+"""The exit status of a recorder that could not create its capture."""
 STDERR_LINES: Final = 5
 NOISE_LINES: Final = 5
 """How many lines on stdout that are not messages are kept."""
@@ -55,6 +58,8 @@ class Attempt:
 
     launch_error: str = ""
     """Why the recorder could not start it."""
+    cannot_record: str = ""
+    """Why the recorder could not create its capture, and started nothing."""
     first_byte_s: float | None = None
     """Seconds from the start to the first byte on stdout."""
     initialize_s: float | None = None
@@ -88,8 +93,12 @@ def attempt(
         folder: where it starts.
         limit_s: how long it may take to answer, in seconds.
     """
+    try:
+        folder_of_captures = tempfile.TemporaryDirectory(prefix="mcpproxy-doctor-")
+    except OSError as error:
+        return Attempt(cannot_record=f"cannot create a temporary directory: {error.strerror or error}")
     seen = Attempt()
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-doctor-") as captures:
+    with folder_of_captures as captures:
         command = [*recorder, "run", "--capture", f"{captures}{os.sep}", "--", *words]
         began = time.monotonic()
         try:
@@ -113,6 +122,9 @@ def attempt(
         finally:
             _end(process)
             _running.discard(process)
+        # A server may end with the same status, but then there is a capture of it.
+        if seen.status == CANNOT_CREATE and not any(name.endswith(SUFFIX) for name in os.listdir(captures)):
+            seen.cannot_record = "; ".join(line.removeprefix("mcpproxy: ") for line in seen.stderr)
     return seen
 
 
@@ -272,7 +284,7 @@ def _error_text(answer: dict[str, Any]) -> str:
     error = answer.get("error")
     if isinstance(error, dict):
         return f"{str(error.get('message', ''))[:_TEXT]} ({str(error.get('code', 'no code'))[:_TEXT]})"
-    return f"it answered {json.dumps(answer.get('result'))[:200]}"
+    return f"unexpected result: {json.dumps(answer.get('result'))[:200]}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

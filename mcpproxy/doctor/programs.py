@@ -59,6 +59,37 @@ def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) 
     return _interpreter(file, path, home)
 
 
+def of_command_line(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+    """The verdict on a command that is not found because it holds its arguments as well; None if it does not.
+
+    Args:
+        command: a word that names no program.
+        variables: what the server gets.
+        folder: where it is started.
+        home: of the user.
+    """
+    first, *rest = split(command)
+    if not rest:
+        return None
+    path = variables.get("PATH", _DEFAULT_PATH)
+    if "/" in first:
+        is_program = (folder / first).is_file()
+    else:
+        is_program = shutil.which(first, path=path) is not None or any(_found_elsewhere(first, home))
+        if not is_program:
+            missing = f"{first} is not in {_shown(path)}, and the words after it are its arguments"
+            return Diagnosis(NotFound, missing, f"install {first}, and ")
+    return Diagnosis(NotFound, f"{first} is a program; the words after it are arguments") if is_program else None
+
+
+def split(command: str) -> list[str]:
+    """The words of a command line, as a shell would split it; at blanks, if a quote is left open."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError:
+        return command.split()
+
+
 def is_passable(text: str) -> bool:
     """Whether a text can be a word, a variable or a folder of a process."""
     try:
@@ -70,7 +101,7 @@ def is_passable(text: str) -> bool:
 def _not_found(command: str, path: str, home: Path) -> Diagnosis:
     places = list(_found_elsewhere(command, home))
     evidence = f"{command} is not in {_shown(path)}"
-    return Diagnosis(NotFound, evidence, f"write {places[0]} as its command" if places else f"install {command}")
+    return Diagnosis(NotFound, evidence, f"use {places[0]} as its command" if places else f"install {command}")
 
 
 def _shown(path: str) -> str:
@@ -78,7 +109,7 @@ def _shown(path: str) -> str:
     folders = list(dict.fromkeys(filter(None, path.split(os.pathsep))))
     if len(folders) <= SHOWN_FOLDERS:
         return ", ".join(folders) or "an empty PATH"
-    return f"{', '.join(folders[:SHOWN_FOLDERS])}, or {len(folders) - SHOWN_FOLDERS} other folders of its PATH"
+    return f"{', '.join(folders[:SHOWN_FOLDERS])}, or {len(folders) - SHOWN_FOLDERS} other folders on its PATH"
 
 
 def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
@@ -102,17 +133,14 @@ def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
     if not first.startswith(b"#!"):
         return None
     first = first.partition(b"\0")[0]
-    try:
-        words = shlex.split(first[2:].decode("utf-8", "replace"))
-    except ValueError:
-        words = first[2:].decode("utf-8", "replace").split()
-    if not words:
+    words = split(first[2:].decode("utf-8", "replace"))
+    if not words[0].strip():
         return None
     if not os.path.exists(words[0]):
-        return Diagnosis(InterpreterMissing, f"{file} begins with {first.decode('utf-8', 'replace').strip()}")
+        return Diagnosis(InterpreterMissing, f"{file} needs {words[0]}, which does not exist")
     names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if Path(words[0]).name == "env" and names and shutil.which(names[0], path=path) is None:
         places = list(_found_elsewhere(names[0], home))
         evidence = f"{file} needs {names[0]}, which is not in {_shown(path)}"
-        return Diagnosis(InterpreterMissing, evidence, f"it is in {Path(places[0]).parent}" if places else "")
+        return Diagnosis(InterpreterMissing, evidence, f"add {Path(places[0]).parent} to its PATH" if places else "")
     return None

@@ -16,6 +16,19 @@ def expanded(text: str, client: Client, variables: Mapping[str, str]) -> str:
     return text
 
 
+def expanded_within(entry: Any, client: Client, variables: Mapping[str, str]) -> Any:
+    """An entry with the values of the variables in its texts; those without a value stay as they are."""
+    if isinstance(entry, dict):
+        return {name: expanded_within(value, client, variables) for name, value in entry.items()}
+    if isinstance(entry, list):
+        return [expanded_within(value, client, variables) for value in entry]
+    if not isinstance(entry, str):
+        return entry
+    for pattern in client.variables:
+        entry = re.sub(pattern, lambda match: match[0] if (value := _value(match, variables)) is None else value, entry)
+    return entry
+
+
 def unset(entry: Any, client: Client, variables: Mapping[str, str]) -> Iterator[str]:
     """The names of the variables in an entry that have neither a value nor a default."""
     if isinstance(entry, str):

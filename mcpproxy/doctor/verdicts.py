@@ -10,35 +10,35 @@ from mcpproxy.doctor.verdict import Verdict
 class Unreadable(Verdict):
     """The configuration file does not parse.
 
-    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients say so,
-    others start with no servers.
+    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients say so;
+    others start without any servers and say nothing.
 
-    **What to do.** Mend the file at the line and column that are named. `mcpproxy install` does not touch the file
-    until it parses.
+    **What to do.** Fix the file at the line and column shown. `mcpproxy install` does not touch the file until it
+    parses.
     """
 
     id = "config/unreadable"
 
 
 class Comment(Verdict):
-    """A comment or a trailing comma is in a file that takes neither.
+    """The file contains a comment or a trailing comma, which this client rejects.
 
-    **What it means.** This client reads strict JSON. Claude Code reports a malformed file and loads no server of
-    it; Cline shows an error.
+    **What it means.** This client reads strict JSON. Claude Code reports a malformed file and loads no servers
+    from it; Cline shows an error.
 
-    **What to do.** Delete the comment or the comma that is named.
+    **What to do.** Delete the comment or comma at the line and column shown.
     """
 
     id = "config/comment"
 
 
 class WrongKey(Verdict):
-    """The servers are under a name that this client does not read.
+    """The servers are under a key that this client does not read.
 
-    **What it means.** Clients disagree on the name of the map: VS Code reads `servers`, Zed `context_servers`,
-    OpenCode and Crush `mcp`, most others `mcpServers`. A client ignores the maps of others.
+    **What it means.** Clients use different keys for their servers: VS Code reads `servers`, Zed `context_servers`,
+    OpenCode and Crush `mcp`, most others `mcpServers`. Each client ignores the keys of the others.
 
-    **What to do.** Rename the map to the name that is given in the advice.
+    **What to do.** Rename the key as the advice says.
     """
 
     id = "config/wrong-key"
@@ -47,10 +47,10 @@ class WrongKey(Verdict):
 class UnreadFile(Verdict):
     """Servers are in a file that this client does not read.
 
-    **What it means.** The file looks like a configuration of this client, but it looks elsewhere. Nothing in the
-    file has any effect.
+    **What it means.** The file looks like this client's configuration, but the client reads a different one. Nothing
+    in this file has any effect.
 
-    **What to do.** Move the entries to the file that is named. docs/clients.md lists the files of every client.
+    **What to do.** Move the entries to the file given in the advice. docs/clients.md lists the files of every client.
     """
 
     id = "config/unread-file"
@@ -59,25 +59,40 @@ class UnreadFile(Verdict):
 class NotTrusted(Verdict):
     """The client has not been told to trust this project or this server.
 
-    **What it means.** Servers of a project could run anything, so clients start them only after the user has
-    agreed. Until then the server does not exist for the client, often without a message.
+    **What it means.** The servers of a project could run anything, so clients start them only after you agree. Until
+    then, the client behaves as if the server did not exist, often without telling you.
 
-    **What to do.** Start the client in the project and agree when it asks.
+    **What to do.** Start the client in the project and agree when it asks. To see whether the server works before you
+    agree, name it: `mcpproxy doctor CLIENT SERVER` starts it anyway.
     """
 
     id = "config/not-trusted"
 
 
+class NeedsConsent(Verdict):
+    """The server belongs to the project, so doctor does not start it unless you name it.
+
+    **What it means.** Whoever can write to the repository chooses what its servers run, and where a URL sends your
+    credentials. This client's files do not say that you trust the server, so nothing was started and no request was
+    sent. The client may ask you before it starts the server, or may start it without asking.
+
+    **What to do.** Read the entry. If you trust it, run the command given in the advice.
+    """
+
+    id = "config/needs-consent"
+    fails = False
+
+
 class VariableUnset(Verdict):
     """A variable in the entry has no value.
 
-    **What it means.** The client replaces `${NAME}` and the like by variables of its own environment. Claude Code
-    refuses the whole file if one has no value; others pass an empty text or the literal `${NAME}` on to the
+    **What it means.** The client replaces `${NAME}` and the like with variables from its own environment. Claude Code
+    rejects the whole file if one has no value; others pass an empty string or the literal `${NAME}` on to the
     server.
 
-    **What to do.** Set the variable where the client gets its environment, or give it a default if the client's
-    syntax has one (`${NAME:-value}` in Claude Code). A desktop application does not read your shell's startup
-    files.
+    **What to do.** Set the variable in the environment in which the client starts, or give it a default if the
+    client's syntax allows one (`${NAME:-value}` in Claude Code). A desktop application does not read your shell's
+    startup files.
     """
 
     id = "config/variable-unset"
@@ -86,23 +101,41 @@ class VariableUnset(Verdict):
 class ShellWords(Verdict):
     """The client passes the command to a shell, which changes its words.
 
-    **What it means.** Auggie joins the command and its arguments with blanks for `/bin/sh -c`. Blanks split words,
-    `$` expands, `;` and `&` start other commands.
+    **What it means.** Auggie joins the command and its arguments with spaces and passes the result to `/bin/sh -c`.
+    There, spaces split words, `$` is expanded, and `;` and `&` start other commands.
 
-    **What to do.** Use paths without blanks and shell signs, or put the command into a script and name that.
+    **What to do.** Use paths without spaces or shell metacharacters, or put the command into a script and make that
+    script the entry's command.
     """
 
     id = "config/shell-words"
 
 
+class CannotRecord(Verdict):
+    """mcpproxy cannot create a capture, so it does not start the server.
+
+    **What it means.** The problem is with the recorder; nothing is known about the server. The directory for captures
+    cannot be created or written to, others could replace what is in it, or its disk is full. `mcpproxy run` then starts
+    nothing and exits with status 73, because an unrecorded server would look as if it were recorded.
+
+    **What to do.** Make sure that only you can write to the directory shown, and that its disk has free space. Or
+    record elsewhere: `mcpproxy uninstall`, then `mcpproxy install --capture DIR`.
+    """
+
+    id = "route/cannot-record"
+
+
 class NotFound(Verdict):
-    """The command is not found on the client's PATH.
+    """The command is not on the client's PATH.
 
-    **What it means.** The client looks for the command on its own PATH, which may be shorter than that of your
-    shell: version managers such as nvm extend PATH in startup files that a desktop application never reads.
+    **What it means.** The client looks for the command on its own PATH, which may be shorter than your
+    shell's: version managers such as nvm extend PATH in startup files that a desktop application never reads. Or
+    `command` also contains the arguments (`"command": "npx -y foo"`): no shell splits it, so the client looks for a
+    program with that whole name.
 
-    **What to do.** Write the full path that is named into the entry's `command`. If the command starts other
-    programs, as npx starts node, set `PATH` in the entry's `env`, too.
+    **What to do.** Write the full path given in the advice into the entry's `command`. If the command starts other
+    programs, as npx starts node, set `PATH` in the entry's `env`, too. If `command` also contains the arguments,
+    leave only the program in it and write each argument as a separate string in `args`, as the advice shows.
     """
 
     id = "start/not-found"
@@ -111,34 +144,34 @@ class NotFound(Verdict):
 class NotExecutable(Verdict):
     """The command exists, but cannot be executed.
 
-    **What it means.** The file has no permission to execute, or it is a directory.
+    **What it means.** The file is not marked as executable, or it is a directory.
 
-    **What to do.** `chmod +x` the file, or name the interpreter in `command` and the file in `args`.
+    **What to do.** Run `chmod +x` on the file, or put the interpreter into `command` and the file into `args`.
     """
 
     id = "start/not-executable"
 
 
 class InterpreterMissing(Verdict):
-    """The interpreter of the script is not found.
+    """The script's interpreter cannot be found.
 
     **What it means.** The first line of the script names an interpreter (`#!/usr/bin/env node`) that is not on the
     client's PATH. The system then says that the script itself does not exist.
 
-    **What to do.** Set `PATH` in the entry's `env` to a list that holds the interpreter's directory, or name the
-    interpreter in `command`.
+    **What to do.** Set `PATH` in the entry's `env` to a list that includes the interpreter's directory, or put the
+    interpreter into `command` and the script into `args`.
     """
 
     id = "start/interpreter-missing"
 
 
 class Exits(Verdict):
-    """The server ends before it has answered `initialize`.
+    """The server exits before it answers `initialize`.
 
-    **What it means.** The process started and ended by itself. Its last lines on stderr, which most clients hide,
-    are shown as evidence.
+    **What it means.** The process started, and then exited on its own. Its last lines on stderr, which most clients
+    hide, are shown as evidence.
 
-    **What to do.** Read these lines. Missing credentials, a missing package and a wrong argument are the usual
+    **What to do.** Read those lines. Missing credentials, a missing package and a wrong argument are the usual
     causes.
     """
 
@@ -148,11 +181,11 @@ class Exits(Verdict):
 class NoAnswer(Verdict):
     """The server runs, but does not answer `initialize` before the client gives up.
 
-    **What it means.** The process started and read, but nothing came back in the client's time. It may wait for a
-    network, download a package, or not speak MCP on stdio at all.
+    **What it means.** The process started, but sent no answer before the client's time-out. It may be waiting for the
+    network or downloading a package, or it may not speak MCP on stdio at all.
 
-    **What to do.** Run the command by hand and see what it waits for. `mcpproxy show` has what crossed, stderr
-    included.
+    **What to do.** Run the command by hand and see what it waits for. If the server is routed, `mcpproxy show`
+    shows what crossed when its client last started it, including stderr.
     """
 
     id = "start/no-answer"
@@ -174,8 +207,8 @@ class TooSlow(Verdict):
 class Slow(Verdict):
     """The server starts, but takes most of the time that the client allows.
 
-    **What it means.** It answered, after more than half of the client's time-out. On a busy machine, or when a
-    package is downloaded, the client will give up.
+    **What it means.** It answered, but only after more than half of the client's time-out. On a busy machine, or while
+    a package is being downloaded, the client may give up.
 
     **What to do.** Install the package instead of fetching it at each start (`npx -y`, `uvx`), or raise the
     client's time-out.
@@ -188,18 +221,19 @@ class Slow(Verdict):
 class Refused(Verdict):
     """The server answers `initialize` or `tools/list` with an error.
 
-    **What it means.** The server speaks MCP and says no. The error is shown as evidence.
+    **What it means.** The server speaks MCP, but it refused the request. The error is shown as evidence.
 
-    **What to do.** Read the error. A server that knows no revision of the client's is too old or too new for it.
+    **What to do.** Read the error. If the server knows none of the client's revisions, one of the two is too old
+    for the other.
     """
 
     id = "start/refused"
 
 
 class LogOnStdout(Verdict):
-    """The server prints lines on stdout that are not messages.
+    """The server prints lines to stdout that are not messages.
 
-    **What it means.** stdout belongs to the protocol. Some clients skip such a line, others end the session.
+    **What it means.** stdout is reserved for the protocol. Some clients skip such lines; others end the session.
 
     **What to do.** Send logs to stderr. In Python, `print(..., file=sys.stderr)`; in Node, `console.error`.
     """
@@ -225,7 +259,7 @@ class AuthorityLost(Verdict):
     """The variables that name your certificate authority do not reach the server.
 
     **What it means.** This client starts servers with a reduced environment, without NODE_EXTRA_CA_CERTS,
-    SSL_CERT_FILE or REQUESTS_CA_BUNDLE. Behind a company's TLS proxy, the server trusts no certificate.
+    SSL_CERT_FILE or REQUESTS_CA_BUNDLE. Behind a corporate TLS proxy, the server then rejects every certificate.
 
     **What to do.** Write the variables into the entry's `env`.
     """
@@ -238,7 +272,7 @@ class LoopbackProxied(Verdict):
     """The client sends requests for this machine to the proxy.
 
     **What it means.** HTTPS_PROXY or HTTP_PROXY is set, and NO_PROXY does not name 127.0.0.1. Most clients then
-    ask the proxy for a server on this machine, and the proxy cannot reach it.
+    send requests for a server on this machine to the proxy, which cannot reach that server.
 
     **What to do.** Start the client with `NO_PROXY=127.0.0.1,localhost,::1`.
     """
@@ -250,21 +284,21 @@ class LoopbackProxied(Verdict):
 class Unreachable(Verdict):
     """The server's host cannot be reached.
 
-    **What it means.** The name is unknown, or the network refuses the way there. Nothing of MCP was tried.
+    **What it means.** The host name cannot be resolved, or there is no route to the host. No MCP message was sent.
 
-    **What to do.** Check the address. Behind a company's network, set HTTPS_PROXY.
+    **What to do.** Check the address. On a corporate network, you may have to set HTTPS_PROXY.
     """
 
     id = "http/unreachable"
 
 
 class PortClosed(Verdict):
-    """Nothing listens on the server's port.
+    """Nothing is listening on the server's port.
 
-    **What it means.** The host is there and refuses the connection. The server does not run, or runs on another
-    port.
+    **What it means.** The host is up, but it refuses the connection. The server is not running, or it listens on
+    another port.
 
-    **What to do.** Start the server. If the address is one of mcpproxy's own, start `mcpproxy up`.
+    **What to do.** Start the server. If the address is that of a listener of mcpproxy, run `mcpproxy up`.
     """
 
     id = "http/port-closed"
@@ -273,24 +307,24 @@ class PortClosed(Verdict):
 class UntrustedCertificate(Verdict):
     """The TLS connection fails.
 
-    **What it means.** The certificate is not signed by an authority that is trusted here, is for another name, or
-    is out of date. A company's TLS proxy causes the first.
+    **What it means.** The certificate is not signed by an authority that this machine trusts, is for another name, or
+    has expired. A corporate TLS proxy can cause the first of these.
 
-    **What to do.** Name the authority's certificates: NODE_EXTRA_CA_CERTS for clients on Node, SSL_CERT_FILE for
-    others, `serve --ca-file` for mcpproxy.
+    **What to do.** Point to a file with the authority's certificates: NODE_EXTRA_CA_CERTS for clients that run on
+    Node, SSL_CERT_FILE for other clients and `mcpproxy up`, `--ca-file` for `mcpproxy serve`.
     """
 
     id = "http/tls"
 
 
 class Unauthorized(Verdict):
-    """The server wants credentials.
+    """The server requires credentials.
 
-    **What it means.** It answers 401 or 403. With OAuth, a client that has not logged in gets this as well, and
-    then opens a login.
+    **What it means.** It answers 401 or 403. With OAuth, a client that has not logged in gets this too, and then
+    starts a login.
 
     **What to do.** Log in with the client, or put the header that the server expects into the entry. `doctor`
-    sends the entry's headers, and no login of the client's.
+    sends the entry's headers, but it cannot use the client's login.
     """
 
     id = "http/unauthorized"
@@ -299,22 +333,22 @@ class Unauthorized(Verdict):
 class Redirected(Verdict):
     """The server redirects to another address.
 
-    **What it means.** Many clients do not follow a redirect of a POST, or lose the credentials on the way.
+    **What it means.** Many clients do not follow a redirect of a POST, or drop the credentials when they do.
 
-    **What to do.** Write the address that is named into the entry.
+    **What to do.** Change the entry's URL to the address given in the advice.
     """
 
     id = "http/redirected"
 
 
 class WrongTransport(Verdict):
-    """The entry names another HTTP transport than the server speaks.
+    """The entry names one HTTP transport, but the server speaks the other.
 
     **What it means.** HTTP+SSE opens a stream with GET and posts to the address that the stream names; Streamable
     HTTP posts to the address itself. A client that tries the wrong one gets 404, 405 or nothing.
 
-    **What to do.** Change the entry's `type` (`sse` or `http`), or in Gemini CLI and Qwen Code the member: `url`
-    for HTTP+SSE, `httpUrl` for Streamable HTTP.
+    **What to do.** Change the entry's `type` (`sse` or `http`), or, in Gemini CLI and Qwen Code, the member that
+    holds the URL: `url` for HTTP+SSE, `httpUrl` for Streamable HTTP.
     """
 
     id = "http/wrong-transport"
@@ -323,7 +357,8 @@ class WrongTransport(Verdict):
 class NotMcp(Verdict):
     """The address answers, but not as an MCP server.
 
-    **What it means.** There is a web server, but not at this path: it answers with 404, or with a page.
+    **What it means.** There is a web server at this address, but no MCP server at this path: the answer is 404 or a
+    web page.
 
     **What to do.** Check the path. Most servers are at `/mcp`, older ones at `/sse`.
     """
@@ -334,9 +369,9 @@ class NotMcp(Verdict):
 class HttpNoAnswer(Verdict):
     """The server accepts the connection, but does not answer.
 
-    **What it means.** No response came in the client's time.
+    **What it means.** No response came before the time-out.
 
-    **What to do.** Try the address with `curl -v`. A proxy on the way may hold event streams back.
+    **What to do.** Try the address with `curl -v`. A proxy in between may be holding back event streams.
     """
 
     id = "http/no-answer"
@@ -348,8 +383,10 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     WrongKey,
     UnreadFile,
     NotTrusted,
+    NeedsConsent,
     VariableUnset,
     ShellWords,
+    CannotRecord,
     NotFound,
     NotExecutable,
     InterpreterMissing,

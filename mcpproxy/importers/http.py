@@ -1,7 +1,7 @@
 """Converts HTTP exchanges logged as heads and bodies into the records that `serve` would have written.
 
 The code for live traffic decides which bodies are kept, and how they are split. But three things differ. No URL was
-given, so the server's paths are inferred from the traffic. Nothing is redacted, as the imported data is in clear
+given, so the server's paths are inferred from the traffic. Nothing is redacted, as the imported data is in plain text
 already. And nothing can lead past a recorder that was not there, so there are no flags.
 """
 
@@ -179,15 +179,15 @@ class _Counts:
         self.bytes = {"c2s": 0, "s2c": 0}
 
     def redacted(self, fields: Fields) -> bytes:
-        """A header list as JSON, in clear."""
+        """A header list as JSON, in plain text."""
         return dumps([[_text(name), _text(value)] for name, value in fields])
 
     def clean(self, target: bytes) -> str:
-        """A target, in clear."""
+        """A target, in plain text."""
         return _text(target)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
-        """A document, in clear."""
+        """A document, in plain text."""
         return dumps(document)
 
     def address(self, target: bytes) -> str:

@@ -1,7 +1,7 @@
 """Redacts HTTP heads and targets: keeps whatever holds no credential, and hashes of the rest.
 
 A header's value is kept if its name is on a short list, because most others may hold a token, a cookie or an account.
-Addresses are cleaned everywhere, as `captures.addresses` says. What the body contains in clear anyway (`Mcp-Name`,
+Addresses are cleaned everywhere, as `captures.addresses` says. What the body contains in plain text anyway (`Mcp-Name`,
 `Mcp-Param-…`) is kept too; a session id is not.
 """
 
@@ -69,7 +69,7 @@ class FieldRedactor:
 
     def _value(self, name: bytes, value: bytes) -> str:
         if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
-            # The body contains these values in clear anyway.
+            # The body contains these values in plain text anyway.
             is_said = name in _SAID or name.startswith(_SAID_FAMILY)
             return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
         if name in _ADDRESSES:

@@ -90,7 +90,7 @@ class HttpRecorder:
             listen: where clients reach us.
             via: the HTTP proxy between us and the upstream.
             opt_outs: the protections that the user switched off.
-            keep_path: segments of paths that the user wants stored in clear.
+            keep_path: segments of paths that the user wants stored in plain text.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.

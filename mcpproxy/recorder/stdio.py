@@ -313,7 +313,7 @@ class Recorder:
             ring_bytes: how large a capture may grow before its oldest segments are deleted.
             fsync: when to sync.
             policy: what to do when a record cannot be written.
-            keep_path: URL path segments that the user wants stored in clear.
+            keep_path: URL path segments that the user wants stored in plain text.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.

@@ -18,24 +18,24 @@ from mcpproxy.report.wording import EXCERPT, aside_of, aside_spans, gist, id_tex
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 NARROWEST: Final = 40
-"""Columns below which nothing fits; a narrower terminal wraps."""
+"""The narrowest layout, in columns; on a narrower terminal lines wrap."""
 
 USUAL: Final = 96
-"""The column where the right-hand numbers end if nothing is cut, unless what precedes them is longer."""
+"""The column where the right-hand numbers end, unless the text before them is longer."""
 
 _TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
 _ERROR: Final = _TIME + 2 + _GLYPH
-"""Cells before the text of an error on a line of its own."""
+"""The indent, in cells, of an error text on a separate line."""
 _FRAME: Final = 4
 """Columns of a frame's number; more digits push the rest to the right."""
 _EXCHANGE: Final = 4
-"""Columns of an exchange's number, likewise."""
+"""Columns of an exchange's number; more digits push the rest to the right."""
 
 
 class Batch(NamedTuple):
-    """A frame that holds several messages, ahead of them."""
+    """A frame with several messages, shown before them."""
 
     frame: Frame
     holds: int
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     problem: str | None = None
     """The rule that a frame breaks by itself."""
     error: str = ""
-    """The text of an error: after the body if it fits, else on a line of its own."""
+    """The text of an error: after the body if it fits, otherwise on a separate line."""
     latency: str = ""
     size: str = ""
     frame: int | None = None
@@ -74,12 +74,12 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    # The room for the body, after everything that must not be cut.
+    # The room for the body, without everything that must not be cut.
     taken = indent + (len(row.problem) + 2 if row.problem else 0)
     room = max(0, width - taken - (len(tail) + 2 if tail else 0))
     body, used = fit_spans(row.body, room)
     if row.problem and used == room:
-        # The id of a rule leaves little room: give up the columns and keep the text.
+        # The id of a rule leaves little room, so the text matters more than aligned columns.
         tail = f"{row.latency:>7}  {row.size:>6}" if row.latency else row.size
         room = max(0, width - taken - (len(tail) + 2 if tail else 0))
         body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)
@@ -91,7 +91,7 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
     lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
     if not fits:
-        # Below the numbers, where there is more room: people need to read an error.
+        # An error goes below the numbers, where it has more room to be read.
         lines.append([Span(" " * _ERROR), Span(fit(row.error, width - _ERROR))])
     return lines
 
@@ -177,7 +177,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     if status.text and not status.is_bad:
         body.append(Span(f"  {status.text}", "dim"))
     # `is_converted`: the request had the id 7 and the response has "7", or the other way round. The row shows them as a
-    # pair, but most clients do not match the two, and wait on.
+    # pair, but most clients do not match the two and keep waiting.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),
         body,
@@ -215,7 +215,7 @@ def _subject(request: Request, role: Role, width: int) -> list[Span]:
 
 
 def _padding(width: int, *spans: Span) -> Span:
-    """The blanks between the subject of a row and the rest."""
+    """The spaces between the subject of a row and the rest."""
     return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))
 
 

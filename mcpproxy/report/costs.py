@@ -22,7 +22,7 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
         frames: how many were checked.
         took_ns: how long the whole check took.
     """
-    costly = sorted(((id_, cost) for id_, cost in costs.items() if cost.asked), key=lambda row: -row[1].ns)
+    costly = sorted(((id_, cost) for id_, cost in costs.items() if cost.calls), key=lambda row: -row[1].ns)
     spent = sum(cost.ns for _, cost in costly)
     each = spent / frames / 1000 if frames else 0
     yield f"{count_text(frames, 'frame')} took {took_ns / 1e9:.1f} s, measuring included; rules: {each:.1f} µs a frame"
@@ -30,10 +30,10 @@ def cost_lines(costs: Mapping[str, Cost], every: Collection[str], frames: int, t
         yield f"{'rule':<44}{'runs':>12}{'µs each':>10}{'share':>8}"
     for id_, cost in costly[:SHOWN]:
         share = cost.ns / spent if spent else 0
-        yield f"{id_:<44}{cost.asked:>12,}{cost.ns / cost.asked / 1000:>10.2f}{share:>8.1%}"
+        yield f"{id_:<44}{cost.calls:>12,}{cost.ns / cost.calls / 1000:>10.2f}{share:>8.1%}"
     if len(costly) > SHOWN:
         rest = costly[SHOWN:]
-        count, ns = sum(cost.asked for _, cost in rest), sum(cost.ns for _, cost in rest)
+        count, ns = sum(cost.calls for _, cost in rest), sum(cost.ns for _, cost in rest)
         name = count_text(len(rest), "other rule")
         yield f"{name:<44}{count:>12,}{ns / count / 1000:>10.2f}{ns / spent if spent else 0:>8.1%}"
     silent = set(every) - {id_ for id_, _ in costly}

@@ -20,7 +20,7 @@ class Remark(NamedTuple):
     """A line other than a message."""
 
     glyph: str
-    """`·` beside the messages, `▲` something is missing, `■` the end."""
+    """`·` for information, `▲` if something is missing or wrong, `■` for the end."""
     text: str
     role: Role = "dim"
     is_end: bool = False
@@ -32,10 +32,10 @@ class Remark(NamedTuple):
 
 
 def remark_on(item: object, *, ended: bool) -> Remark | None:
-    """What to say about a record or damage; None if there is nothing to say.
+    """A remark on a record or on damage; None if there is nothing to report.
 
     Args:
-        item: a Record, or damage, whose text says what it is.
+        item: a Record, or damage, whose `str` describes it.
         ended: whether the end of the session has already been reported.
     """
     if not isinstance(item, Record):
@@ -73,7 +73,7 @@ def _close(members: Mapping[str, Any], *, ended: bool) -> Remark | None:
         return None
     if "status" in members or "signal" in members:
         return _exit(members)
-    words = {"server": "the server ended", "client": "the client is gone", "signal": "ended by a signal"}
+    words = {"server": "the server ended", "client": "the client disconnected", "signal": "ended by a signal"}
     text = words.get(ending, f"closed: {_scalar(ending)}") if isinstance(ending, str) else "closed"
     return Remark("■", text, "plain", is_end=True)
 
@@ -104,7 +104,7 @@ def _stall(members: Mapping[str, Any]) -> Remark:
     _, target = _SIDES.get(str(members.get("dir")), ("", "receiver"))
     first, last, waited = members.get("of"), members.get("to"), members.get("waited_ns")
     count = last - first + 1 if type(first) is int and type(last) is int and last > first else 1
-    why = "our own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
+    why = "mcpproxy's own write was slow" if members.get("cause") == "recorder" else f"the {target} did not read"
     frames = f"frame {_scalar(first)}" if count == 1 else f"frames {_scalar(first)} to {_scalar(last)}"
     return Remark("·", f"{frames} waited {ms_text(waited) if type(waited) is int else '?'}: {why}")
 
@@ -119,8 +119,8 @@ def _gap(members: Mapping[str, Any]) -> Remark:
     detail = ", ".join(filter(None, parts))
     if type(first) is not int and members.get("reason") == "fault":
         if isinstance(lost, dict):
-            return Remark("▲", f"not recorded after a fault of mcpproxy: {detail or 'no frames'}", "bad")
-        return Remark("▲", "a fault of mcpproxy ended the recording of a stream", "bad")
+            return Remark("▲", f"not recorded after a fault in mcpproxy: {detail or 'no frames'}", "bad")
+        return Remark("▲", "a fault in mcpproxy ended the recording of a stream", "bad")
     text = f"{count_text(count, 'record')} lost{f' ({detail})' if detail else ''}: {_scalar(members.get('reason'))}"
     return Remark("▲", text, "bad")
 
@@ -132,7 +132,7 @@ def _lost(lost: object, arrow: str) -> str:
 
 
 def _exchange(members: Mapping[str, Any]) -> Remark | None:
-    """The end of an exchange, if it says more than its frames do."""
+    """The end of an HTTP exchange, if it adds something to the frames."""
     if members.get("stage") == "request" and _of(members.get("request"), "method") == "GET":
         return Remark("·", f"GET {_short(_of(members.get('request'), 'target'))}")
     if members.get("stage") != "end":
@@ -143,11 +143,11 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     flag_names = members.get("flags")
     flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
-    # The stream's own line says how a client leaves it, and leaving is not a fault.
+    # The stream's own line says how the client left it, and leaving is not an error.
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
-    # A request refused on arrival, as above --max-connections, is not read.
+    # A request that is refused on arrival, for example because of --max-connections, is not read.
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
     request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
@@ -192,7 +192,7 @@ def _is_stream(response: object) -> bool:
 
 
 def _unreadable(_members: Mapping[str, Any]) -> Remark:
-    return Remark("▲", "a frame whose record makes no sense", "bad")
+    return Remark("▲", "a frame whose record is invalid", "bad")
 
 
 _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], Remark | None]]] = {
@@ -214,5 +214,5 @@ def _size(value: object) -> str:
 
 
 def _scalar(value: object) -> str:
-    """A member that should be a word or a number."""
+    """The text of a member that should be a string or a number; `?` if it is neither."""
     return sanitise(str(value), 60) if isinstance(value, str | int) else "?"

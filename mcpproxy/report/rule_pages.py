@@ -40,7 +40,7 @@ _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/
 _FIRST_SCHEMA_PAGE: Final = "2025-06-18"
 """Older revisions have their schema only as a file."""
 _INDEX: Final = "README.md"
-_NOTICE: Final = "This page is made from the rules themselves."
+_NOTICE: Final = "This page is generated from the rules."
 
 
 def marks(rule: type[Rule]) -> str:

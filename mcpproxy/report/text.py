@@ -53,6 +53,11 @@ class Style:
 _ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
 
 
+def is_narrow(text: str) -> bool:
+    """Whether each of its characters certainly takes one cell."""
+    return not _ODD.search(text)
+
+
 def cells(text: str) -> int:
     """Columns that a text takes on a terminal.
 

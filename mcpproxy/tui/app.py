@@ -20,6 +20,7 @@ which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources f
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -30,6 +31,7 @@ from textual.command import CommandList, CommandPalette
 from textual.screen import Screen
 from textual.theme import Theme
 
+from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
@@ -42,8 +44,8 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.key_queue import KeyQueue
 from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screen_entries import OpenCapture, entries
-from mcpproxy.tui.screens.help import HelpScreen
+from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
+from mcpproxy.tui.screens.help import HelpScreen, help_of
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
@@ -77,6 +79,10 @@ LIGHT: Final = Theme(
 )
 DEEPEST: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
+MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
+"""The keys that the palette does not list."""
+ELSEWHERE: Final = ("app.", "palette")
+"""How the actions begin that the palette lists in any case."""
 SWITCH_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
@@ -97,8 +103,9 @@ class TuiApp(App[None]):
     # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
     CSS = """
     App:nocolor {
-        & .table--cursor, & .pane--cursor, & .input--cursor, & .input--selection { text-style: reverse; }
-        & .table--blurred { text-style: underline; }
+        & .table--cursor, & .pane--cursor, & .pane--match { text-style: reverse; }
+        & .input--cursor, & .input--selection { text-style: reverse; }
+        & .table--blurred, & .pane--found { text-style: underline; }
         & CommandList > .option-list--option { text-style: none; }
         & CommandList > .option-list--option-highlighted { text-style: bold underline; }
     }
@@ -185,17 +192,32 @@ class TuiApp(App[None]):
         self.checking.check(path, reading.findings)
         return OpenCapture(reading)
 
-    def show(self, row: int, path: Path | None = None) -> None:
-        """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
+    def show(
+        self, row: int, path: Path | None = None, *, is_detailed: bool = False, finding: Finding | None = None
+    ) -> None:
+        """Show the traffic with the cursor on an entry of the open capture, or of another capture.
+
+        Args:
+            row: the entry.
+            path: the capture; None for the open one.
+            is_detailed: whether the detail of the entry is open.
+            finding: the finding whose place is selected in the detail.
+        """
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
                 self._return_to = point
-                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row)))
+                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], row))
+            self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
+
+    def show_frame(self, frame: int, path: Path) -> None:
+        """Show the traffic of a capture at a record, above the current screen, which must not show another capture."""
+        capture = self.open_capture(path)
+        if capture is not None:
+            self._push_traffic(OpenCapture(capture.reading, frame=frame))
 
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""
@@ -251,6 +273,11 @@ class TuiApp(App[None]):
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
+    def close_capture(self, path: Path) -> None:
+        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        if self._opened is not None and self._opened[0].path == path:
+            self._close()
+
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture; None unless it is the open capture."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
@@ -284,7 +311,7 @@ class TuiApp(App[None]):
     def action_help(self) -> None:
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(word_of(self.screen)))
 
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""
@@ -319,18 +346,24 @@ class TuiApp(App[None]):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's commands; none of their texts comes from a capture."""
+        """The palette's commands: what the screen below does, then the others; no text of theirs is from a capture."""
+        word, named = word_of(screen), set[str]()
+        for node, binding, is_enabled, _ in screen.active_bindings.values():
+            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in named:
+                named.add(binding.action)
+                if not binding.action.startswith(ELSEWHERE):
+                    title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
+                    about = help_of(binding.id) or f"in {word}"
+                    yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
-        yield SystemCommand("Help", "every key", self.action_help)
+        yield SystemCommand("Help  ?", "every key", self.action_help)
         for entry in entries():
-            yield SystemCommand(entry.word.capitalize(), entry.help, lambda key=entry.key: self.action_enter(key))
-        if isinstance(screen, TrafficScreen):
-            yield SystemCommand("Records", "messages only, or the records beside them too", screen.action_beside)
-            yield SystemCommand("Errors", "errors only, or no longer only errors", screen.action_errors)
-            yield SystemCommand("Sort", "by latency, size, status, time", screen.action_sort)
-            yield SystemCommand("Go to frame", "by its number", screen.action_go_to)
-        yield SystemCommand("Quit", "sessions are not affected", self.exit)
+            key = self.keys.keymap.get(entry.word, entry.key)
+            yield SystemCommand(
+                f"{entry.word.capitalize()}  {key}", entry.help, lambda key=entry.key: self.action_enter(key)
+            )
+        yield SystemCommand("Quit  q", "sessions are not affected", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name

@@ -1,4 +1,4 @@
-"""Detail: everything about one row as lines: pretty JSON, raw text, hex, headers, the exchange, findings.
+"""Detail: everything about one row as lines: its text, pretty JSON, raw text, hex, headers, the exchange, findings.
 
 A thread reads it from the file. Long content is split into pages.
 """
@@ -19,8 +19,11 @@ from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.data.reading import OUTCOMES, Reading
-from mcpproxy.tui.finding_lines import row_lines
-from mcpproxy.tui.traffic_table import message_at
+from mcpproxy.tui.exchange_view import Joined, exchange_view
+from mcpproxy.tui.finding_lines import row_lines, short_lines
+from mcpproxy.tui.row_text import message_at
+from mcpproxy.tui.text.lines import TextLines
+from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 PAGE: Final = 64 << 10
@@ -31,7 +34,7 @@ LARGEST_SILENCE: Final = 64 << 10
 """Bytes. A larger response is not examined for empty content: it has some, even if only `_meta`."""
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 """By method: the requested member of the result."""
-VIEWS: Final = ("pretty", "raw", "hex", "headers", "exchange", "findings")
+VIEWS: Final = ("text", "pretty", "raw", "hex", "headers", "exchange", "findings")
 
 Lines = Sequence[Sequence[Span]]
 
@@ -47,7 +50,9 @@ class Detail(NamedTuple):
     """Which expected content is empty in the response, in words; empty if none."""
 
 
-def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80) -> Detail:
+def detail(
+    reading: Reading, row: int, view: str, page: int = 0, width: int = 80, *, with_findings: bool = False
+) -> Detail:
     """One view of a row, and which content of its response is empty.
 
     Args:
@@ -56,10 +61,15 @@ def detail(reading: Reading, row: int, view: str, page: int = 0, width: int = 80
         view: one of VIEWS.
         page: from 0, of the raw views.
         width: cells of a line.
+        with_findings: whether the exchange ends with the findings, as they are not beside it.
     """
     silence = silence_of(reading, row)
     if view == "exchange":
-        return Detail(exchange_lines(reading, row, silence), silence=silence)
+        facts = exchange_lines(reading, row, silence)
+        findings = short_lines(reading, row, width) if with_findings else []
+        if reading.exchange(row) is None:
+            return Detail([*facts, *findings], silence=silence)
+        return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings), silence=silence)
     return _view(reading, row, view, page, width)._replace(silence=silence)
 
 
@@ -68,6 +78,10 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         return Detail(row_lines(reading, row, width))
     if view == "headers":
         return Detail(_headers(reading, row))
+    if view == "text":
+        writing = row_text(reading, row, width)
+        if writing is not None:
+            return Detail(writing.lines)
     giant = reading.index.giant(row, page * PAGE, PAGE) if reading.index.entry(row).size > LARGEST_TREE else None
     if giant is not None:
         pages = max(1, -(-giant[1] // PAGE))
@@ -80,7 +94,8 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
     raw = item.raw if isinstance(item, Frame) else (raw_bytes(item.members) or item.line)
     if view == "pretty":
         content = _pretty(reading, row, item)
-        if content is not None:
+        if content is not None and content.tree is not None:
+            content.tree.fit(width)
             return content
     pages = max(1, -(-len(raw) // PAGE))
     page = max(0, min(page, pages - 1))
@@ -114,11 +129,9 @@ def _raw(raw: bytes, width: int) -> Lines:
     """The bytes as text, wrapped; line feeds begin a new line."""
     if not raw:
         return [[Span("no bytes", "dim")]]
-    lines: list[list[Span]] = []
-    width = max(8, width)
+    lines = TextLines(width)
     for line in raw.split(b"\n"):
-        text = sanitise_bytes(line, None)
-        lines += [[Span(text[at : at + width])] for at in range(0, max(1, len(text)), width)]
+        lines.exact(sanitise_bytes(line, None))
     return lines
 
 

@@ -70,6 +70,28 @@ def strip(parts: Sequence[Segment], width: int) -> Strip:
     return Strip(Segment.simplify(parts), width)
 
 
+def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]) -> Strip:
+    """A drawn line with other styles on parts of it.
+
+    Args:
+        line: the line.
+        text: what it was drawn from.
+        marks: from which to before which character of the text, ascending, and the style.
+    """
+    parts: list[Segment] = []
+    at = 0
+    for start, end, style in marks:
+        first, last = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
+        if at <= first < last:
+            parts += line.crop(at, first)
+            parts += (
+                segment._replace(style=segment.style + style if segment.style is not None else style)
+                for segment in line.crop(first, last)
+            )
+            at = last
+    return strip([*parts, *line.crop(at)], line.cell_length) if parts else line
+
+
 def notify(app: App[None], text: str, *, bad: bool = False) -> None:
     """Show a short message in the corner of the screen."""
     app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)

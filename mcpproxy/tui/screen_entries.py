@@ -6,11 +6,12 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
+from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
@@ -26,6 +27,19 @@ class OpenCapture:
     """The entry at the cursor."""
     only: str | None = None
     """The filter to show it with."""
+    frame: int | None = None
+    """The number of the record to go to, where its entry is not known yet."""
+    is_detailed: bool = False
+    """Whether the detail is open at once."""
+    finding: Finding | None = None
+    """The finding in the row whose place is selected when the detail is opened."""
+
+    @property
+    def entry(self) -> int | None:
+        """The entry to go to; None if there is none, or the record has not been read so far."""
+        if self.row is None and self.frame is not None:
+            return self.reading.index.of_seq(self.frame)
+        return self.row
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,12 @@ class ScreenEntry:
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
     return tuple(sorted(_defined(), key=lambda entry: entry.key.lower()))
+
+
+def word_of(screen: Screen[Any]) -> str:
+    """The word of a screen, such as `traffic` or `findings`; that of its module if it has no entry."""
+    module = type(screen).__module__
+    return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
 
 
 def _defined() -> Iterator[ScreenEntry]:

@@ -18,11 +18,9 @@ from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui import clock
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import NONE, Reading
-from mcpproxy.tui.row_text import WAITING, RowText, message_at, text_of
+from mcpproxy.tui.row_text import WAITING, RowText, text_of
 from mcpproxy.tui.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
-
-__all__ = ["TrafficRows", "message_at"]
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""

@@ -1,10 +1,10 @@
 """Server-sent events: chunks of a stream in, events out, split as the WHATWG HTML standard (§9.2) splits them.
 
-The standard decodes UTF-8 and then splits; this module splits bytes and decodes none, which gives the same events:
-everything with a meaning in a stream is ASCII, and bytes that are not UTF-8 are left for others to judge.
+The standard decodes UTF-8 and then splits; this module splits bytes without decoding them, which gives the same events:
+everything that has a meaning in a stream is ASCII, and invalid UTF-8 is left for other modules to judge.
 
-However the bytes are chunked, the events are the same (except where the parts of a giant event are split), time is
-linear, and at most the data and one line of one event are held, each of them bounded.
+However the bytes are chunked, the events are the same (except where the parts of a giant event are split), it takes
+linear time, and at most the data and one line of one event are held, each of them bounded.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from mcpproxy.wire.lines import MAX_PENDING, character_border
 
 MAX_FIELD: Final = 64 << 10
-"""Bytes kept of a line that is not data; the rest is dropped."""
+"""How many bytes of a line that is not data are kept; the rest is dropped."""
 MAX_RETRY: Final = 2**53 - 1
-"""Milliseconds; a greater number counts as this one. It is 285,000 years, longer than any client waits."""
+"""In milliseconds; a larger value counts as this one, which is 285,000 years and longer than any client waits."""
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n").search
 _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
@@ -25,30 +25,30 @@ _DATA_LINES: Final = re.compile(rb"(?:data:[^\r\n]*+(?:\r\n?|\n)){8,}+").match
 _BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data:"
 _DIGITS: Final = len(str(MAX_RETRY)) + 1
-"""A number cut to this many digits is still above MAX_RETRY. `int` of a few thousand digits would raise."""
+"""A longer number cut to this many digits is still above MAX_RETRY; `int` raises on a few thousand digits."""
 
 
 class Event(NamedTuple):
-    """An event ended by a blank line, a part of one that is too long to wait for, or an unfinished one.
+    """A complete event, ended by a blank line; a part of an event that is too long to hold; or an unfinished event.
 
-    An event is anything with data, a type, an id or a `retry`. The standard fires those with data and lets the others
-    take effect silently; a block of comments and unknown fields does neither, and is not an event here.
+    An event is anything with data, a type, an id or a `retry`. Under the standard, those with data are dispatched and
+    the others only take effect; a block of comments and unknown fields does neither, and is not an event here.
     """
 
     data: bytes | None = None
-    """The values of its data lines, joined by LF; None if it has no such line, which differs from an empty one."""
+    """The values of its data lines, joined by LF; None if it has no such line, as opposed to an empty one."""
     event: bytes = b""
     """The type; empty means `message`."""
     id: bytes | None = None
-    """The last event id in force after it, from this event or an earlier one; None until the stream names one."""
+    """The last event id after this event, set by it or by an earlier one; None until the stream sets one."""
     has_id: bool = False
-    """Whether the id is its own, which reveals a replay or a duplicate id."""
+    """Whether this event itself sets the id, which reveals a replay or a duplicate id."""
     retry: int | None = None
     """Milliseconds to wait before reconnecting."""
     whole: bool = True
-    """False if the stream ended before the blank line: by the standard, no client sees this event."""
+    """False if the stream ended before the blank line: according to the standard, no client sees this event."""
     comments: int = 0
-    """Comment lines since the event before it, as a stream is kept alive by them."""
+    """The number of comment lines since the previous event; comments keep a stream alive."""
     cut: bool = False
     """Whether it has an `event` or `id` line above MAX_FIELD, of which only the beginning is kept."""
     last: bool = True
@@ -71,7 +71,7 @@ class _Draft:
     """How many parts of its data have been returned."""
 
     def begin_data(self) -> None:
-        """A data line begins; its value is added to `data` as it arrives."""
+        """Begin a data line; its value is added to `data` as it arrives."""
         if self.has_data:
             self.data += b"\n"
         self.has_data = True
@@ -94,17 +94,17 @@ class EventSplitter:
         self._max = max_pending
         self._max_field = max_field
         self._start: bytes | None = b""
-        """Bytes of the stream so far, while they may still become a byte order mark; None from then on."""
+        """The first bytes of the stream, while they may be part of a byte order mark; None once that is decided."""
         self._after_cr = False
         """Whether an LF that follows belongs to the CR before it, which already ended its line."""
         self._draft = _Draft()
         self._id: bytes | None = None
         self._next_id: bytes | None = None
-        """The id that the next blank line puts in force."""
+        """The id that takes effect at the next blank line."""
 
         # The current line, if a chunk ended within it.
         self._line = bytearray()
-        """Its bytes; for a data line only until it is known to be one, as its value goes to the draft."""
+        """Its bytes; for a data line, only until it is recognised as one; its value then goes to the draft."""
         self._in_data = False
         self._dropped = False
         self._dropped_nul = False
@@ -127,14 +127,14 @@ class EventSplitter:
         return events + self._spill() + self._take_lines(data[run.end() :])
 
     def _take_data_lines(self, lines: bytes) -> None:
-        """Process whole data lines together, with the same result as one by one."""
+        """Process whole data lines together, with the same result as taking them one by one."""
         if b"\r" in lines:
             lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._draft.begin_data()
         self._draft.data += (b"\n" + lines[:-1]).replace(b"\ndata:", b"\n").replace(b"\n ", b"\n")[1:]
 
     def _take_lines(self, data: bytes) -> list[Event]:
-        """Process lines of any kind; the last need not be whole."""
+        """Process lines of any kind; the last one may be incomplete."""
         if not data:
             return []
         # On bytes, unlike on text, `splitlines` recognises only the three line ends of the standard.
@@ -210,14 +210,14 @@ class EventSplitter:
             self._dropped_nul = self._dropped_nul or b"\0" in piece[room:]
 
     def _finish(self) -> None:
-        """The current line has ended."""
+        """Finish the current line."""
         if not self._in_data:
             self._take(bytes(self._line), dropped=self._dropped, dropped_nul=self._dropped_nul)
         self._line.clear()
         self._in_data = self._dropped = self._dropped_nul = False
 
     def _take(self, line: bytes, *, dropped: bool = False, dropped_nul: bool = False) -> None:
-        """Apply a nonblank line, without what was dropped of its end, as the standard says."""
+        """Apply a nonblank line as the standard requires; its end may have been dropped."""
         name, _, value = line.partition(b":")
         value = _value(value)
         draft = self._draft
@@ -239,7 +239,7 @@ class EventSplitter:
             draft.retry = min(int(digits[:_DIGITS]), MAX_RETRY)
 
     def _dispatch(self) -> list[Event]:
-        """The event that the blank line makes of the lines before it."""
+        """The event that the lines before a blank line form, if any."""
         self._id = self._next_id
         events = [self._event()] if self._draft.tells else []
         self._draft = _Draft()
@@ -261,7 +261,7 @@ class EventSplitter:
         )
 
     def _spill(self) -> list[Event]:
-        """Parts of the current event, if it is too long to wait for; at least one byte stays for the last part."""
+        """Parts of the current event, if it is too long to hold; at least one byte is kept back for the last part."""
         draft = self._draft
         if len(draft.data) <= self._max:
             return []

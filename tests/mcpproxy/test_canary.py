@@ -1,7 +1,7 @@
 """A secret in every position of an address that crosses `serve` or stands in a command: it is found nowhere afterwards.
 
 Not in the capture, the cache, exports and state files, not in what any command prints. Only the URL on the stdout of
-`serve`, which the client needs, and JSON-RPC bodies are in clear.
+`serve`, which the client needs, and JSON-RPC bodies are in plain text.
 """
 
 import json

@@ -68,7 +68,7 @@ def test_bodies_are_stored_and_the_readme_says_so(tmp_path: Path) -> None:
     body = b'{"jsonrpc":"2.0","method":"x","params":{"password":"canary-body-0015"}}\n'
     subprocess.run(run, check=True, input=body, stdout=subprocess.DEVNULL, env={"HOME": str(tmp_path), "PATH": "/bin"})
     assert b"canary-body-0015" in capture.read_bytes()
-    assert "Bodies are stored in clear" in (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert "Bodies are stored in plain text" in (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])

@@ -89,7 +89,7 @@ def events(stream: bytes) -> Iterator[tuple[str | None, bytes]]:
 
 
 class Witness(httpx2.AsyncHTTPTransport):
-    """Below the SDK's client: numbers exchanges in their User-Agent, which captures show in clear, and keeps them."""
+    """Below the SDK's client: numbers exchanges in their User-Agent, which captures show as it is, and keeps them."""
 
     def __init__(self, seen: list[Told] | None = None) -> None:
         super().__init__(verify=NO_TLS)

@@ -27,9 +27,7 @@ for line in sys.stdin:
 """
 ASKED, ANSWER = 5, 6
 """Frames: behind the header, the start of the process and the handshake."""
-MEANT = (
-    f"no request ever had the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
-)
+MEANT = f"no request has the id 99; probably meant for tools/call reindex #4 (frame {ASKED}), the only request open"
 ANSWERED = f"probably answered by frame {ANSWER} with id 99"
 
 
@@ -100,7 +98,7 @@ def test_the_views_say_it(capture: Path) -> None:
 def test_stats_says_it(capture: Path) -> None:
     shown = " ".join(mcpproxy("stats", capture).split())
     assert f"tools/call reindex (frame {ASKED}, {ANSWERED})" in shown
-    assert "id/unknown-response 1 (no request ever had the id 99)" in shown
+    assert "id/unknown-response 1 (no request has the id 99)" in shown
     (one,) = (figure for figure in rows("stats", "--json", capture) if figure["figure"] == "unanswered")
     assert (one["times"], one["probable_answer"], one["probable_answer_id"]) == (1, ANSWER, "99")
 

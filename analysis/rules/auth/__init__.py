@@ -1,3 +1,3 @@
-"""The group `auth`: credentials as far as requests and challenges show them."""
+"""The group `auth`: credentials, as requests and challenges show them."""
 
 MODULES = ("challenges", "documents", "tokens")

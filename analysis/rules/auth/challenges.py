@@ -1,4 +1,4 @@
-"""Responses of a server that refuse a request because it lacks credentials."""
+"""Challenges: responses that refuse a request because its credentials are missing or insufficient."""
 
 from collections.abc import Iterable, Mapping
 from json import JSONDecodeError
@@ -47,12 +47,12 @@ class ChallengeMissing(AtEndpoint):
     def __init__(self) -> None:
         super().__init__()
         self._has_missed = False
-        """Whether a client had to go to the well-known place."""
+        """Whether a client had to look at the well-known location."""
         self._documents = 0
-        """How many documents there were."""
+        """How many documents the server has returned."""
 
     def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
-        # Of requests for documents the status is all that is told beforehand.
+        # For a request for a document, only the status is known beforehand.
         return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -73,7 +73,7 @@ class ChallengeMissing(AtEndpoint):
             self._documents += 1
         elif self._has_missed and http.answered is not None and http.is_whole:
             self._has_missed, documents = False, self._documents
-            text = "a 401 had no WWW-Authenticate, and there is no document at the well-known location"
+            text = "a 401 had no WWW-Authenticate, and the well-known location has no document either"
             findings = self.in_response(http, session, text, ERROR)
             # Clients look in two places.
             self.later(
@@ -114,7 +114,7 @@ class ResourceMetadataMissing(AtEndpoint):
 class ScopeMissing(AtEndpoint):
     """The challenge of a 401 does not say which scopes are needed.
 
-    **Why it matters.** The client asks the user for every scope there is, or for too few.
+    **Why it matters.** The client asks the user for every scope, or for too few.
 
     **On the wire.** `WWW-Authenticate: Bearer resource_metadata="…"`
 
@@ -140,7 +140,7 @@ class ScopeMissing(AtEndpoint):
 class OfflineAccess(Learning):
     """A server asks for the scope `offline_access`.
 
-    **Why it matters.** Whether to use refresh tokens is the client's decision. No resource needs that scope.
+    **Why it matters.** The client decides whether to use refresh tokens. No resource needs that scope.
 
     **On the wire.** `WWW-Authenticate: Bearer …, scope="files:read offline_access"`
 
@@ -178,7 +178,7 @@ class OfflineAccess(Learning):
 class InsufficientScopeShape(AtEndpoint):
     """A 403 has a challenge that does not say what is missing.
 
-    **Why it matters.** The client should ask for more scopes and try again. Without all three parts it cannot.
+    **Why it matters.** The client should request more scopes and try again, but needs all three parts for that.
 
     **On the wire.** `< HTTP/1.1 403 Forbidden`, `WWW-Authenticate: Bearer error="invalid_token"`
 
@@ -198,26 +198,26 @@ class InsufficientScopeShape(AtEndpoint):
         if bearer is None:
             return ()
         if bearer.parameters.get("error") != "insufficient_scope":
-            return self.in_response(http, session, "the challenge of a 403 is not for an insufficient scope")
+            return self.in_response(http, session, "the challenge of a 403 does not say insufficient_scope")
         missing = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
         if not missing:
             return ()
         return self.in_response(http, session, f"the challenge of a 403 has no {' and no '.join(missing)}")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def document_of(http: HttpExchange) -> dict[str, Any] | None:
-    """The `.well-known` document that an exchange brought; None where it is not an object, or was cut."""
+    """The `.well-known` document of an exchange; None if it is not an object, or was truncated."""
     text = http.metadata
     if text is None or len(text) >= _LONGEST or http.status != 200:
         return None
     try:
-        read = loads(text)
+        document = loads(text)
     except JSONDecodeError:
         return None
-    return read if isinstance(read, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _asks_offline(scope: str | None) -> bool:

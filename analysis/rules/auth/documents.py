@@ -1,4 +1,4 @@
-"""Documents that say where to get tokens, and the requests for them, as far as the recorder sees them."""
+"""Documents that say where to get tokens, and the requests for such documents, as far as the recorder sees them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -22,8 +22,8 @@ _PARAMETERS: Final = 100
 class MetadataDocument(Learning):
     """The document about the protected resource names no authorization server, or is about another resource.
 
-    **Why it matters.** Clients compare `resource` with the place where they found the document, and refuse it if the
-    two do not match; without an authorization server the client has nowhere to ask.
+    **Why it matters.** Clients compare `resource` with the address of the document, and refuse the document if the two
+    do not match. Without an authorization server the client has nowhere to get a token.
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
@@ -63,8 +63,8 @@ class MetadataDocument(Learning):
 class MetadataPath(Learning):
     """The document about the authorization server is requested at a path other than the root, or without a version.
 
-    **Why it matters.** In 2025-03-26 it is at the root of the host, whatever the path of the endpoint. Servers that
-    support several revisions want to know which of them is meant.
+    **Why it matters.** In 2025-03-26 the document is at the root of the host, whatever the path of the endpoint.
+    Servers that support several revisions need to know which revision the client speaks.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server/mcp`
 
@@ -94,7 +94,7 @@ class OauthRequest(Learning):
     """A request for authorization lacks the parameters that protect it.
 
     **Why it matters.** Without a code challenge, anyone who intercepts the code can get the token. Without `resource`,
-    the token is valid for other servers too. If the redirect URI uses plain http, the code travels in clear.
+    the token is valid for other servers too. If the redirect URI uses plain http, the code travels in plain text.
 
     **On the wire.** `> GET /authorize?response_type=code&client_id=…&redirect_uri=http://example.com/cb`
 
@@ -129,11 +129,11 @@ class OauthRequest(Learning):
         return findings
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _query(http: HttpExchange) -> dict[str, str]:
-    """The parameters of a request; those that may be secret have hashes for values."""
+    """The parameters of a request; hashes replace values that may be secret."""
     try:
         return dict(parse_qsl(http.target.partition("?")[2], keep_blank_values=True, max_num_fields=_PARAMETERS))
     except ValueError:

@@ -19,22 +19,22 @@ from analysis.rules.support.exchanges import SUCCESS
 from analysis.rules.support.origins import is_local
 
 KEPT: Final = 1_000
-"""Clients, and requests that were refused, that are remembered."""
+"""The most clients, and the most refused requests, that are remembered."""
 ROW: Final = 4
-"""Refusals in a row of which the last is told."""
+"""How many refusals in a row are reported, at the last of them."""
 
 _FIELD: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
 _TOKENS: Final = frozenset({"access_token", "token", "bearer"})
 _PARAMETERS: Final = 100
 _LONGEST: Final = 2_000
-"""Characters of an address that are looked at."""
+"""The most characters of an address that are checked."""
 
 
 class TokenInQuery(AtEndpoint):
     """A token is in the URL.
 
-    **Why it matters.** URLs end up in logs, histories and `Referer` headers; anyone who reads one of these has the
+    **Why it matters.** URLs end up in logs, histories and `Referer` headers, and anyone who can read those gets the
     token.
 
     **On the wire.** `> POST /mcp?access_token=… HTTP/1.1`
@@ -88,7 +88,7 @@ class Dropped(AtEndpoint):
     """A client that has used a token sends a request without one.
 
     **Why it matters.** Every request needs the token, including later requests of a session. The server refuses this
-    one, or admits a client that knows nothing but a session id.
+    request, or admits a client that knows only a session id.
 
     **On the wire.** `> POST /mcp`, `Authorization: Bearer …`, answered 200, and later `> POST /mcp` without it
 
@@ -104,7 +104,8 @@ class Dropped(AtEndpoint):
     def __init__(self) -> None:
         super().__init__()
         self._used: OrderedDict[object, tuple[int, int]] = OrderedDict()
-        """Who has used a token with success: number of the record that told so last, and losses until then."""
+        """Clients that have used a token successfully: the number of the last record that shows it, and the losses
+        until then."""
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         has_token = _FIELD in http.fields
@@ -113,12 +114,12 @@ class Dropped(AtEndpoint):
             return ()
         if not has_token:
             used, losses = self._used.get(key, (http.answered.seq, 0))
-            # The first success may have come when this was under way.
-            is_later = http.asked is not None and http.asked.seq > used and losses == http.losses
-            text = "the request has no Authorization, and others of this client had"
+            # This request may have been under way before the first success.
+            is_later = http.started is not None and http.started.seq > used and losses == http.losses
+            text = "the request has no Authorization, unlike earlier requests of this client"
             return self.in_request(http, session, text) if is_later else ()
         if http.status in (401, 403):
-            self._used.pop(key, None)  # it may begin anew, without a token that is no good
+            self._used.pop(key, None)  # it may start over, without a token that does not work
         elif http.status in SUCCESS:
             self._used[key] = http.answered.seq, http.losses
             if len(self._used) > KEPT:
@@ -127,21 +128,21 @@ class Dropped(AtEndpoint):
 
 
 class _Row(NamedTuple):
-    """Refusals of one request, one after the other."""
+    """Consecutive refusals of one request."""
 
     times: int
     tokens: frozenset[str]
     losses: int
-    """Losses of records until the first of them."""
+    """Losses of records before the first of them."""
 
 
 class RetryLoop(AtEndpoint):
     """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** Neither the same token nor another new one helps. The repetition costs the server, and may ask
-    the user for consent each time.
+    **Why it matters.** Neither the same token nor another new one helps. Each repetition costs the server time, and may
+    ask the user for consent again.
 
-    **On the wire.** four times `> POST /mcp` with the same call, each answered 401 or 403
+    **On the wire.** Four times `> POST /mcp` with the same call, each answered 401 or 403
 
     **Instead.** Try again once with a new token or more scopes, then tell the user.
     """
@@ -176,7 +177,7 @@ class RetryLoop(AtEndpoint):
         row = self._rows[key] = _Row(row.times + 1, tokens, row.losses)
         if len(self._rows) > KEPT:
             self._rows.popitem(last=False)
-        # Refusals of some tokens that come back in turn are those of several clients.
+        # If a few tokens alternate, several clients are being refused.
         if row.times != ROW or len(row.tokens) not in (1, ROW):
             return ()
         how = "the same token" if len(row.tokens) == 1 else "another token each time"
@@ -208,12 +209,12 @@ class PlainHttp(AtEndpoint):
         return self.in_request(http, session, "a token is sent to another machine over plain http")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 @lru_cache(100)
 def _is_exposed(address: str) -> bool:
-    """Whether what is sent to an address can be read on the way."""
+    """Whether others can read on the way what is sent to an address."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and not is_local(parts.hostname or "")
@@ -222,20 +223,20 @@ def _is_exposed(address: str) -> bool:
 
 
 def _client(http: HttpExchange, session: Session | None) -> object:
-    """By what requests are surely of one client; None where nothing tells."""
+    """What shows that requests come from the same client; None if nothing does."""
     if http.is_modern:
         request = http.sent[0].request
         info = request.meta.get(CLIENT_INFO) if request is not None else None
         name, version = member(info, "name"), member(info, "version")
-        is_told = http.conn and isinstance(name, str) and isinstance(version, str)
-        return (http.conn, name[:KEPT], version[:KEPT]) if is_told else None
+        is_known = http.conn and isinstance(name, str) and isinstance(version, str)
+        return (http.conn, name[:KEPT], version[:KEPT]) if is_known else None
     if http.session_id is not None:
         return http.session_id
     return http.uri_key if session is not None and session.is_legacy else None
 
 
 def _request(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
-    """What a request asks for, and of whom it may be."""
+    """What a request asks for, and who may have sent it."""
     message = http.sent[0].message if http.sent else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
     who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))

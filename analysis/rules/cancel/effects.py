@@ -1,4 +1,4 @@
-"""How requests are cancelled, and what comes after that."""
+"""How requests are cancelled, and what their receivers send afterwards."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -18,7 +18,7 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, tokens_of
 
 OPEN: Final = 100
-"""Open requests among which is looked for one that a log message may be about."""
+"""The most open requests that are searched for the one that a log message may be about."""
 
 _LOG: Final = "notifications/message"
 
@@ -54,7 +54,7 @@ class ResponseAfterCancel(Rule):
     """A request is answered although its cancellation had been received.
 
     **Why it matters.** It does no harm: the caller drops the response. It shows that the work was done in vain. Over
-    HTTP, servers answer on purpose, to end the stream.
+    HTTP, servers answer deliberately, to end the stream.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, `> {"id":4,"method":"ping"}`, `<
     {"id":4,"result":{}}`, and then `< {"id":3,"result":{…}}`. Only the response to a later request shows that the
@@ -97,7 +97,7 @@ class MessageAfterCancel(Rule):
     source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        # On HTTP nothing proves what the server knew, and the recording of a stream ends with it.
+        # Over HTTP nothing proves what the server knew, and the recording of a stream ends with the stream.
         if like.http is not None or like.message.sender != ("client" if hook == "request" else "server"):
             return False
         return hook != "notification" or method in (PROGRESS, _LOG)
@@ -106,7 +106,7 @@ class MessageAfterCancel(Rule):
         return WORD if hook == "request" else b""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).ask(seen)
+        tokens_of(seen.session).take_request(seen)
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
@@ -120,23 +120,23 @@ class MessageAfterCancel(Rule):
         if member(seen.body, "method") != _LOG:
             tokens = tokens_of(session)
             token = tokens.reported(seen)
-            carried = None if token is None else tokens.find("client", None, token)
-            cancelled = None if carried is None or carried.is_shared else cancelled_seq(seen, carried)
+            known = None if token is None else tokens.find("client", None, token)
+            cancelled = None if known is None or known.is_shared else cancelled_seq(seen, known)
             if cancelled is None or not session.has_received("server", cancelled):
                 return ()
-            return [self.finding(seen, "progress of a request that was cancelled before", related=(cancelled,))]
+            return [self.finding(seen, "progress for a request that was cancelled before", related=(cancelled,))]
         cancelled = _only_cancelled(session)
         if cancelled is None:
             return ()
-        text = "a log message, although all open requests were cancelled before"
+        text = "a log message, although all open requests had been cancelled"
         return [self.finding(seen, text, related=(cancelled,))]
 
 
 class Posted(Rule):
     """A client posts a cancellation.
 
-    **Why it matters.** Since 2026-07-28 a client cancels over HTTP by closing the stream of the response. A server may
-    accept a posted cancellation, or refuse it.
+    **Why it matters.** Since 2026-07-28 a client cancels over HTTP by closing the stream of the response. Servers may
+    accept or refuse a posted cancellation.
 
     **On the wire.** `> POST … {"method":"notifications/cancelled","params":{"requestId":3}}`
 
@@ -163,21 +163,20 @@ class _Left:
     """Streams that a client has left."""
 
     def __init__(self) -> None:
-        self.asked: dict[int, tuple[Seen, int]] = {}
-        """Requests without an answer on them, by number, with the stream."""
+        self.unanswered: dict[int, tuple[Seen, int]] = {}
+        """Requests without an answer on their stream, by number, with the stream."""
         self.cancelled: set[Id] = set()
         self.resumed: set[int] = set()
-        """Streams that were gone on with."""
+        """Streams that the client resumed."""
 
 
 class ByDisconnect(Rule):
     """A client leaves the stream of a response before the response arrives, and neither cancels nor comes back.
 
-    **Why it matters.** In these revisions that does not cancel the request: the server works on, and keeps the response
-    for a caller that never asks for it.
+    **Why it matters.** In these revisions that does not cancel the request: the server keeps working, and keeps the
+    response for a caller that never fetches it.
 
-    **On the wire.** the connection of a POST is closed by the client, and no `notifications/cancelled` names its
-    request
+    **On the wire.** The client closes the connection of a POST, and no `notifications/cancelled` names its request.
 
     **Instead.** Cancel first, then close; or resume the stream with `Last-Event-ID`.
     """
@@ -208,29 +207,31 @@ class ByDisconnect(Rule):
             return ()
         for seen in http.sent:
             request = seen.message
-            if isinstance(request, Request) and self.versions.holds(seen.rank, seen.era) and len(kept.asked) < KEPT:
+            if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
+                continue
+            if len(kept.unanswered) < KEPT:
                 state = session.tables["client"].state(Key(http.number, request.id))
                 if state is not IdState.ANSWERED:
-                    kept.asked[request.seq] = seen, http.stream
+                    kept.unanswered[request.seq] = seen, http.stream
         return ()
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         kept: _Left | None = session.memory.get(self.id)
         if kept is None or ending.reason == "open" or not ending.is_clear:
             return
-        for seen, stream in kept.asked.values():
+        for seen, stream in kept.unanswered.values():
             request = seen.message
             if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
                 continue
             if session.tables["client"].state(Key(request.frames[0].exchange, request.id)) is not IdState.ANSWERED:
-                yield self.finding(seen, "the client left the stream before the response, which cancels nothing")
+                yield self.finding(seen, "the client left the stream before the response; that does not cancel")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _after_cancel(rule: Rule, seen: Seen, exchange: Exchange) -> Iterable[Finding]:
-    """The answer to a cancelled request; the one who answers may not have known."""
+    """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
     cancelled = exchange.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
         return ()
@@ -239,7 +240,7 @@ def _after_cancel(rule: Rule, seen: Seen, exchange: Exchange) -> Iterable[Findin
 
 
 def _only_cancelled(session: Session) -> int | None:
-    """Number of the last cancellation, where all requests that a log message can be about were cancelled."""
+    """Number of the last cancellation, if all requests that a log message can be about were cancelled; else None."""
     table = session.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None

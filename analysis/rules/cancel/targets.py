@@ -1,4 +1,4 @@
-"""Which request a cancellation names, and whether that can be cancelled."""
+"""Which request a cancellation names, and whether it can be cancelled."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from analysis.rules.support.tokens import is_of_session
 CANCELLED: Final = "notifications/cancelled"
 PAGE: Final = "2024-11-05 basic/utilities/cancellation"
 KEPT: Final = 10_000
-"""Requests that created tasks which are remembered of a session."""
+"""The most requests of a session that created tasks and are remembered."""
 
 _POINTER: Final = "/params/requestId"
 # Members of an enumeration are slow to look up.
@@ -32,7 +32,7 @@ class Named(NamedTuple):
 
 
 class Cancellation(Rule):
-    """A rule about what a cancellation names."""
+    """A rule about the request that a cancellation names."""
 
     methods = frozenset({CANCELLED})
     source = PAGE
@@ -49,11 +49,11 @@ class Cancellation(Rule):
 class UnknownRequest(Cancellation):
     """A cancellation names a request that was never sent.
 
-    **Why it matters.** The receiver ignores it silently. The call that was meant continues.
+    **Why it matters.** The receiver ignores it silently, and the call that should stop continues.
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":9}}` where no request 9 was sent
 
-    **Instead.** Name the id of the request as it was sent, not a token or a number of the application's own.
+    **Instead.** Name the id of the request as it was sent, not a progress token or a number of the application's own.
     """
 
     id = "cancel/unknown-request"
@@ -62,7 +62,7 @@ class UnknownRequest(Cancellation):
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         if not _is_unknown(seen, id_):
             return ()
-        text = f"no request of the {seen.message.sender} ever had the id {_cut(id_)}"
+        text = f"the {seen.message.sender} never sent a request with the id {_cut(id_)}"
         return [self.finding(seen, text, pointer=_POINTER)]
 
 
@@ -86,7 +86,7 @@ class WrongDirection(Cancellation):
         foreign = _open(seen, other_side(seen.message.sender), id_) if _is_unknown(seen, id_) else None
         if foreign is None:
             return ()
-        text = f"request {_cut(id_)} is one of the {other_side(seen.message.sender)}: its receiver cannot cancel it"
+        text = f"the {other_side(seen.message.sender)} sent request {_cut(id_)}: its receiver cannot cancel it"
         return [self.finding(seen, text, pointer=_POINTER, related=(foreign.seq,))]
 
 
@@ -116,10 +116,10 @@ class IdTypeChanged(Cancellation):
 
 
 class AlreadyAnswered(Cancellation):
-    """A cancellation names a request that was answered long before.
+    """A cancellation names a request that was answered well before.
 
-    **Why it matters.** There is nothing left to stop. A sender that cancels now has lost track of its calls: often a
-    timer keeps running after the response.
+    **Why it matters.** The work is already done. A sender that cancels now has lost track of its calls: often a timer
+    keeps running after the response.
 
     **On the wire.** `< {"id":3,"result":{…}}` and, more than two seconds later,
     `> {"method":"notifications/cancelled","params":{"requestId":3}}`
@@ -144,7 +144,7 @@ class AlreadyAnswered(Cancellation):
 class Initialize(Cancellation):
     """A client cancels `initialize`.
 
-    **Why it matters.** Without it there is no session: what the server does then is undefined.
+    **Why it matters.** A session cannot begin without `initialize`, and what the server does then is undefined.
 
     **On the wire.** `> {"id":0,"method":"initialize",…}`,
     `> {"method":"notifications/cancelled","params":{"requestId":0}}`
@@ -170,7 +170,7 @@ class Initialize(Cancellation):
 class TaskCancelled(Cancellation):
     """A cancellation names a request that was answered with a task.
 
-    **Why it matters.** The request is over, so nothing happens; the task goes on.
+    **Why it matters.** The request is over, so nothing happens, and the task continues.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`,
     `> {"method":"notifications/cancelled","params":{"requestId":3}}`
@@ -184,7 +184,7 @@ class TaskCancelled(Cancellation):
     replaces = ("cancel/already-answered", "cancel/unknown-request")
     source = "2025-11-25 basic/utilities/cancellation; 2025-11-25 basic/utilities/tasks"
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook tells
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -202,15 +202,15 @@ class TaskCancelled(Cancellation):
             return ()
         seq, t_ns = stub
         if not seen.session.has_received(seen.message.sender, seq) and seen.message.t_ns <= t_ns + RACE_NS:
-            return ()  # they may have crossed
-        text = f"request {_cut(id_)} was answered with a task, which only tasks/cancel cancels"
+            return ()  # the two may have crossed
+        text = f"request {_cut(id_)} was answered with a task, which only tasks/cancel can cancel"
         return [self.finding(seen, text, pointer=_POINTER, related=(seq,))]
 
 
 class ByServer(Cancellation):
     """A server cancels something other than a `subscriptions/listen`.
 
-    **Why it matters.** Since 2026-07-28 a server sends no requests, so it has none to cancel. The call that it means
+    **Why it matters.** Since 2026-07-28 servers send no requests, so they have none to cancel. The call that it names
     remains unanswered.
 
     **On the wire.** `> {"id":5,"method":"tools/call",…}`,
@@ -241,11 +241,11 @@ class ByServer(Cancellation):
         return [self.finding(seen, text, pointer=_POINTER, related=() if target is None else (target.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def named_id(seen: Seen) -> Id | None:
-    """The id that a cancellation names; None where it can be none."""
+    """The id that a cancellation names; None if the value cannot be an id."""
     value = member(seen.body.get("params"), "requestId")
     return id_of(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
@@ -257,7 +257,7 @@ def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
 
 
 def _open(seen: Seen, side: Side, id_: Id) -> Named | None:
-    """The same, where it is open."""
+    """The same if it is still open; else None."""
     target = _named(seen, side, id_)
     waiting = None if target is None else seen.session.tables[side].get(target.key)
     return target if target is not None and waiting is not None and waiting.request.seq == target.seq else None
@@ -267,7 +267,7 @@ def _is_unknown(seen: Seen, id_: Id) -> bool:
     """Whether no request of the sender ever had an id."""
     sender, session = seen.message.sender, seen.session
     if seen.era == "modern" and sender == "server":
-        return False  # of those `cancel/by-server` tells
+        return False  # `cancel/by-server` reports these
     if seen.cancels is not None or seen.id_state is not IdState.NEVER_SEEN or not is_of_session(seen):
         return False
     is_sure = len(session.used) < session.used.limit and not session.tables[sender].forgotten

@@ -1,3 +1,3 @@
-"""The group `capability`: what each side declares that it supports, and messages that go beyond it."""
+"""The group `capability`: what each side declares that it supports, and messages that go beyond that."""
 
 MODULES = ("server_capabilities", "declarations", "client_capabilities", "notifications")

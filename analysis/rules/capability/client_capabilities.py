@@ -21,29 +21,29 @@ _MODES: Final = 3
 
 
 class _Need(NamedTuple):
-    """What a request of the server needs that the client did not declare."""
+    """A capability that a request of the server needs and the client did not declare."""
 
     capability: str
     is_grave: bool
-    """Whether the client is told to refuse it."""
+    """Whether the specification requires the client to refuse it."""
 
 
 class _Undeclared(Rule):
-    """A request of the server that needs what the client did not declare."""
+    """A request of the server that needs an undeclared capability of the client."""
 
     who = "server"
     sender = "server"
     era = "handshake"
     states = SETTLED
     capabilities: frozenset[str] = frozenset()
-    """Those that it is about."""
+    """The capabilities that it checks."""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         need = None if request is None else _need(request, seen)
         if request is None or need is None or need.capability not in self.capabilities:
             return ()
-        text = f"{request.method} needs {need.capability}, and the client did not declare it"
+        text = f"{request.method} needs {need.capability}, which the client did not declare"
         related = () if seen.session.last_initialize < 0 else (seen.session.last_initialize,)
         return [self.finding(seen, text, pointer="/method", related=related)]
 
@@ -74,7 +74,7 @@ class UndeclaredSampling(_Undeclared):
     **On the wire.** `> {"id":0,"method":"initialize","params":{…,"capabilities":{}}}` …
     `< {"id":1,"method":"sampling/createMessage",…}`
 
-    **Instead.** Request it only if `sampling` is declared; otherwise tell the model in a result what is needed.
+    **Instead.** Request it only if `sampling` is declared; otherwise say in a result what the model should do.
     """
 
     id = "capability/undeclared-sampling"
@@ -106,7 +106,7 @@ class UndeclaredSamplingTools(_Undeclared):
 
 
 class UndeclaredSamplingContext(Rule):
-    """A server requests the context of servers in a completion, and the client did not declare that it provides any.
+    """A server requests `includeContext` in a completion, and the client did not declare support for it.
 
     **Why it matters.** The client leaves the context out silently, and the model answers without it.
 
@@ -146,7 +146,7 @@ class UndeclaredSamplingContext(Rule):
 
     def _look(self, seen: Seen, declared: object, pointer: str) -> Iterator[Finding]:
         if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
-            text = "includeContext needs sampling.context, and the client did not declare it"
+            text = "includeContext needs sampling.context, which the client did not declare"
             yield self.finding(seen, text, pointer=f"{pointer}/includeContext")
 
 
@@ -192,8 +192,9 @@ class UndeclaredElicitationMode(_Undeclared):
 class UndeclaredAccepted(Rule):
     """A client serves a request of the server for which it did not declare the capability.
 
-    **Why it matters.** Other servers will not ask, and do without a feature that would have worked. If the revision
-    tells the client to refuse, there is a reason: the user did not agree to run those tools, or to open that page.
+    **Why it matters.** Other servers will not send such requests, and do without a feature that would have worked.
+    Where the revision requires the client to refuse, the reason is consent: the user did not agree to run those tools,
+    or to open that page.
 
     **On the wire.** `> …"capabilities":{}` … `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[]}}`
 
@@ -221,11 +222,11 @@ class UndeclaredAccepted(Rule):
         return [self.finding(seen, text, pointer="/result", related=(request.seq,), level=level)]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _need(request: Request, seen: Seen) -> _Need | None:
-    """What a request of the server needs that the client surely did not declare."""
+    """The capability that a request of the server needs and the client certainly did not declare; else None."""
     declared, method, rank = seen.session.client_capabilities, request.method, seen.rank
     if declared is None:
         return None
@@ -261,5 +262,5 @@ def _mode(params: object, declared: dict[str, Any]) -> _Need | None:
 
 
 def _wants_context(params: object) -> bool:
-    wanted = member(params, "includeContext")
-    return isinstance(wanted, str) and wanted in ("thisServer", "allServers")
+    context = member(params, "includeContext")
+    return isinstance(context, str) and context in ("thisServer", "allServers")

@@ -15,8 +15,8 @@ from analysis.rules.unchanged_content import Words
 
 _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
 _MOST: Final = 1000
-"""Names of one declaration that are looked at."""
-_TOLD: Final = 10
+"""The most names of one declaration that are checked."""
+_MOST_REPORTED: Final = 10
 
 _KNOWN: Final[dict[Side, dict[str, Span]]] = {
     "client": {
@@ -50,7 +50,7 @@ _FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
 
 
 class _Declaration(Rule):
-    """A rule about what is declared."""
+    """A rule about the declared capabilities."""
 
     of: ClassVar[Side | None] = None
     """Whose declarations it is about; None for both."""
@@ -78,19 +78,19 @@ class _Declaration(Rule):
         return self.look(seen, declared, "/params/capabilities") if isinstance(declared, dict) else ()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        found = member(seen.body["result"], "capabilities")
-        return self.look(seen, found, "/result/capabilities") if isinstance(found, dict) else ()
+        declared = member(seen.body["result"], "capabilities")
+        return self.look(seen, declared, "/result/capabilities") if isinstance(declared, dict) else ()
 
     def look(self, seen: Seen, capabilities: dict[str, Any], pointer: str) -> Iterable[Finding]:
-        """What is wrong with a declaration, which stands at a place."""
+        """What is wrong with a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
 
 class NotAnObject(_Declaration):
     """A capability is declared as something other than an object.
 
-    **Why it matters.** A typed reader refuses the whole handshake because of it; a reader that looks for members of the
-    object finds none.
+    **Why it matters.** A typed parser refuses the whole handshake because of it; other code looks for members of the
+    object and sees none.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":true}}}`
 
@@ -117,7 +117,7 @@ class NotAnObject(_Declaration):
 class FlagNotBoolean(_Declaration):
     """`listChanged` or `subscribe` of a capability is not a boolean.
 
-    **Why it matters.** Lenient readers convert it, each in its own way: in JavaScript `"no"` is true.
+    **Why it matters.** Lenient parsers convert it, each in its own way: in JavaScript `"no"` is true.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"resources":{"subscribe":"yes"}}}}`
 
@@ -140,7 +140,7 @@ class FlagNotBoolean(_Declaration):
 class UnknownCapability(_Declaration):
     """A capability is declared that the revision in force does not define.
 
-    **Why it matters.** The other side ignores it. That is legal, but a typing mistake looks the same. Capabilities that
+    **Why it matters.** The other side ignores it. That is legal, but a misspelt name looks the same. Capabilities that
     only another revision defines are reported here, and not as `version/newer-member` as well.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
@@ -162,14 +162,14 @@ class UnknownCapability(_Declaration):
         for name in islice(capabilities, _MOST):
             span = known.get(name)
             if span is None:
-                text = f"no revision defines the capability {short(name)!r} of a {seen.message.sender}"
+                text = f"no revision defines the {seen.message.sender} capability {short(name)!r}"
             elif seen.rank is None or _defines(span, seen) or _is_legacy(seen, name):
                 continue
             else:
-                text = f"the capability {name} is {_when(span)}, not of {REVISIONS[_rank(seen) or 0]}"
+                text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(seen) or 0]}"
             yield self.finding(seen, text, pointer=f"{pointer}/{step(short(name))}")
             count += 1
-            if count == _TOLD:
+            if count == _MOST_REPORTED:
                 return
 
 
@@ -177,7 +177,7 @@ class ElicitationWithoutMode(_Declaration):
     """A client declares elicitation, but neither of its modes.
 
     **Why it matters.** An empty object means forms. An object with other members says that something is supported, but
-    not what: the server may request nothing.
+    not what, so the server must not request anything.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"elicitation":{"forms":{}}}}}`
 
@@ -225,11 +225,11 @@ class LegacyTasks(_Declaration):
             yield self.finding(seen, text, pointer=f"{pointer}/tasks")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _rank(seen: Seen) -> int | None:
-    """The revision whose capabilities count: one that has no handshake is read as the newest that has."""
+    """The revision whose capabilities count; in the handshake era, at most the newest revision of that era."""
     return seen.rank if seen.rank is None or seen.era == "modern" else min(seen.rank, MODERN - 1)
 
 
@@ -239,14 +239,15 @@ def _defines(span: Span, seen: Seen) -> bool:
 
 
 def _is_legacy(seen: Seen, name: str) -> bool:
-    """Whether another rule tells of it, and in a louder voice."""
+    """Whether `capability/legacy-tasks` reports it, with a higher level."""
     return name == "tasks" and isinstance(seen.message, Response) and seen.era == "modern"
 
 
 def _when(span: Span) -> str:
     if span.first == span.last:
-        return f"of {REVISIONS[span.first]}"
-    return f"of {REVISIONS[span.first]} " + ("and later" if span.last == NEWEST else f"to {REVISIONS[span.last]}")
+        return f"defined by {REVISIONS[span.first]}"
+    until = "" if span.last == NEWEST else f" until {REVISIONS[span.last]}"
+    return f"defined since {REVISIONS[span.first]}{until}"
 
 
 def _kind(value: object) -> str:

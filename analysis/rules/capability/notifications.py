@@ -1,4 +1,4 @@
-"""Capabilities behind notifications, and those of tasks, which either side may have."""
+"""Capabilities behind notifications, and the capabilities for tasks, which either side may have."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -14,12 +14,12 @@ from analysis.rules.capability.server_capabilities import knows
 from analysis.rules.finding import Finding, Impact
 
 _HELD: Final = 100
-"""Log messages before the capabilities that are remembered."""
+"""The most log messages that are held until the capabilities are known."""
 _TASKS: Final = only("2025-11-25")
 
 
 class _UndeclaredNotification(Rule):
-    """A notification of the server that needs what it did not declare."""
+    """A notification of the server that needs an undeclared capability."""
 
     who = "server"
     sender = "server"
@@ -32,8 +32,8 @@ class _UndeclaredNotification(Rule):
         return [self.undeclared(seen, method, declared.seq)]
 
     def undeclared(self, seen: Seen, method: str, declaration: int) -> Finding:
-        """That it was not declared."""
-        text = f"{method} is sent, and {METHODS[method].gate} was not declared"
+        """A finding: the capability was not declared."""
+        text = f"{method} is sent, but {METHODS[method].gate} was not declared"
         return self.finding(seen, text, pointer="/method", related=(declaration,))
 
 
@@ -64,13 +64,13 @@ class UndeclaredLogMessages(_UndeclaredNotification):
         held: list[Seen] = self.memory(seen.session, list)
         declared = seen.session.declared.get("handshake")
         if declared is not None and "notifications/message" in declared.gaps and seen.session.state in SETTLED:
-            for task in held:
-                yield self.undeclared(task, "notifications/message", declared.seq)
+            for notification in held:
+                yield self.undeclared(notification, "notifications/message", declared.seq)
         held.clear()
 
 
 class UndeclaredListChanged(_UndeclaredNotification):
-    """A server announces that a list has changed, and did not declare that it would.
+    """A server announces that a list has changed, but did not declare that it would.
 
     **Why it matters.** A client that does not expect such notifications keeps its old list.
 
@@ -92,7 +92,7 @@ class UndeclaredListChanged(_UndeclaredNotification):
 
 
 class UndeclaredResourceUpdates(_UndeclaredNotification):
-    """A server announces that a resource has changed, and did not declare subscriptions.
+    """A server announces that a resource has changed, but did not declare subscriptions.
 
     **Why it matters.** The client cannot have subscribed, so it does not listen.
 
@@ -108,7 +108,7 @@ class UndeclaredResourceUpdates(_UndeclaredNotification):
 
 
 class UndeclaredRootsChanged(Rule):
-    """A client announces that its roots have changed, and did not declare that it would.
+    """A client announces that its roots have changed, but did not declare that it would.
 
     **Why it matters.** A server that does not expect such notifications keeps the old roots.
 
@@ -136,9 +136,9 @@ class UndeclaredRootsChanged(Rule):
 
 
 class UndeclaredTask(Rule):
-    """A request is to be run as a task, and the receiver did not declare support for that.
+    """A request asks to be run as a task, but the receiver did not declare support for that.
 
-    **Why it matters.** The receiver ignores `task` and answers when the work is done: the sender expects a task, and
+    **Why it matters.** The receiver ignores `task` and answers when the work is done: the sender expects a task but
     gets a result.
 
     **On the wire.** `< {…,"capabilities":{"tools":{}}}` … `> {"method":"tools/call","params":{…,"task":{}}}`
@@ -173,14 +173,14 @@ class UndeclaredTask(Rule):
             return
         else:
             level = WARNING
-        text = f"{seen.method} is to be run as a task, and {path} was not declared"
+        text = f"{seen.method} asks to be run as a task, but {path} was not declared"
         yield self.finding(seen, text, pointer="/params/task", level=level)
 
 
 class UndeclaredTasksMethod(Rule):
-    """A method of tasks is called, and the receiver did not declare it.
+    """A task method is called, but the receiver did not declare it.
 
-    **Why it matters.** The receiver has no tasks, or cannot list or cancel them: the request fails.
+    **Why it matters.** The receiver does not support tasks, or cannot list or cancel them: the request fails.
 
     **On the wire.** `< {…,"capabilities":{"tasks":{}}}` … `> {"id":4,"method":"tasks/list"}`
 
@@ -206,13 +206,13 @@ class UndeclaredTasksMethod(Rule):
             declared = seen.session.client_capabilities
             is_gap = declared is not None and lacks(declared, gate)
         if is_gap:
-            text = f"{request.method} is requested, but the other side declared no {gate}"
+            text = f"{request.method} is requested, but the other side did not declare {gate}"
             yield self.finding(seen, text, pointer="/method")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _notified(seen: Seen) -> str:
-    """The notification that is meant, whatever it is called."""
+    """The method of a notification, with its prefix even if the sender left that out."""
     return UNPREFIXED.get(seen.method, seen.method)

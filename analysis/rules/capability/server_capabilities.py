@@ -17,7 +17,7 @@ _SHOULD: Final = until("2025-03-26")
 
 
 class _Undeclared(Rule):
-    """A request of the client that needs what the server did not declare."""
+    """A request of the client that needs an undeclared capability of the server."""
 
     who = "client"
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
@@ -27,15 +27,15 @@ class _Undeclared(Rule):
         declared = seen.session.declared.get(seen.era)
         if declared is None or seen.method not in declared.gaps or not knows(seen, declared):
             return ()
-        text = f"{seen.method} is requested, but the server declared no {METHODS[seen.method].gate}"
+        text = f"{seen.method} is requested, but the server did not declare {METHODS[seen.method].gate}"
         return [self.finding(seen, text, pointer="/method", related=(declared.seq,))]
 
 
 class UndeclaredTools(_Undeclared):
     """A client requests tools from a server that declared none.
 
-    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
-    until the next version.
+    **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
+    luck until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"prompts":{}}}}` … `> {"id":2,"method":"tools/list"}`
 
@@ -51,8 +51,8 @@ class UndeclaredTools(_Undeclared):
 class UndeclaredResources(_Undeclared):
     """A client requests resources from a server that declared none.
 
-    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
-    until the next version.
+    **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
+    luck until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"resources/list"}`
 
@@ -85,8 +85,8 @@ class UndeclaredSubscribe(_Undeclared):
 class UndeclaredPrompts(_Undeclared):
     """A client requests prompts from a server that declared none.
 
-    **Why it matters.** A server's capabilities say what it has. A request for anything else fails, or works by luck
-    until the next version.
+    **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
+    luck until the next version.
 
     **On the wire.** `< {"id":1,"result":{…,"capabilities":{"tools":{}}}}` … `> {"id":2,"method":"prompts/list"}`
 
@@ -101,12 +101,12 @@ class UndeclaredPrompts(_Undeclared):
 class UndeclaredCompletions(_Undeclared):
     """A client requests completions from a server that declared none.
 
-    **Why it matters.** The client may do so at each key that its user presses, each time in vain.
+    **Why it matters.** The client may do so at every keystroke of its user, each time in vain.
 
     **On the wire.** `< {…,"capabilities":{"prompts":{}}}` … `> {"id":3,"method":"completion/complete",…}`
 
-    **Instead.** Request completions only if `completions` is declared. 2024-11-05 has no such capability, so any server
-    may be asked there.
+    **Instead.** Request completions only if `completions` is declared. 2024-11-05 has no such capability, so clients
+    may send the request to any server there.
     """
 
     id = "capability/undeclared-completions"
@@ -135,7 +135,7 @@ class UndeclaredLogging(_Undeclared):
     source = "2024-11-05 server/utilities/logging"
 
 
-_ASKED: Final = frozenset(
+_CLIENT_REQUESTS: Final = frozenset(
     {
         *UndeclaredTools.methods,
         *UndeclaredResources.methods,
@@ -150,8 +150,8 @@ _ASKED: Final = frozenset(
 class ServedUndeclared(Rule):
     """A server serves requests for a capability that it did not declare.
 
-    **Why it matters.** Clients go by the capabilities: a feature that is not declared is not shown to users, and one
-    day you wonder why it is never used.
+    **Why it matters.** Clients rely on the capabilities: a feature that is not declared is never shown to users, so it
+    is never used.
 
     **On the wire.** `< {…,"capabilities":{}}` … `> {"id":2,"method":"tools/list"}` `< {"id":2,"result":{"tools":[…]}}`
 
@@ -162,7 +162,7 @@ class ServedUndeclared(Rule):
     who = "server"
     impact = Impact.WRONG
     sender = "server"
-    methods = _ASKED
+    methods = _CLIENT_REQUESTS
     source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
@@ -173,8 +173,8 @@ class ServedUndeclared(Rule):
         if declared is None or request is None or request.method not in declared.gaps:
             return ()
         if seen.era == "handshake" and request.seq < seen.session.last_initialize:
-            return ()  # it was asked under another handshake
-        text = f"{request.method} is served, and {METHODS[request.method].gate} was not declared"
+            return ()  # it was sent under another handshake
+        text = f"{request.method} is served, but {METHODS[request.method].gate} was not declared"
         return [self.finding(seen, text, pointer="/result", related=(declared.seq, request.seq))]
 
 
@@ -189,7 +189,7 @@ _SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "
 
 
 class DeclaredNotServed(Rule):
-    """A server or a client declares a capability, and does not have its method.
+    """A server or a client declares a capability, but does not implement its method.
 
     **Why it matters.** A client shows its user a feature that fails whenever it is used. A server requests roots, a
     completion or user input in the middle of a call, and the call fails.
@@ -210,7 +210,7 @@ class DeclaredNotServed(Rule):
         if not METHODS[method].is_defined(like.rank):
             return False
         if like.message.sender == "client":
-            # Clients of the modern era are asked in results, and answer in the next request.
+            # In the modern era a result asks the client, which answers in its next request.
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
@@ -235,10 +235,10 @@ class DeclaredNotServed(Rule):
         return [self.finding(seen, text, pointer="/error/code", related=(declared_seq, request.seq))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
-"""Requests for a single item → the member that names it, and the word for it."""
+"""Requests for a single item, with the member that names it and the word for it."""
 
 
 def _is_about_one(seen: Seen, request: Request) -> bool:
@@ -251,14 +251,14 @@ def _is_about_one(seen: Seen, request: Request) -> bool:
 
 
 def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
-    """Whether a request needs more of a client than the capability by which it can be asked at all."""
+    """Whether a request needs more of a client than the basic capability of its method."""
     params = params_of(request)
     wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
     return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
 
 
 def knows(seen: Seen, declared: Declared) -> bool:
-    """Whether a client that sends a request had provably read what the server declared, or had time enough to."""
+    """Whether a client that sends a request had provably read the server's declaration, or had enough time to."""
     if seen.era == "handshake" and seen.state != "ready":
         return False
     if seen.message.t_ns - declared.t_ns > RACE_NS:

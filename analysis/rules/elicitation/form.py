@@ -15,9 +15,9 @@ from analysis.rules.support.questions import Question
 
 CREATE: Final = "elicitation/create"
 FIELDS: Final = 1_000
-"""Fields of one form that are looked at."""
+"""The most fields of one form that are checked."""
 TEXT: Final = 10_000
-"""Characters of a text that are looked at."""
+"""The most characters of a text that are checked."""
 PAGE: Final = "2025-06-18 client/elicitation"
 MODES: Final = REVISIONS.index("2025-11-25")
 
@@ -31,7 +31,7 @@ _CLAUSES: Final = re.compile(r"[.;!?\n]|\bbut\b|, (?=(?:please )?(?:enter|type|g
 _VERBS: Final = (
     "add|ask|contain|disclos|enter|fill|giv|includ|past|provid|put|reveal|send|shar|stor|submit|tell|typ|us|writ"
 )
-# "Never enter your PIN here" takes the rest of its clause with it; "not your password" only itself.
+# "Never enter your PIN here" forbids the rest of its clause as well; "not your password" only itself.
 _FORBIDDEN: Final = re.compile(
     rf"\b(?:never|avoid|not|do ?nt|\w+n['’]t)(?: \w+){{0,3}}? (?:{_VERBS})(?:e|s|es|ed|ing|ting)?\b.*"
 ).sub
@@ -42,22 +42,22 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
 _URL: Final = re.compile(r"(?i)\bhttps?://\S").search
 
 
-class Asked(Question):
-    """What the rules about elicitations have in common."""
+class Elicitation(Question):
+    """The base of the rules about elicitations."""
 
     about = CREATE
     methods: ClassVar[frozenset[str] | None] = frozenset({CREATE, *METHODS})
 
 
-class Form(Asked):
-    """What the rules about forms have in common."""
+class Form(Elicitation):
+    """The base of the rules about forms."""
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if not is_url(seen, params):
             yield from self.most(self.form(seen, params, pointer))
 
     def form(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        """One form."""
+        """Check one form."""
         raise NotImplementedError
 
 
@@ -95,7 +95,7 @@ class SchemaNotFlat(Form):
 class RequiredUnknown(Form):
     """A form requires a field that it does not have.
 
-    **Why it matters.** No answer can match it: the user cannot fill in a field that is not shown.
+    **Why it matters.** No answer can satisfy it: the user cannot fill in a field that is not shown.
 
     **On the wire.** `…"requestedSchema":{"type":"object","properties":{"name":{…}},"required":["email"]}`
 
@@ -148,7 +148,8 @@ class Sensitive(Form):
 class ClickableUrl(Form):
     """A form shows a URL.
 
-    **Why it matters.** Users click anything that looks like a link. In a form, the target of the link was not checked.
+    **Why it matters.** Users click anything that looks like a link. The client has not checked the target of a link in
+    a form.
 
     **On the wire.** `…"message":"Sign in at https://example.com first"`
 
@@ -190,13 +191,13 @@ class LegacyEnumNames(Form):
         for name, field in fields_of(params):
             if isinstance(field, dict) and "enumNames" in field:
                 at = f"{pointer}/requestedSchema/properties/{step(name, 200)}/enumNames"
-                yield self.finding(seen, "enumNames is the way in which an older revision gave titles", pointer=at)
+                yield self.finding(seen, "enumNames is how an older revision gave titles", pointer=at)
 
 
-class IdInModern(Asked):
+class IdInModern(Elicitation):
     """An elicitation has an `elicitationId`.
 
-    **Why it matters.** 2026-07-28 does not use it: no message says any more that an elicitation is complete.
+    **Why it matters.** 2026-07-28 does not use it: the notification that an elicitation is complete was removed.
 
     **On the wire.** `…"inputRequests":{"q":{"method":"elicitation/create","params":{"elicitationId":"e1",…}}}`
 
@@ -210,14 +211,14 @@ class IdInModern(Asked):
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         if "elicitationId" in params:
-            yield self.finding(seen, "this revision has no elicitationId", pointer=f"{pointer}/elicitationId")
+            yield self.finding(seen, "this revision does not have elicitationId", pointer=f"{pointer}/elicitationId")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_url(seen: Seen, params: dict[str, Any]) -> bool:
-    """Whether an elicitation leads to a page, in revisions that know such."""
+    """Whether an elicitation sends the user to a page, in revisions that have that mode."""
     return params.get("mode") == "url" and (seen.rank is None or seen.rank >= MODES)
 
 
@@ -228,9 +229,9 @@ def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _fault(field: object, rank: int | None) -> str | None:
-    """What is wrong with a field; None for nothing."""
+    """What is wrong with a field; None if nothing is."""
     if not isinstance(field, dict):
-        return "is no schema"
+        return "is not a schema"
     if "$ref" in field:
         return "refers to another schema"
     type_ = field.get("type")

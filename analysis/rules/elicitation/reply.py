@@ -17,7 +17,7 @@ _NO: Final = ("decline", "cancel")
 
 
 class _Reply(Reply):
-    """What the rules here have in common."""
+    """The base of the rules in this module."""
 
     about = CREATE
     methods = frozenset({CREATE, "tasks/result", *METHODS})
@@ -27,7 +27,7 @@ class _Reply(Reply):
 
 
 class AcceptWithoutContent(_Reply):
-    """A form is accepted, and its content is missing.
+    """A form is accepted, but its content is missing.
 
     **Why it matters.** The server has consent but no data.
 
@@ -50,11 +50,11 @@ class AcceptWithoutContent(_Reply):
 class ContentMismatch(_Reply):
     """The content of an answer does not match the form.
 
-    **Why it matters.** The server gets data that it cannot use. Either side should have checked it.
+    **Why it matters.** The server gets data that it cannot use. Both sides should check it.
 
-    **On the wire.** a form requires `email`, `> {"id":1,"result":{"action":"accept","content":{}}}`
+    **On the wire.** A form requires `email`, but `> {"id":1,"result":{"action":"accept","content":{}}}`
 
-    **Instead.** Have the user complete the form before it is sent.
+    **Instead.** Let the user submit the form only when it is complete.
     """
 
     id = "elicitation/content-mismatch"
@@ -76,7 +76,7 @@ class ContentMismatch(_Reply):
 class ContentUnexpected(_Reply):
     """An answer that should not have content has some.
 
-    **Why it matters.** The user has declined, or was sent to a page: what was typed until then must not leave the
+    **Why it matters.** The user has declined, or was sent to a page: nothing that was typed before may leave the
     client.
 
     **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`
@@ -96,5 +96,5 @@ class ContentUnexpected(_Reply):
         if reply.get("content") is None:
             return
         if action in _NO or (action == "accept" and is_url(seen, question)):
-            what = "a page" if action == "accept" else f"the answer {action}"
-            yield self.finding(seen, f"there is content with {what}", pointer=f"{pointer}/content")
+            answer = "an accepted page" if action == "accept" else f"the answer {action}"
+            yield self.finding(seen, f"{answer} comes with content", pointer=f"{pointer}/content")

@@ -1,4 +1,4 @@
-"""Pages that a server sends the user to, and whether it says when they are done."""
+"""Pages that a server sends the user to, and notifications that the user is done there."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -7,16 +7,16 @@ from urllib.parse import SplitResult, urlsplit
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.elicitation.form import Asked, is_url
+from analysis.rules.elicitation.form import Elicitation, is_url
 from analysis.rules.error.codes import URL_ELICITATION, code_of, data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
 
 KEPT: Final = 10_000
-"""Elicitations of a session that are remembered."""
+"""The most elicitations of a session that are remembered."""
 LISTED: Final = 100
-"""Elicitations of one error that are looked at."""
+"""The most elicitations of one error that are checked."""
 
 _COMPLETE: Final = "notifications/elicitation/complete"
 _PAGE: Final = "2025-11-25 client/elicitation"
@@ -24,8 +24,8 @@ _SECRET: Final = frozenset({"token", "access_token", "api_key", "password", "sec
 _WRONG: Final = frozenset(' "<>\\^`{|}')
 
 
-class _Url(Asked):
-    """What the rules about URLs have in common."""
+class _Url(Elicitation):
+    """The base of the rules about URLs."""
 
     versions = since("2025-11-25")
     source = _PAGE
@@ -37,14 +37,14 @@ class _Url(Asked):
             yield self.finding(seen, text, pointer=f"{pointer}/url")
 
     def fault(self, url: SplitResult | None) -> str | None:
-        """What is wrong with a URL, which is None where it is none; None for nothing."""
+        """What is wrong with a URL, or None; `url` is None if the text is not an absolute URL."""
         raise NotImplementedError
 
 
 class UrlInvalid(_Url):
     """The URL that a user is sent to is not a valid absolute URL.
 
-    **Why it matters.** There is nothing to open.
+    **Why it matters.** The client cannot open it.
 
     **On the wire.** `…"params":{"mode":"url","url":"/connect","message":"Sign in","elicitationId":"e1"}`
 
@@ -61,7 +61,7 @@ class UrlInvalid(_Url):
 class UrlNotHttps(_Url):
     """The URL that a user is sent to does not use https.
 
-    **Why it matters.** Others on the way can read what is typed into that page, or replace the page.
+    **Why it matters.** Anyone on the network path can read what the user types into that page, or replace the page.
 
     **On the wire.** `…"url":"http://example.com/connect"`
 
@@ -85,7 +85,7 @@ class UrlCredentials(_Url):
 
     **On the wire.** `…"url":"https://example.com/connect?access_token=…"`
 
-    **Instead.** Have the page itself determine who the user is.
+    **Instead.** Let the page itself determine who the user is.
     """
 
     id = "elicitation/url-credentials"
@@ -107,11 +107,11 @@ class _Ids:
     def __init__(self) -> None:
         self.known: dict[str, tuple[object, object, int]] = {}
         self.is_all = True
-        """Whether none had to be left out."""
+        """Whether all elicitations are remembered."""
 
 
-class _Identified(Asked):
-    """What the rules have in common that remember elicitations, those of errors among them."""
+class _Identified(Elicitation):
+    """The base of the rules that remember elicitations, including those in errors."""
 
     versions = only("2025-11-25")
     methods = None
@@ -136,7 +136,7 @@ class _Identified(Asked):
             kept.is_all = False
 
     def other(self, _seen: Seen, _before: int, _pointer: str) -> Iterable[Finding]:
-        """An id is that of another elicitation."""
+        """Findings for an id that another elicitation already has."""
         return ()
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
@@ -146,15 +146,15 @@ class _Identified(Asked):
 
     def _in_error(self, seen: Seen) -> Iterator[Finding]:
         elicitations = member(data_of(seen), "elicitations")
-        for index, one in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
-            if isinstance(one, dict):
-                yield from self.check_question(seen, one, f"/error/data/elicitations/{index}")
+        for index, elicitation in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
+            if isinstance(elicitation, dict):
+                yield from self.check_question(seen, elicitation, f"/error/data/elicitations/{index}")
 
 
 class DuplicateId(_Identified):
     """Two elicitations have the same id.
 
-    **Why it matters.** When one of them is complete, the client mistakes it for the other.
+    **Why it matters.** When one of the two is complete, the client cannot tell which.
 
     **On the wire.** `…"elicitationId":"e1","url":"https://example.com/a"` and later
     `…"elicitationId":"e1","url":"https://example.com/b"`
@@ -167,7 +167,7 @@ class DuplicateId(_Identified):
     source = "2025-11-25 schema ElicitRequestURLParams"
 
     def other(self, seen: Seen, before: int, pointer: str) -> Iterable[Finding]:
-        text = "the id of an elicitation is that of another one"
+        text = "another elicitation already has this id"
         return [self.finding(seen, text, pointer=f"{pointer}/elicitationId", related=(before,))]
 
 
@@ -189,7 +189,7 @@ class CompleteUnknown(_Identified):
         kept: _Ids = self.memory(session, _Ids)
         if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
             return ()
-        text = "no elicitation had this id"
+        text = "no elicitation has this id"
         return [self.finding(seen, text, pointer="/params/elicitationId")]
 
 
@@ -200,7 +200,7 @@ class CompleteTwice(Rule):
 
     **On the wire.** `< {"method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`, twice
 
-    **Instead.** Once is enough.
+    **Instead.** Send the notification once.
     """
 
     id = "elicitation/complete-twice"
@@ -224,7 +224,7 @@ class CompleteTwice(Rule):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _completed(seen: Seen) -> str | None:
@@ -233,7 +233,7 @@ def _completed(seen: Seen) -> str | None:
 
 
 def _split(text: str) -> SplitResult | None:
-    """An absolute URL; None where it is none."""
+    """The parts of an absolute URL; None if the text is not one."""
     if not text.isascii() or not _WRONG.isdisjoint(text) or not text.isprintable():
         return None
     try:

@@ -1,3 +1,3 @@
-"""The group `error`: codes of errors, and the data that belongs to them."""
+"""The group `error`: error codes, and the data that belongs to them."""
 
 MODULES = ("responses", "codes", "lists")

@@ -1,4 +1,4 @@
-"""Errors by their codes: what a code means, and where it has no business."""
+"""Error codes: what each means, and where it must not be used."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -31,7 +31,7 @@ _STANDARD: Final = {
 }
 _OF_MCP: Final = {
     RESOURCE: "resource not found, up to 2025-11-25",
-    URL_ELICITATION: "a URL must be visited first, 2025-11-25 alone",
+    URL_ELICITATION: "a URL must be visited first, in 2025-11-25 only",
     HEADERS: "headers and body disagree",
     CAPABILITY: "a capability of the client is missing",
     VERSION: "revision not supported",
@@ -43,11 +43,12 @@ _MODERN_OWN: Final = (HEADERS, CAPABILITY, VERSION)
 class AnError(Rule):
     """A response is an error.
 
-    **Why it matters.** It is not a defect, but it is the first thing to look at if a call did not do what it should.
+    **Why it matters.** It is not a defect in itself, but the first thing to look at if a call did not do what it
+    should.
 
     **On the wire.** `< {"id":3,"error":{"code":-32601,"message":"Method not found"}}`
 
-    **Instead.** An error as such is not wrong; the code says which side should change something.
+    **Instead.** The error itself is not wrong; its code says which side should change something.
     """
 
     id = "error/seen"
@@ -65,11 +66,11 @@ class AnError(Rule):
 class UnknownMethodCode(Rule):
     """A method that cannot exist here is refused with a code other than -32601.
 
-    **Why it matters.** -32601 tells a caller that it must do without the method; any other code looks like a failure
-    that another attempt may cure.
+    **Why it matters.** -32601 tells the caller to do without the method; any other code looks like a failure that a
+    retry may fix.
 
     **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
-    have looked no further; `"code":-32000` is not
+    have checked only the envelope; `"code":-32000` is not
 
     **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, may
     exist and fail with any code.
@@ -88,7 +89,7 @@ class UnknownMethodCode(Rule):
             return
         is_modern = seen.rank is not None and seen.rank >= MODERN and request.sender == "client"
         is_grave = is_modern and seen.session.server_is_modern and why != _WRONG_SIDE
-        text = f"{_cut(request.method)} {why}, and is refused with {shown(code)} in place of -32601"
+        text = f"{_cut(request.method)} {why}, but is refused with {shown(code)} instead of -32601"
         level = ERROR if is_grave else WARNING
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level)
 
@@ -96,8 +97,8 @@ class UnknownMethodCode(Rule):
 class ParseErrorForValidJson(Rule):
     """A parse error answers valid JSON.
 
-    **Why it matters.** The code says that the bytes were damaged on the way; people then look for the fault in the
-    transport, where it is not.
+    **Why it matters.** The code says that the bytes were not JSON, so developers look for the fault in the transport,
+    although it is elsewhere.
 
     **On the wire.** `> {"id":4,"method":"tools/call","params":{…}}` `< {"id":4,"error":{"code":-32700,…}}`
 
@@ -136,15 +137,15 @@ class ParseErrorForValidJson(Rule):
         if response.id is not None and response.id.pairs:
             request = seen.request
             if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
-                text = "a parse error carries the id of a request, which must have been parsed for that"
+                text = "a parse error carries the id of a request, so the request must have been parsed"
                 yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
         elif seen.http is not None:
-            # A body that is no JSON is not recorded: then nothing was sent, as far as is known.
+            # A body that is not JSON is not recorded: then no message is known to have been sent.
             requests = seen.http.sent if response.sender == "server" else ()
-            if requests and all(_is_plain(one) for one in requests):
+            if requests and all(_is_plain(request_seen) for request_seen in requests):
                 yield self._groundless(seen)
         elif seen.session.observed_start:
-            # What the other side has begun to say may turn out not to be JSON: its next message tells.
+            # The other side may have begun a frame that is not JSON: its next message shows.
             kept: _Reading = self.memory(seen.session, _Reading)
             about = kept.doubtful[other_side(response.sender)]
             if len(about) < _DOUBTFUL:
@@ -173,20 +174,20 @@ class ParseErrorForValidJson(Rule):
 
 
 class _Reading:
-    """What is known of how the sides read each other."""
+    """How the sides read each other, as far as known."""
 
     def __init__(self) -> None:
         self.broken: dict[Side, int] = {}
-        """The first message of a side that is not plainly JSON."""
+        """The first message of each side that some parser may not accept as JSON."""
         self.doubtful: dict[Side, list[Seen]] = {"client": [], "server": []}
-        """By a side, parse errors without an id that are about what it sent, and not judged yet."""
+        """For each side, parse errors without an id that answer its messages, and are not judged yet."""
 
 
 class ReservedCode(Rule):
     """An error has a code that JSON-RPC reserves.
 
-    **Why it matters.** Codes from -32768 to -32100 may be given a meaning at any time, and tools already show them as
-    failures of the protocol.
+    **Why it matters.** JSON-RPC may define codes from -32768 to -32100 at any time, and tools already show them as
+    protocol failures.
 
     **On the wire.** `"error":{"code":-32500,"message":"Out of stock"}`
 
@@ -200,7 +201,7 @@ class ReservedCode(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
         if code is not None and -32768 <= code <= -32100 and code not in _STANDARD:
-            yield self.finding(seen, f"the code {code} is reserved by JSON-RPC, and not defined", pointer="/error/code")
+            yield self.finding(seen, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code")
 
 
 class UndefinedMcpCode(Rule):
@@ -221,11 +222,11 @@ class UndefinedMcpCode(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
         if code is not None and -32099 <= code <= -32020 and code not in _MODERN_OWN and not is_probe(seen):
-            yield self.finding(seen, f"the code {code} is in MCP's range, and not defined", pointer="/error/code")
+            yield self.finding(seen, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
 
 
 class RetiredCode(Rule):
-    """A modern response uses a code that only the handshake era had.
+    """A response in the modern era uses a code that only the handshake era had.
 
     **Why it matters.** -32002 and -32042 no longer mean anything; a client of the modern era does not handle them.
 
@@ -247,10 +248,9 @@ class RetiredCode(Rule):
 
 
 class LegacyRange(Rule):
-    """A modern response uses a code from -32000 to -32019.
+    """A response in the modern era uses a code from -32000 to -32019.
 
-    **Why it matters.** Every implementation gave these numbers meanings of its own, which no other implementation
-    knows.
+    **Why it matters.** Every implementation has given these numbers its own meanings, which others do not know.
 
     **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
 
@@ -272,7 +272,7 @@ class MisusedMcpCode(Rule):
     """A code of MCP is used for something that it does not mean.
 
     **Why it matters.** Clients act on these codes: they correct headers, add a capability or choose another revision,
-    and send the request again. If that was not the problem, they do so in vain or forever.
+    and send the request again. If that was not the problem, they retry in vain, perhaps forever.
 
     **On the wire.** -32020 on stdio, which has no headers; -32021 for a capability that the client did declare; -32022
     in a session whose revision was agreed on by `initialize`
@@ -292,12 +292,12 @@ class MisusedMcpCode(Rule):
             text = "-32020 is about headers, and this transport has none"
         elif code == CAPABILITY and seen.request is not None:
             data = data_of(seen)
-            wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
-            if isinstance(wanted, dict) and wanted and _has(_declared(seen), wanted):
+            required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+            if isinstance(required, dict) and required and _has(_declared(seen), required):
                 text = "-32021 asks for capabilities that the client has declared"
         elif code == VERSION and seen.era == "handshake" and seen.request is not None:
             is_settled = seen.request.method != "initialize"
-            text = "-32022 answers a request whose revision is settled by a handshake" if is_settled else ""
+            text = "-32022 answers a request whose revision was agreed on in a handshake" if is_settled else ""
         if text:
             yield self.finding(seen, text, pointer="/error/code", related=_request_seqs(seen))
 
@@ -305,12 +305,12 @@ class MisusedMcpCode(Rule):
 class Internal(Rule):
     """A response is an internal error.
 
-    **Why it matters.** An exception got past every handler. The model that called a tool does not see it, and cannot
-    try another way.
+    **Why it matters.** No handler caught an exception. The model that called a tool does not see the error, so it
+    cannot try another way.
 
     **On the wire.** `< {"id":5,"error":{"code":-32603,"message":"KeyError: 'city'"}}`
 
-    **Instead.** Catch the exceptions that a tool can raise, and return them as a result with `isError: true`; log the
+    **Instead.** Catch the exceptions that a tool can raise, return them as results with `isError: true`, and log the
     rest.
     """
 
@@ -322,65 +322,65 @@ class Internal(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         if code_of(seen) != INTERNAL:
             return
-        text = "an internal error: an exception escaped"
+        text = "an internal error: an exception was not caught"
         if seen.request is not None and seen.request.method == "tools/call":
             text += "; a failure in a tool belongs in its result, with isError"
         yield self.finding(seen, text, pointer="/error", related=_request_seqs(seen))
 
 
-# ---- what rules about errors ask
+# ---- shared by rules about errors
 
 
 def code_of(seen: Seen) -> int | None:
-    """The code of an error; None where it has none that is an integer."""
+    """The code of an error; None if it has no integer code."""
     error = seen.body.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     return code if type(code) is int else None
 
 
 def data_of(seen: Seen) -> Any:
-    """The `data` of an error; None where there is none."""
+    """The `data` of an error; None if it has none."""
     error = seen.body.get("error")
     return error.get("data") if isinstance(error, dict) else None
 
 
 def text_of(seen: Seen) -> str:
-    """The `message` of an error in lower case, as far as anything can be told by it."""
+    """The beginning of an error's `message`, in lower case."""
     error = seen.body.get("error")
     text = error.get("message") if isinstance(error, dict) else None
     return text[:_LONGEST].casefold() if isinstance(text, str) else ""
 
 
 def is_probe(seen: Seen) -> bool:
-    """Whether it answers a question that an old server cannot understand, and may answer with any error."""
+    """Whether it answers a request that an older server does not know and may refuse with any error."""
     request = seen.request
     return request is not None and request.method == "server/discover" and not seen.session.server_is_modern
 
 
 def params_of(request: Request | Notification | None) -> dict[str, Any]:
-    """The params of a request; empty where they are no object."""
+    """The params of a request; empty if they are not an object."""
     params = request.params if request is not None else None
     return params if isinstance(params, dict) else {}
 
 
 def has_envelope(request: Request) -> bool:
-    """Whether a request carries what every one must carry in the modern era."""
+    """Whether a request carries the `_meta` that every request must carry in the modern era."""
     meta = request.meta
     return isinstance(meta.get(PROTOCOL_VERSION), str) and isinstance(meta.get(CLIENT_CAPABILITIES), dict)
 
 
 def shown(code: int) -> str:
-    """A code as a message tells it; a peer may send hundreds of digits."""
+    """A code as a finding shows it; a peer may send hundreds of digits."""
     return str(code) if abs(code) < 10**15 else "a huge code"
 
 
 _LONGEST: Final = 4096
-"""Characters of a message that are looked into."""
+"""The most characters of a message that are searched."""
 _DOUBTFUL: Final = 16
 _GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
-"""What stands before the slash in the names of MCP's methods."""
+"""The parts before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not a method that this side serves"
-# These break off a line, or a value on it; all others leave it as JSON that a strict parser takes.
+# These problems leave a line as JSON that a strict parser accepts; other framing problems may not.
 _READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
 
 
@@ -389,7 +389,7 @@ def _is_readable(problem: str | None) -> bool:
 
 
 def _is_plain(seen: Seen) -> bool:
-    """Whether every parser takes the frame of a message for JSON."""
+    """Whether every parser accepts the frame of a message as JSON."""
     frames = seen.message.frames
     return len(frames) == 1 and _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
@@ -412,7 +412,7 @@ def _cut(text: str) -> str:
 
 
 def _impossible(request: Request, rank: int | None) -> str | None:
-    """Why the other side cannot have a method; None where it may."""
+    """Why the other side cannot have a method; None if it may."""
     if request.method.startswith("notifications/"):
         return None
     method = METHODS.get(request.method)
@@ -439,7 +439,7 @@ def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
 
 
 def _declared(seen: Seen) -> dict[str, Any]:
-    """The capabilities of the client that hold for the request that was refused."""
+    """The client's capabilities that applied to the refused request."""
     request = seen.request
     declared = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
     if seen.era != "modern" and not isinstance(declared, dict):
@@ -447,9 +447,9 @@ def _declared(seen: Seen) -> dict[str, Any]:
     return declared if isinstance(declared, dict) else {}
 
 
-def _has(declared: dict[str, Any], wanted: dict[str, Any], depth: int = 0) -> bool:
-    """Whether capabilities hold all of others; below the third level nothing is defined."""
-    for name, value in wanted.items():
+def _has(declared: dict[str, Any], required: dict[str, Any], depth: int = 0) -> bool:
+    """Whether declared capabilities include all of the required ones, down to the third level."""
+    for name, value in required.items():
         own = declared.get(name)
         if own is None or own is False:
             return False

@@ -1,4 +1,4 @@
-"""Errors about tools and prompts by name, which need to know what the server has listed."""
+"""Errors about named tools and prompts; the rules need the lists that the server has sent."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
@@ -18,7 +18,7 @@ _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to
 
 
 class _Listed(Rule):
-    """A rule that knows what the server has listed."""
+    """A rule that knows the lists of the server."""
 
     lists: ClassVar[str] = "tools/list"
 
@@ -50,7 +50,7 @@ class ToolInputAsProtocolError(_Listed):
     `< {"id":6,"error":{"code":-32602,"message":"a: expected a number"}}`
 
     **Instead.** `< {"id":6,"result":{"content":[{"type":"text","text":"a: expected a number"}],"isError":true}}`.
-    -32602 is for tools that do not exist, and for calls that are no calls.
+    -32602 is for tools that do not exist, and for params that do not have the shape of a call.
     """
 
     id = "error/tool-input-as-protocol-error"
@@ -68,21 +68,21 @@ class ToolInputAsProtocolError(_Listed):
         if seen.era == "modern" and not has_envelope(request):
             return
         if self.listing(seen).entry(params_of(request)["name"], request, seen.session) is not None:
-            text = "a call to a listed tool is refused with -32602: the model never learns what to change"
+            text = "a call to a listed tool is refused with -32602, which the model does not see"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
 class UnknownToolAsResult(_Listed):
     """A call to a tool that does not exist gets a result that says so.
 
-    **Why it matters.** A client cannot tell a tool that failed from a tool that does not exist any more, and keeps
+    **Why it matters.** A client cannot distinguish a tool that failed from a tool that no longer exists, and keeps
     offering it.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}`
     `< {"id":6,"result":{"content":[…],"isError":true}}`
 
-    **Instead.** `< {"id":6,"error":{"code":-32602,"message":"Unknown tool: gone"}}`. Widely used SDKs do it the other
-    way.
+    **Instead.** `< {"id":6,"error":{"code":-32602,"message":"Unknown tool: gone"}}`. Widely used SDKs return a result
+    instead.
     """
 
     id = "error/unknown-tool-as-result"
@@ -171,21 +171,21 @@ class PromptArgsCode(_Listed):
         if request.method == "completion/complete":
             reference = params.get("ref")
             if code == NOT_FOUND or not isinstance(reference, dict) or reference.get("type") != "ref/prompt":
-                return  # it has no completions at all, or it is about something else
+                return  # the server has no completions at all, or the reference is not to a prompt
             name = reference.get("name")
         else:
             name, missing = params.get("name"), bool(missing_arguments(seen, request))
         if isinstance(name, str) and (missing or self.listing(seen).lacks(name, request, seen.session)):
-            what = "that lacks a required argument" if missing else "that is not listed"
-            text = f"a prompt {what} is refused with {shown(code)}, not -32602"
+            problem = "without a required argument" if missing else "that is not listed"
+            text = f"a prompt {problem} is refused with {shown(code)}, not -32602"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_call(request: Request) -> bool:
-    """Whether the params of a call have the shape of a call; retries with more input are judged by other things."""
+    """Whether params have the shape of a call; other rules judge retries with more input."""
     params = params_of(request)
     shapes = (("arguments", dict), ("_meta", dict), ("task", dict))
     if not isinstance(params.get("name"), str) or "requestState" in params or "inputResponses" in params:

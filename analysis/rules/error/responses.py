@@ -1,4 +1,4 @@
-"""Errors that answer a particular question: which code and data belong to it."""
+"""Errors that answer particular requests: which code and data they should have."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,8 +67,8 @@ class PingRefused(Rule):
 class ResourceNotFoundCode(Rule):
     """A request for a resource that does not exist is refused with the wrong code.
 
-    **Why it matters.** The code lets a client tell "no such resource" from a failure, and so drop the resource from its
-    list or try again.
+    **Why it matters.** The code tells a client whether to drop the resource from its list ("no such resource") or to
+    try again (a failure).
 
     **On the wire.** `> {"id":2,"method":"resources/read","params":{"uri":"file:///gone"}}`
     `< {"id":2,"error":{"code":-32603,"message":"Resource not found"}}`
@@ -101,8 +101,8 @@ class UnsupportedVersionData(Rule):
 
     **On the wire.** `< {"id":1,"error":{"code":-32602,"message":"Unsupported protocol version"}}`
 
-    **Instead.** `"data":{"supported":["2025-06-18"],"requested":"1999-01-01"}`; or answer with a revision that you do
-    speak, and let the client decide.
+    **Instead.** `"data":{"supported":["2025-06-18"],"requested":"1999-01-01"}`; or answer with a revision that you
+    support, and let the client decide.
     """
 
     id = "error/unsupported-version-data"
@@ -119,15 +119,14 @@ class UnsupportedVersionData(Rule):
         data = data_of(seen)
         missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
         if missing:
-            text = f"a revision is refused, and data.{' and data.'.join(missing)} do not say what would do"
+            text = f"a revision is refused without data.{' and data.'.join(missing)}"
             yield self.finding(seen, text, pointer="/error")
 
 
 class UnsupportedVersionShape(Rule):
     """A -32022 does not list the revisions that are supported, or does not name the requested revision.
 
-    **Why it matters.** The list is all that a client has to choose another revision from: there is no handshake any
-    more.
+    **Why it matters.** Since the handshake was removed, clients can choose another revision only from this list.
 
     **On the wire.** `< {"id":1,"error":{"code":-32022,"message":"Unsupported"}}`
 
@@ -157,7 +156,7 @@ class UnsupportedVersionShape(Rule):
 class UrlElicitationShape(Rule):
     """A -32042 does not say which URLs the user should visit.
 
-    **Why it matters.** The client is told that its user should visit something, and cannot tell what.
+    **Why it matters.** The client learns that its user should visit a page, but not which one.
 
     **On the wire.** `< {"id":3,"error":{"code":-32042,"message":"Sign in first"}}`
 
@@ -176,11 +175,11 @@ class UrlElicitationShape(Rule):
         data = data_of(seen)
         elicitations = data.get("elicitations") if isinstance(data, dict) else None
         if not isinstance(elicitations, list) or not elicitations:
-            yield self.finding(seen, "a -32042 names no elicitation to go through first", pointer="/error")
+            yield self.finding(seen, "a -32042 names no elicitation", pointer="/error")
             return
-        for index, one in enumerate(elicitations):
-            if not _is_url_elicitation(one):
-                text = "an elicitation of a -32042 is not of mode url with elicitationId, url and message"
+        for index, elicitation in enumerate(elicitations):
+            if not _is_url_elicitation(elicitation):
+                text = "an elicitation of a -32042 lacks the mode url, or elicitationId, url or message"
                 yield self.finding(seen, text, pointer=f"/error/data/elicitations/{index}")
                 return
 
@@ -188,7 +187,7 @@ class UrlElicitationShape(Rule):
 class UrlElicitationUnsupported(Rule):
     """A -32042 is sent to a client that cannot open URLs.
 
-    **Why it matters.** The client cannot do what the server requests, so the call can never succeed.
+    **Why it matters.** The client cannot do what the server asks, so the call can never succeed.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"capabilities":{"elicitation":{}},…}}` …
     `< {"id":3,"error":{"code":-32042,…}}`
@@ -215,10 +214,11 @@ class UrlElicitationUnsupported(Rule):
 class SamplingCode(Rule):
     """A sampling request with tool blocks that do not match is refused with a code other than -32602.
 
-    **Why it matters.** The params are at fault, but the code says otherwise: the server will try the same again.
+    **Why it matters.** The params are at fault, but the code says otherwise, so the server will send the same request
+    again.
 
-    **On the wire.** `< {"id":8,"method":"sampling/createMessage","params":{"messages":[…a tool_use that nothing
-    answers…],…}}` `> {"id":8,"error":{"code":-32603,…}}`
+    **On the wire.** `< {"id":8,"method":"sampling/createMessage","params":{"messages":[…a tool_use without a
+    tool_result…],…}}` `> {"id":8,"error":{"code":-32603,…}}`
 
     **Instead.** Refuse it with -32602.
     """
@@ -236,14 +236,14 @@ class SamplingCode(Rule):
             return
         messages = params_of(request).get("messages")
         if isinstance(messages, list) and _has_broken_tools(messages):
-            text = f"tool blocks that do not fit together are refused with {shown(code)}, not -32602"
+            text = f"tool blocks that do not match are refused with {shown(code)}, not -32602"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
 class RootsUnsupportedCode(Rule):
     """A client without roots refuses `roots/list` with a code other than -32601.
 
-    **Why it matters.** -32601 tells a server that it must do without roots; after any other code it may ask again.
+    **Why it matters.** -32601 tells a server to do without roots; after any other code it may ask again.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"error":{"code":-32600,…}}`
 
@@ -294,16 +294,16 @@ class ElicitationModeCode(Rule):
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 _MISSING: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
-# Things other than a resource that servers do not find.
+# "Not found" about something other than a resource.
 _OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b")
 _LONGEST: Final = 4096
 
 
 def says_missing(seen: Seen, uri: object) -> bool:
-    """Whether an error says that there is no such resource."""
+    """Whether an error says that a resource does not exist."""
     data = data_of(seen)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
         return True
@@ -327,33 +327,33 @@ def _handshake(seen: Seen) -> tuple[int, ...]:
 
 
 def _is_undeclared(mode: str, elicitation: object) -> bool:
-    """Whether a client that can be asked something cannot be asked in a mode; an empty object means forms."""
+    """Whether a client that supports elicitation does not support a mode; an empty object means forms."""
     if elicitation is True:
         return mode == "url"
     if not isinstance(elicitation, dict):
-        return False  # it has no modes at all
+        return False  # it does not support elicitation at all
     if mode == "url":
         return elicitation.get("url") in (None, False)
     return "url" in elicitation and elicitation.get("form") in (None, False)
 
 
 def _has_broken_tools(messages: list[Any]) -> bool:
-    """Whether a tool result stands beside other content, or a tool use without just its results behind it."""
-    wanted: set[str] | None = None
+    """Whether a tool result is mixed with other content, or a tool use is not followed by exactly its results."""
+    awaited: set[str] | None = None
     for message in messages:
         blocks = _blocks(message)
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results and len(results) < len(blocks):
             return True
-        if wanted is not None:
+        if awaited is not None:
             results_for = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
             is_user = isinstance(message, dict) and message.get("role") == "user"
-            if not is_user or results_for != wanted or len(results) != len(wanted):
+            if not is_user or results_for != awaited or len(results) != len(awaited):
                 return True
         uses = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         is_assistant = isinstance(message, dict) and message.get("role") == "assistant"
-        wanted = {use for use in uses if isinstance(use, str)} if uses and is_assistant else None
-    return wanted is not None
+        awaited = {use for use in uses if isinstance(use, str)} if uses and is_assistant else None
+    return awaited is not None
 
 
 def _blocks(message: object) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tasks of the extension, and who has declared it: each request says anew whether its client knows tasks."""
+"""Who has declared the extension for tasks: each request says anew whether its client supports them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,16 +18,16 @@ SOURCE: Final = "SEP-2663"
 ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 """Requests about tasks."""
 LISTENINGS: Final = 1_000
-"""Requests to listen of one client among which a task is looked for."""
+"""The most `subscriptions/listen` requests of one client that are searched for a task."""
 
 _EARLY: Final = frozenset({PARSE, INVALID_REQUEST, HEADERS, VERSION})
-"""Codes that a server gives before it looks at capabilities."""
+"""Codes that a server may return before it checks capabilities."""
 # Members of an enumeration are slow to look up.
 _TASK: Final = Outcome.TASK
 
 
 class _Created(Rule):
-    """What the rules about new tasks have in common."""
+    """The base of the rules about new tasks."""
 
     who = "server"
     versions = MODERN_ERA
@@ -40,14 +40,14 @@ class _Created(Rule):
         return () if seen.exchange is None else self.created(seen, seen.exchange.request)
 
     def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
-        """A request is answered with a task."""
+        """Findings for a request that is answered with a task."""
         raise NotImplementedError
 
 
 class Undeclared(_Created):
     """A request that did not declare support for tasks is answered with a task.
 
-    **Why it matters.** The client finds no result that it can read, whatever an earlier request has declared.
+    **Why it matters.** The client cannot read this result, whatever an earlier request has declared.
 
     **On the wire.** `> {"id":2,"method":"tools/call",…}` with `"clientCapabilities":{}`
     `< {"id":2,"result":{"resultType":"task","taskId":"t1",…}}`
@@ -112,8 +112,8 @@ class ClientUndeclared(Rule):
         request = seen.request
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
-        what = "taskIds" if request.method == LISTEN else request.method
-        text = f"{what} in a request that does not declare the extension"
+        use = "taskIds" if request.method == LISTEN else request.method
+        text = f"{use} in a request that does not declare the extension"
         pointer = "/params/notifications/taskIds" if request.method == LISTEN else "/method"
         return [self.finding(seen, text, pointer=pointer)]
 
@@ -121,7 +121,8 @@ class ClientUndeclared(Rule):
 class UndeclaredServed(Rule):
     """A request about tasks that does not declare the extension is not refused with -32021.
 
-    **Why it matters.** -32021 tells clients that they forgot to declare it; other servers will refuse them.
+    **Why it matters.** -32021 tells clients that they forgot to declare the extension. Without it they notice only when
+    another server refuses them.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` with `"clientCapabilities":{}`
     `< {"id":3,"result":{"resultType":"complete","taskId":"t1",…}}`
@@ -157,8 +158,8 @@ class UndeclaredServed(Rule):
         if request is None or not _is_about_tasks(request) or declares(request) is not False:
             return ()
         if isinstance(listening, Listening) and not (listening.memory.get(self.id) and _has_extension(seen)):
-            return ()  # told of already, or by a server that does not know `taskIds`
-        text = f"{request.method} is served, and the request did not declare the extension"
+            return ()  # already reported, or the server does not know `taskIds`
+        text = f"{request.method} is served, although the request did not declare the extension"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
@@ -181,7 +182,7 @@ class UnlistenedNotification(Rule):
     **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
     `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
 
-    **Instead.** Send it to the clients whose `taskIds` name the task; the others poll.
+    **Instead.** Send it only to clients whose `taskIds` name the task; the others poll.
     """
 
     id = "ext-tasks/unlistened-notification"
@@ -207,11 +208,11 @@ class UnlistenedNotification(Rule):
         return [self.finding(seen, "the client does not listen to this task", pointer="/params/taskId")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def declares(request: Request) -> bool | None:
-    """Whether a request declares the extension; None where that is not certain."""
+    """Whether a request declares the extension; None if that is uncertain."""
     capabilities = request.meta.get(CLIENT_CAPABILITIES)
     if not isinstance(capabilities, dict):
         return None
@@ -228,7 +229,7 @@ def _is_about_tasks(request: Request) -> bool:
 
 
 def _has_extension(seen: Seen) -> bool:
-    """Whether the server is known to have tasks."""
+    """Whether the server is known to support tasks."""
     declared = seen.session.declared.get("modern")
     if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
         return True
@@ -236,7 +237,7 @@ def _has_extension(seen: Seen) -> bool:
 
 
 def _all(seen: Seen) -> list[Listening] | None:
-    """All that a client listens to, or has; None where there is too much of it, or some is forgotten."""
+    """All `subscriptions/listen` requests of a client; None if there are too many, or some were forgotten."""
     subscriptions = seen.session.links.subscriptions
     if subscriptions.forgotten:
         return None

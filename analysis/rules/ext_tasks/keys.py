@@ -1,4 +1,4 @@
-"""What tasks of the extension ask for: each question has a key, under which it is answered once."""
+"""Keys of the questions that tasks of the extension ask: each key names one question, which is answered once."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -11,36 +11,36 @@ from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, Rule
 from analysis.rules.ext_tasks.capability import SOURCE
-from analysis.rules.ext_tasks.reports import TOLD, inputs_in
+from analysis.rules.ext_tasks.reports import TASK_NOTIFICATION, inputs_in
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import MOST
 
 KEPT: Final = 1_000
-"""Keys of one task that are remembered."""
-TELLS: Final = 10
-"""Findings of a rule about one message."""
+"""The most keys of one task that are remembered."""
+MOST_REPORTED: Final = 10
+"""The most findings of a rule about one message."""
 
 _KEY: Final = "ext-tasks keys"
 
 
 class Keys:
-    """The keys of a task, as far as they are known; shared by the rules that ask, of which the first hands it on."""
+    """The known keys of a task; shared by the rules, the first of which passes on each message."""
 
     def __init__(self) -> None:
         self.seq = -1
-        """Number of the last message that told of them."""
+        """Number of the last message that listed them."""
         self.current: frozenset[str] | None = None
-        """What is asked for as told last; None where that is not known."""
+        """The keys in the last report; None if they are not known."""
         self.done: set[str] = set()
-        """Those whose answers were taken."""
+        """Keys whose answers the server has accepted."""
         self._questions: dict[str, bytes] = {}
         self._gone: dict[str, int] = {}
         self._faults: list[tuple[str, str]] = []
 
     def add_questions(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
-        """What the server asks for is told: keys that stand for something else than before, and how."""
+        """Add the questions of a report; return the keys that now mean something else, and how."""
         if message.seq == self.seq:
             return self._faults
         self.seq, self._faults = message.seq, []
@@ -63,15 +63,15 @@ class Keys:
         return self._faults
 
     def answered(self, replies: dict[str, Any]) -> None:
-        """Answers were taken."""
+        """Mark the keys of answers that the server has accepted."""
         self.done.update(key for key in islice(replies, MOST) if key in self._questions)
 
 
 class _Keyed(Rule):
-    """What the rules about keys have in common."""
+    """The base of the rules about keys."""
 
     versions = MODERN_ERA
-    methods = frozenset({"tasks/get", "tasks/update", TOLD})
+    methods = frozenset({"tasks/get", "tasks/update", TASK_NOTIFICATION})
     era = "modern"
     source = SOURCE
 
@@ -94,22 +94,21 @@ class _Keyed(Rule):
         faults = _keys(task).add_questions(seen.message, questions, is_http=seen.session.is_http)
         return self.faulty(seen, faults) if faults else ()
 
-    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002 - for one of them
-        """Keys of a message stand for something else than before."""
+    def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:  # noqa: ARG002
+        """Findings for keys that now mean something else."""
         return ()
 
 
 class KeyReused(_Keyed):
     """A key of a task names a different question than before, or is used again after it was answered.
 
-    **Why it matters.** Clients recognise by the key what they have already asked their user. They send the old answer
-    again, or none.
+    **Why it matters.** Clients recognise by its key a question that they have already asked their user. They send the
+    old answer again, or none.
 
     **On the wire.** `…"status":"input_required","inputRequests":{"q":{…"message":"Which?"}}` … later
     `…"inputRequests":{"q":{…"message":"How many?"}}`
 
-    **Instead.** Use a new key for each question. Until a question is answered, its key comes with every report, and
-    that is right.
+    **Instead.** Use a new key for each question. Repeat the key in every report until the question is answered.
     """
 
     id = "ext-tasks/key-reused"
@@ -119,14 +118,15 @@ class KeyReused(_Keyed):
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
         part = "/result" if seen.exchange is not None else "/params"
         return [
-            self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}") for key, text in faults[:TELLS]
+            self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
+            for key, text in faults[:MOST_REPORTED]
         ]
 
 
 class UnknownKey(_Keyed):
     """A client answers a question that the task does not ask, or no longer asks.
 
-    **Why it matters.** Servers ignore it. It may be an answer to a question of another task.
+    **Why it matters.** Servers ignore the answer. It may belong to another task.
 
     **On the wire.** `…"inputRequests":{"q":{…}}`, then
     `> {"id":4,"method":"tasks/update","params":{"taskId":"t1","inputResponses":{"p":{…}},…}}`
@@ -146,14 +146,14 @@ class UnknownKey(_Keyed):
         if keys.current is None or keys.seq <= seen.session.lost_seq:
             return ()
         unknown = [key for key in islice(replies, MOST) if key not in keys.current or key in keys.done]
-        text = "the task does not ask for this"
+        text = "the task does not ask this question"
         return [
             self.finding(seen, text, pointer=f"/params/inputResponses/{step(key, 200)}", related=(keys.seq,))
-            for key in unknown[:TELLS]
+            for key in unknown[:MOST_REPORTED]
         ]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _keys(task: Task) -> Keys:
@@ -164,7 +164,7 @@ def _keys(task: Task) -> Keys:
 
 
 def _digest(question: Any) -> bytes:
-    """A short form of a question, the same however its members are ordered; `_meta` is no part of it."""
+    """A digest of a question, independent of the order of its members and of `_meta`."""
     if isinstance(question, dict):
         question = {name: value for name, value in question.items() if name != "_meta"}
         params = question.get("params")

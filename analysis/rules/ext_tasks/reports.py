@@ -1,4 +1,4 @@
-"""Reports of servers about tasks of the extension, and responses to requests about them."""
+"""Reports of servers about tasks of the extension, and responses to requests about tasks."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -13,9 +13,9 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, short
 from analysis.rules.support.task_reports import Changed, PolledTooFast, reports_in, wrong_code
 
-TOLD: Final = "notifications/tasks"
-REPORTS: Final = frozenset({"tools/call", "tasks/get", TOLD})
-"""What tells of tasks."""
+TASK_NOTIFICATION: Final = "notifications/tasks"
+REPORTS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
+"""Methods whose results or params report tasks."""
 
 _EMPTY: Final = frozenset({"resultType", "_meta"})
 _TEXTS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
@@ -25,7 +25,7 @@ _TASK: Final = Outcome.TASK
 
 
 class _Answer(Rule):
-    """What the rules about answers to requests about tasks have in common."""
+    """The base of the rules about responses to requests about tasks."""
 
     who = "server"
     versions = MODERN_ERA
@@ -38,13 +38,13 @@ class _Answer(Rule):
 class ResultType(_Answer):
     """The response to a request about a task is not `complete`.
 
-    **Why it matters.** `task` means that another task was created, `input_required` that the request should be sent
-    again.
+    **Why it matters.** `task` would mean that another task was created, and `input_required` that the client should
+    send the request again.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"result":{"resultType":"task","taskId":"t1",…}}`
 
-    **Instead.** `"resultType":"complete"`, whatever the status of the task. The proposal's text says so; two of its
-    examples do not.
+    **Instead.** `"resultType":"complete"`, whatever the status of the task. The text of the proposal requires this,
+    although two of its examples differ.
     """
 
     id = "ext-tasks/result-type"
@@ -61,14 +61,14 @@ class ResultType(_Answer):
 class InvalidShape(Rule):
     """A task lacks a member that every task must have, or that its status requires.
 
-    **Why it matters.** Clients use these members to poll and to get the result: there is no other source.
+    **Why it matters.** Clients need these members to poll and to get the result, and cannot get them elsewhere.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","taskId":"t1","status":"completed",…}}` without
     `result`
 
     **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever); in reports of
     the task also `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for
-    input. They are members of the result itself, and not of `task`, as in 2025-11-25.
+    input. They are members of the result itself, not of `task`, as they were in 2025-11-25.
     """
 
     id = "ext-tasks/invalid-shape"
@@ -101,8 +101,8 @@ class InvalidShape(Rule):
 class AcknowledgementNotEmpty(_Answer):
     """The response to `tasks/update` or `tasks/cancel` says more than that it was accepted.
 
-    **Why it matters.** It looks like the state of the task, and clients may take it for that. The requested change may
-    not have happened yet.
+    **Why it matters.** Clients may take it for the state of the task, although the requested change may not have
+    happened yet.
 
     **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
     `< {"id":5,"result":{"resultType":"complete","status":"cancelled"}}`
@@ -126,12 +126,12 @@ class AcknowledgementNotEmpty(_Answer):
 class TerminalChanged(Changed):
     """A task that was over continues, or has ended differently.
 
-    **Why it matters.** Clients that saw the end have taken the result, and no longer poll.
+    **Why it matters.** Clients that saw the task end have used its result, and no longer poll.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
 
-    **Instead.** Decide once. A task may end as `completed` after `tasks/cancel` was answered, but not after it was
-    `cancelled`.
+    **Instead.** Change the status only while the task is running. A task may end as `completed` after `tasks/cancel`
+    was answered, but not after it was `cancelled`.
     """
 
     id = "ext-tasks/terminal-changed"
@@ -146,7 +146,8 @@ class TerminalChanged(Changed):
 class PollTooFast(PolledTooFast):
     """A task is polled more than twice as often as the server requests.
 
-    **Why it matters.** Each poll costs, and returns nothing new. Servers that are polled too fast begin to refuse.
+    **Why it matters.** Each poll costs time and returns nothing new. Servers that are polled too fast may start to
+    refuse.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollIntervalMs":5000`, then `tasks/get` each second
 
@@ -163,7 +164,7 @@ class PollTooFast(PolledTooFast):
 class NotFoundCode(_Answer):
     """A request for a task that does not exist is refused with a code other than -32602.
 
-    **Why it matters.** -32602 tells a client that this task is the problem, and not the method or the server.
+    **Why it matters.** -32602 tells a client that the problem is this task, not the method or the server.
 
     **On the wire.** `> {"id":3,"method":"tasks/get",…}` `< {"id":3,"error":{"code":-32603,"message":"Task not found"}}`
 
@@ -181,11 +182,11 @@ class NotFoundCode(_Answer):
         return [self.finding(seen, text, pointer="/error/code", related=(seen.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def inputs_in(seen: Seen) -> tuple[Any, dict[str, Any]] | None:
-    """The task that a message tells of in detail, and what it asks for; None where it does not."""
+    """The task that a message reports in detail, and its questions; None if it reports none."""
     if not isinstance(seen.message, Notification) and seen.method != "tasks/get":
         return None
     for report in reports_in(seen):

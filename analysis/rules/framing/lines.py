@@ -1,4 +1,4 @@
-"""The group `framing`, where it is about bytes: lines and bodies, before anything is known of what they say."""
+"""Lines and bodies as bytes, before they are read as messages."""
 
 import re
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRul
 
 _MIB: Final = 1 << 20
 _LOOKED_AT: Final = 4096
-"""Bytes of a line that are looked at to say what it looks like."""
+"""The most bytes of a line that are used to guess what it is."""
 _LONGEST_HEADER: Final = 100
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(rb"[ \t]*Content-Type:", re.IGNORECASE)
 
 _LOOKS: Final = tuple(
-    (what, re.compile(pattern))
-    for what, pattern in (
+    (name, re.compile(pattern))
+    for name, pattern in (
         ("coloured output for a terminal", r"[^\x1b]*\x1b\["),
         ("a stack trace", r"Traceback \(most recent|\s+at \S|\s+File \"|panic: |goroutine \d|thread '"),
         ("a notice of a debugger", r"(?i)debugger (?:listening|attached|is)|for the debugger|for help, see: https?://"),
@@ -44,7 +44,7 @@ class InvalidUtf8(FrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{"name":"caf\xe9"}}` in Latin-1
 
-    **Instead.** Write UTF-8, and set the encoding of the standard streams: the console often uses another one.
+    **Instead.** Write UTF-8, and set the encoding of the standard streams, as the console often uses a different one.
     """
 
     id = "framing/invalid-utf8"
@@ -59,9 +59,9 @@ class InvalidUtf8(FrameRule):
 class Bom(FrameRule):
     """A message begins with a byte order mark.
 
-    **Why it matters.** RFC 8259 does not allow it, and a strict parser stops at its first byte. All others strip it.
+    **Why it matters.** RFC 8259 does not allow it, and strict parsers fail at its first byte. Others strip it.
 
-    **On the wire.** the bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
+    **On the wire.** The bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
 
     **Instead.** Write UTF-8 without a byte order mark; in .NET `new UTF8Encoding(false)`.
     """
@@ -77,7 +77,7 @@ class Bom(FrameRule):
 
 
 class _NotJson(FrameRule):
-    """What the two rules about lines that are no JSON share."""
+    """The base of the two rules about lines that are not JSON."""
 
     stream = ""
 
@@ -94,8 +94,8 @@ class _NotJson(FrameRule):
 class StdoutNotJson(_NotJson):
     """The server writes a line to its standard output that is not JSON.
 
-    **Why it matters.** That stream is for messages only. Clients log an error for each such line, some give up, and
-    text without a line feed makes the next message unreadable, too.
+    **Why it matters.** That stream is for messages only. Clients log an error for each such line, and some give up.
+    Text without a line feed makes the next message unreadable as well.
 
     **On the wire.** `< Server running on stdio`
 
@@ -117,7 +117,7 @@ class StdinNotJson(_NotJson):
 
     **On the wire.** `> hello`
 
-    **Instead.** Write JSON-RPC messages and nothing else, one on each line.
+    **Instead.** Write only JSON-RPC messages, one per line.
     """
 
     id = "framing/stdin-not-json"
@@ -131,11 +131,11 @@ class LspHeader(FrameRule):
     r"""A peer sends a `Content-Length` header before its messages, as language servers do.
 
     **Why it matters.** MCP delimits messages with line feeds. The receiver reads the header as a message that is not
-    JSON, and then waits for a line feed after the message that never comes.
+    JSON, and then waits in vain for a line feed after the message.
 
     **On the wire.** `> Content-Length: 52\r\n\r\n{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-    **Instead.** Write each message on a line of its own, and no headers.
+    **Instead.** Write each message on its own line, without headers.
     """
 
     id = "framing/lsp-header"
@@ -144,15 +144,15 @@ class LspHeader(FrameRule):
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         if _announces(seen.message):
-            yield self.of_frame(seen, "a Content-Length header, as language servers send it: MCP has none")
+            yield self.of_frame(seen, "a Content-Length header, which language servers use but MCP does not")
 
 
 class EmbeddedNewline(FrameRule):
     r"""A message is spread over several lines.
 
-    **Why it matters.** A line is a message. A reader takes each line for a message, and cannot parse any of them.
+    **Why it matters.** The receiver reads each line as a message, and cannot parse any of them.
 
-    **On the wire.** `< {` and then `<   "jsonrpc": "2.0",` and so on
+    **On the wire.** `< {`, then `<   "jsonrpc": "2.0",` and so on
 
     **Instead.** Serialise without indentation. The escape `\n` inside a string is fine.
     """
@@ -169,12 +169,12 @@ class EmbeddedNewline(FrameRule):
 class SeveralMessagesOnALine(FrameRule):
     """A line holds more than one message.
 
-    **Why it matters.** A reader parses a line as one value and fails at the second: it loses both.
+    **Why it matters.** The receiver parses a line as one value and fails at the second, so it loses both.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","method":"notifications/message",…}`
 
-    **Instead.** End each message with a line feed. Threads that share the stream need a lock that covers message and
-    line feed together.
+    **Instead.** End each message with a line feed. Threads that share the stream need a lock that covers the message
+    and its line feed.
     """
 
     id = SEVERAL
@@ -200,7 +200,7 @@ class NotAMessage(Rule):
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
         message = seen.message
-        # A value among several on a line comes as if it were an item of an array.
+        # A value among several on a line is reported like an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
         if is_among or (reason(message) == self.id and not is_beside(seen)):
             yield self.finding(seen, "a JSON value that is not an object, so not a message")
@@ -209,11 +209,11 @@ class NotAMessage(Rule):
 class BlankLine(FrameRule):
     """A line is empty, or contains only white space.
 
-    **Why it matters.** Most readers skip it; some report each such line as a message that cannot be parsed.
+    **Why it matters.** Most receivers skip it; some report each such line as a message that they cannot parse.
 
-    **On the wire.** two line feeds after a message
+    **On the wire.** Two line feeds after a message
 
-    **Instead.** End each message with one line feed: functions that print lines often add their own.
+    **Instead.** End each message with one line feed; note that functions that print lines often add their own.
     """
 
     id = "framing/blank-line"
@@ -236,7 +236,8 @@ class BlankLine(FrameRule):
 class Crlf(FrameRule):
     r"""Lines end with a carriage return and a line feed.
 
-    **Why it matters.** The delimiter is the line feed; the carriage return counts as white space. Readers strip it.
+    **Why it matters.** The delimiter is the line feed, so the carriage return counts as white space, which parsers
+    skip.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}\r\n`
 
@@ -257,7 +258,7 @@ class Crlf(FrameRule):
 class TruncatedMessage(FrameRule):
     """The stream ended in the middle of a message.
 
-    **Why it matters.** The rest is lost: a request that is never read, or a response that never arrives.
+    **Why it matters.** The message is lost: the request is never read, or the response never arrives.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"resu` and the end of the stream
 
@@ -276,7 +277,7 @@ class TruncatedMessage(FrameRule):
 class MissingFinalNewline(FrameRule):
     """The stream ended after a message without a line feed.
 
-    **Why it matters.** Readers deliver whole lines. Most never deliver this one.
+    **Why it matters.** Receivers process whole lines, and most never process this one.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` and the end of the stream
 
@@ -297,8 +298,8 @@ class MissingFinalNewline(FrameRule):
 class OversizedMessage(FrameRule):
     """A message is larger than 1 MiB, or larger than 10 MiB.
 
-    **Why it matters.** The specification sets no limit, but readers do: SDKs in use accept up to 1 MiB for an event and
-    10 MiB for a line. Beyond that, the connection breaks.
+    **Why it matters.** The specification sets no limit, but receivers do: common SDKs accept up to 1 MiB for an event
+    and 10 MiB for a line. Beyond that, the connection breaks.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":4,"result":{"contents":[{"blob":"…"}]}}` of many megabytes
 
@@ -314,15 +315,15 @@ class OversizedMessage(FrameRule):
         size = sum(len(frame.raw) for frame in seen.message.frames)
         if size > _MIB:
             limit = 10 if size > 10 * _MIB else 1
-            text = f"the message is larger than {limit} MiB, which some readers refuse"
+            text = f"the message is larger than {limit} MiB, which some receivers refuse"
             yield self.finding(seen, text)._replace(item=None)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _announces(message: Message) -> bool:
-    """Whether a line is the header of a language server, or ends with one: its messages end without a line feed."""
+    """Whether a line is a language server's header, or ends with one, as its messages end without a line feed."""
     why = reason(message)
     if why == "framing/lsp-header":
         return True
@@ -339,4 +340,4 @@ def _looks_like(raw: bytes) -> str:
     if _is_utf_16(raw):
         return "UTF-16"
     text = raw[:_LOOKED_AT].decode(errors="replace")
-    return next((what for what, pattern in _LOOKS if pattern.match(text)), "text for people")
+    return next((name for name, pattern in _LOOKS if pattern.match(text)), "text for people")

@@ -1,4 +1,4 @@
-"""The group `framing`, where the bytes are JSON of a kind: what two readers may read in two ways."""
+"""JSON that parsers may read in different ways."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,8 +16,8 @@ _DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
 class TooDeep(FrameRule):
     """A message nests more than 200 levels of arrays and objects.
 
-    **Why it matters.** Parsers stop at different depths, and some crash the whole process: one side can write what the
-    other cannot read.
+    **Why it matters.** Parsers fail at different depths, and some crash the whole process: one side can write messages
+    that the other cannot read.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":[[[[…]]]]}}}`
 
@@ -38,8 +38,8 @@ class TooDeep(FrameRule):
 class DuplicateKey(FrameRule):
     """An object has the same member twice.
 
-    **Why it matters.** Some parsers keep the first value, most the last, some refuse the text: sender, receiver and any
-    checker in between see different messages.
+    **Why it matters.** Most parsers keep the last value, some keep the first, and some refuse the text: sender,
+    receiver and any checker in between see different messages.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`
 
@@ -55,7 +55,7 @@ class DuplicateKey(FrameRule):
         place = oddities(seen.message).repeated
         if place is None:
             return
-        text = f"the member {cut(place.name)} comes twice in one object"
+        text = f"the member {cut(place.name)} occurs twice in one object"
         if place.pointer in _DECISIVE:
             text += ": peers may disagree about which message this is"
         yield self.finding(seen, text, pointer=place.pointer)._replace(item=place.item)
@@ -78,15 +78,14 @@ class NonJsonNumber(FrameRule):
     def look(self, seen: Seen) -> Iterator[Finding]:
         place = oddities(seen.message).constant
         if place is not None:
-            text = "NaN or an infinity is not a JSON value"
+            text = "NaN and infinities are not JSON values"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
 
 
 class LoneSurrogate(FrameRule):
     r"""A string holds half of a surrogate pair.
 
-    **Why it matters.** The text cannot be written in UTF-8 again. Programs that have to write it refuse it, or replace
-    the half.
+    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the half.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
 
@@ -100,5 +99,5 @@ class LoneSurrogate(FrameRule):
     def look(self, seen: Seen) -> Iterator[Finding]:
         place = oddities(seen.message).half_pair
         if place is not None:
-            text = "a string holds half of a surrogate pair, which UTF-8 cannot write"
+            text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)

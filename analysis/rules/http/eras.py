@@ -1,4 +1,4 @@
-"""How a server of 2026-07-28 answers over HTTP, and what is left there of sessions."""
+"""How a server of 2026-07-28 answers over HTTP, and remains of sessions there."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -24,13 +24,13 @@ _PATHS: Final = 64
 class ErrorStatus(Over):
     """A protocol error comes with the wrong HTTP status.
 
-    **Why it matters.** Clients decide by the status what to do next: 404 or a success instead of 400 misleads them
-    before they have read the error.
+    **Why it matters.** Clients decide by the status what to do next: 404 or 200 instead of 400 misleads them before
+    they have read the error.
 
     **On the wire.** `200 OK` … `{"id":3,"error":{"code":-32022,…}}`
 
     **Instead.** Send 400 for -32020, -32021, -32022 and for an incomplete envelope, and 404 for a method that the
-    server does not have. In a stream of events the status has already been sent.
+    server does not have. On a stream of events it is too late: the status has already been sent.
     """
 
     id = "http/error-status"
@@ -57,9 +57,10 @@ class ErrorStatus(Over):
 
 
 class NotFoundWithoutError(Over):
-    """A server of this era answers a message with 404, and does not say that it lacks the method.
+    """A server of the modern era answers a message with 404, but without the error for an unknown method.
 
-    **Why it matters.** Clients take it for an old server, and begin a handshake that it does not know either.
+    **Why it matters.** Clients conclude that the server is an older one, and begin a handshake that it does not support
+    either.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
 
@@ -98,11 +99,11 @@ class NotFoundWithoutError(Over):
 class SessionHeaderModern(Answered):
     """A session id is sent in a revision without sessions.
 
-    **Why it matters.** Nothing is bound to it any more: a server that issues an id will not see it in later requests.
+    **Why it matters.** These revisions have no sessions: a server that issues an id will not see it in later requests.
 
     **On the wire.** `< Mcp-Session-Id: 1868a90c…` with the answer to a request that names 2026-07-28
 
-    **Instead.** Send no such header. The messages themselves name what belongs together.
+    **Instead.** Do not send the header. Tokens and ids in the messages themselves connect them.
     """
 
     id = "http/session-header-modern"
@@ -118,19 +119,19 @@ class SessionHeaderModern(Answered):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
-            blamed = self.in_request(http, session, "a request of this era carries a session id", NOTE)
+            blamed = self.in_request(http, session, "a request of the modern era carries a session id", NOTE)
             findings += [finding._replace(blames="client") for finding in blamed]
         if FIELD in http.answer_fields and http.status in SUCCESS:
-            blamed = self.in_response(http, session, "a request of this era is answered with a session id")
+            blamed = self.in_response(http, session, "a request of the modern era is answered with a session id")
             findings += [finding._replace(blames="server") for finding in blamed]
         return findings
 
 
 class GetOrDeleteModern(Learning, Answered):
-    """A server that supports only this era answers GET or DELETE with a status other than 405.
+    """A server that supports only the modern era answers GET or DELETE with a status other than 405.
 
-    **Why it matters.** Streams opened by GET and sessions to delete were removed; 405 tells clients of older revisions
-    so.
+    **Why it matters.** The modern era has neither streams opened by GET nor sessions to delete; 405 tells clients of
+    older revisions so.
 
     **On the wire.** `GET /mcp`, answered with `404 Not Found`
 
@@ -165,7 +166,7 @@ class GetOrDeleteModern(Learning, Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.path not in self._modern or http.sent or http.status is None:
             return ()
-        text = f"{http.method} to a server that speaks no revision with sessions"
+        text = f"{http.method} to a server that supports no revision with sessions"
         findings = [finding._replace(blames="client") for finding in self.in_request(http, session, text, NOTE)]
         if http.status != 405 and http.status not in NOT_JUDGED:
             text = f"{http.method} is answered with status {http.status} instead of 405"

@@ -1,4 +1,4 @@
-"""Streams that a client opens by GET over Streamable HTTP (2025-03-26 to 2025-11-25), and what is said on several."""
+"""Streams that a client opens by GET (2025-03-26 to 2025-11-25), and messages that come on several streams."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from analysis.rules.support.exchanges import SESSIONS
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _LAST: Final = "last-event-id"
 _TOGETHER_NS: Final = 1_000_000_000
-"""How far equal notifications of one cause may be apart."""
+"""How far apart equal notifications with one cause may be."""
 _KEPT: Final = 256
-"""Messages that are remembered on the streams of a session."""
+"""The most messages that are remembered for the streams of a session."""
 _LONGEST: Final = 4096
-"""Bytes of a notification that is remembered."""
+"""The most bytes of a notification that is remembered."""
 _SCOPED: Final = frozenset({PROGRESS, "notifications/message", "notifications/cancelled"})
-"""Notifications that several requests may each bring about."""
+"""Notifications that several requests may each cause."""
 _WAITING: Final = (IdState.OPEN, IdState.CANCELLED)
 
 
@@ -34,7 +34,7 @@ class ResponseOnGetStream(Rule):
 
     **On the wire.** `GET /mcp` without `Last-Event-ID`, and on its stream `< {"id":4,"result":{…}}`
 
-    **Instead.** Use the stream of the POST. On a stream that is resumed with `Last-Event-ID`, a response is right.
+    **Instead.** Use the stream of the POST. A response may come on a stream that was resumed with `Last-Event-ID`.
     """
 
     id = "http/response-on-get-stream"
@@ -50,7 +50,7 @@ class ResponseOnGetStream(Rule):
             return ()
         id_ = seen.message.id if isinstance(seen.message, Response) else None
         if seen.message.frames[0].unit != "sse_event" or id_ is None or id_.type == "null":
-            return ()  # which request it answers is another rule's matter
+            return ()  # `id/unknown-response` checks which request it answers
         return [self.finding(seen, "a response comes on a stream that was opened by GET")]
 
 
@@ -83,7 +83,7 @@ class RelatedOnGetStream(WithTokens):
         return [self.finding(seen, "progress of a request comes on the stream opened by GET", related=(progress.seq,))]
 
 
-class _Said(NamedTuple):
+class _Sent(NamedTuple):
     """A message on a stream."""
 
     body: dict[str, Any]
@@ -95,11 +95,11 @@ class _Said(NamedTuple):
 class Broadcast(Rule):
     """A server sends the same message on two streams of a session.
 
-    **Why it matters.** The client handles it twice: it asks its user two times, or answers one request two times.
+    **Why it matters.** The client handles it twice: it asks its user twice, or answers one request twice.
 
     **On the wire.** `< {"id":0,"method":"roots/list"}` on two streams that are both open
 
-    **Instead.** Send each message on one stream only. Messages that are sent again after `Last-Event-ID` are not
+    **Instead.** Send each message on one stream only. Messages that are replayed after `Last-Event-ID` are not
     reported.
     """
 
@@ -116,15 +116,15 @@ class Broadcast(Rule):
         http, message = seen.http, seen.message
         if http is None or not isinstance(message, Request) or http.session_id is None:
             return ()
-        kept: OrderedDict[Id, _Said] = self._kept(seen.session)[0]
+        kept: OrderedDict[Id, _Sent] = self._kept(seen.session)[0]
         before = kept.pop(message.id, None)
-        kept[message.id] = _Said(seen.body, http, message.t_ns, message.seq)
+        kept[message.id] = _Sent(seen.body, http, message.t_ns, message.seq)
         if len(kept) > _KEPT:
             kept.popitem(last=False)
         if before is None or seen.earlier is None or seen.earlier.state not in _WAITING or not _is_other(before, http):
             return ()
         if before.body != seen.body:
-            return ()  # ids may begin anew on each stream
+            return ()  # each stream may number its requests from the start
         text = f"{short(message.method)} comes on two streams of the session"
         return [self.finding(seen, text, related=(before.seq,))]
 
@@ -132,10 +132,10 @@ class Broadcast(Rule):
         http = seen.http
         if http is None or http.session_id is None or seen.method in _SCOPED:
             return ()
-        kept: OrderedDict[bytes, _Said] = self._kept(seen.session)[1]
+        kept: OrderedDict[bytes, _Sent] = self._kept(seen.session)[1]
         raw = seen.message.frames[0].raw
         before = kept.pop(raw, None)
-        kept[raw] = _Said(seen.body, http, seen.message.t_ns, seen.message.seq)
+        kept[raw] = _Sent(seen.body, http, seen.message.t_ns, seen.message.seq)
         if len(kept) > _KEPT or len(raw) > _LONGEST:
             kept.popitem(last=len(raw) > _LONGEST)
         if before is None or before.http.over is not None or not _is_other(before, http):
@@ -145,17 +145,17 @@ class Broadcast(Rule):
         text = f"{short(seen.method)} comes on two streams of the session"
         return [self.finding(seen, text, related=(before.seq,), level=WARNING)]
 
-    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]]:
-        kept: tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]] = self.memory(session, _two)
+    def _kept(self, session: Session) -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
+        kept: tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]] = self.memory(session, _two)
         return kept
 
 
-def _two() -> tuple[OrderedDict[Id, _Said], OrderedDict[bytes, _Said]]:
+def _two() -> tuple[OrderedDict[Id, _Sent], OrderedDict[bytes, _Sent]]:
     return OrderedDict(), OrderedDict()
 
 
-def _is_other(before: _Said, http: HttpExchange) -> bool:
-    """Whether two messages came on different streams of one session, and neither is said again."""
+def _is_other(before: _Sent, http: HttpExchange) -> bool:
+    """Whether two messages came on different streams of one session, and neither is a replay."""
     if before.http.number == http.number or before.http.stream == http.stream:
         return False
     if _LAST in http.fields or _LAST in before.http.fields:

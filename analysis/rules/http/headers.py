@@ -1,4 +1,4 @@
-"""What stands in the heads of requests over Streamable HTTP: what is accepted, what is sent, and from where."""
+"""Headers of requests over Streamable HTTP: accepted media types, content type and origin."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -29,7 +29,7 @@ _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _LONGEST: Final = 4096
-"""Characters of a header that are looked at."""
+"""The most characters of a header that are checked."""
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NONE_THERE: Final = frozenset({404, 405})
 
@@ -49,7 +49,7 @@ class MessageNotPosted(Answered):
     versions = _STREAMABLE
     source = _TRANSPORTS
 
-    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.method != "POST"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -64,17 +64,17 @@ class _Accept(Answered):
     who = "client"
     once = True
     source = _TRANSPORTS
-    needed: ClassVar[tuple[str, ...]]
+    required: ClassVar[tuple[str, ...]]
 
     def lacking(self, http: HttpExchange, session: Session | None, text: str, level: Level | None) -> list[Finding]:
-        """A finding where something that is needed is not accepted; of another level than the rule's, if one is given.
+        """A finding if a required media type is not accepted, at `level` if that is given.
 
-        Where nothing but a wildcard covers it, it is a warning at most.
+        If only a wildcard covers the type, the finding is a warning at most.
         """
         if "accept" in http.doubled:
-            return []  # only the last one is known
+            return []  # only the last value is known
         worst, lacks = 2, ""
-        for media in self.needed:
+        for media in self.required:
             cover = _cover(http.fields.get("accept", "")[:_LONGEST], media)
             if cover < worst:
                 worst, lacks = cover, media
@@ -85,10 +85,10 @@ class _Accept(Answered):
 
 
 class PostAccept(_Accept):
-    """A POST does not accept both forms in which it may be answered.
+    """A POST does not accept both media types in which it may be answered.
 
-    **Why it matters.** The server chooses between one JSON object and a stream of events; many refuse a client that
-    does not list both with 406, even if it sends `*/*`.
+    **Why it matters.** The server chooses between a JSON object and a stream of events. Many servers refuse clients
+    that do not list both with 406, even if they send `*/*`.
 
     **On the wire.** `POST /mcp` with `Accept: application/json`
 
@@ -97,7 +97,7 @@ class PostAccept(_Accept):
 
     id = "http/post-accept"
     versions = _STREAMABLE
-    needed = (JSON, STREAM)
+    required = (JSON, STREAM)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.lacking(http, session, "a POST", None) if messages_of(http) else ()
@@ -116,20 +116,20 @@ class GetAccept(_Accept):
     id = "http/get-accept"
     versions = Everywhere(*SESSIONS)
     http_methods = frozenset({"GET"})
-    needed = (STREAM,)
+    required = (STREAM,)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.spoken(session)
         is_client = SESSIONS.holds(rank, era)
         if rank is not None and not is_client:
             return ()
-        # A browser, or a check whether the server is up.
+        # Browsers and health checks send such requests.
         is_probe = not is_client or http.status in _NONE_THERE
         return self.lacking(http, session, "a GET", NOTE if is_probe else None)
 
 
 class RequestContentType(Answered):
-    """A POST with a message does not say that it is JSON.
+    """A POST with a message does not declare its body as JSON.
 
     **Why it matters.** Servers refuse other types with 415, or do not read the body at all.
 
@@ -160,15 +160,15 @@ class RequestContentType(Answered):
 
 
 class OriginAccepted(Answered):
-    """A request from a page of a foreign site is served.
+    """A request from a page of another site is served.
 
     **Why it matters.** A site can have its visitor's browser send requests to a server on the visitor's machine, under
-    a name that the site points there (DNS rebinding). The browser says where the page came from; only a server that
-    checks this is safe.
+    a name that the site points there (DNS rebinding). The browser says in `Origin` where the page came from; only a
+    server that checks it is safe.
 
     **On the wire.** `POST /mcp` with `Origin: https://example.com`, answered with 200
 
-    **Instead.** Serve your own origin and those that you mean to serve; answer 403 to all others.
+    **Instead.** Accept only your own origin and the origins that you trust; answer 403 to all others.
     """
 
     id = "http/origin-accepted"
@@ -193,8 +193,8 @@ class OriginAccepted(Answered):
 class OriginStatus(Over):
     """A request is refused because of its origin, with a status other than 403.
 
-    **Why it matters.** Other statuses mean something else: after 404 a client drops its session, and after 400 it does
-    not repeat the request even if it may.
+    **Why it matters.** Other statuses mean something else: after 404 a client drops its session, and after 400 it
+    concludes that the request itself is broken.
 
     **On the wire.** `Origin: https://example.com`, answered with `400` and `Origin not allowed`
 
@@ -227,7 +227,7 @@ class Redirected(Answered):
 
     **On the wire.** `POST /mcp`, answered with `301` and `Location: /mcp/`
 
-    **Instead.** Give clients the final address; 307 and 308 keep the method.
+    **Instead.** Give clients the final address. If you must redirect, 307 and 308 keep the method and the message.
     """
 
     id = "http/redirected"
@@ -243,12 +243,12 @@ class Redirected(Answered):
         return self.in_response(http, session, f"{http.method} is redirected with status {http.status}")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 @lru_cache(256)
 def _cover(accept: str, media: str) -> int:
-    """How a media type is accepted: 2 by its name, 1 by a wildcard alone, 0 not at all."""
+    """How a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
     best = 0
     for part in accept.lower().split(","):
         name = media_of(part)
@@ -270,7 +270,7 @@ def _parameter(value: str, name: str) -> str:
 
 
 def _host(origin: str) -> str:
-    """The host of an address; empty where there is none."""
+    """The host of an address; empty if it has none."""
     try:
         return urlsplit(origin).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Headers of requests over HTTP since 2026-07-28: what they repeat of the message, and servers that do not look."""
+"""Headers that repeat parts of the message (since 2026-07-28), and servers that do not compare the two."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -31,7 +31,7 @@ _NAMED_BY_HEADER: Final = REVISIONS.index("2025-06-18")
 
 
 class _Header(Rule):
-    """A rule about headers that repeat what the message says."""
+    """A rule about headers that repeat parts of the message."""
 
     who = "client"
     versions = MODERN_ERA
@@ -54,7 +54,7 @@ class _Header(Rule):
 class MethodHeader(_Header):
     """A request has no header with its method, or the header names a different one.
 
-    **Why it matters.** Proxies route and limit by `Mcp-Method` without reading the body; a server that finds another
+    **Why it matters.** Proxies route and limit by `Mcp-Method` without reading the body; a server that sees a different
     method in the body has to refuse the request.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/list`: `{"id":3,"method":"tools/call",…}`
@@ -68,7 +68,7 @@ class MethodHeader(_Header):
 class NameHeader(_Header):
     """The header with the name of the tool, prompt, resource or task in the request is missing or wrong.
 
-    **Why it matters.** Proxies allow, limit and count requests by `Mcp-Name`; if it is wrong, so are their decisions.
+    **Why it matters.** Proxies filter, limit and count requests by `Mcp-Name`; if it is wrong, so are their decisions.
 
     **On the wire.** `POST /mcp` with `Mcp-Method: tools/call` and no `Mcp-Name`
 
@@ -83,28 +83,28 @@ class NameHeader(_Header):
             return super().on_request(seen)
         if seen.method not in REQUESTS:
             return ()
-        return [self.finding(seen, "Mcp-Name with a method that has no name to repeat", level=NOTE)]
+        return [self.finding(seen, "Mcp-Name is sent with a method that has no name", level=NOTE)]
 
 
 class HeaderEncoding(_Header):
-    """A header repeats a text in a form that is altered on the way or cannot be read.
+    """A header repeats a text in a form that may be altered on the way or cannot be read.
 
-    **Why it matters.** Bytes beyond ASCII and blanks at the ends change on the way, so the header no longer matches the
-    message.
+    **Why it matters.** Intermediaries may change bytes beyond ASCII and spaces at the ends, so the header no longer
+    matches the message.
 
     **On the wire.** `Mcp-Name: überblick`
 
-    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. A text that itself looks like
-    that is encoded too. Texts that need no encoding may be encoded all the same.
+    **Instead.** `Mcp-Name: =?base64?w7xiZXJibGljaw==?=`, canonical base64 of the UTF-8. Encode a text that itself looks
+    like this as well. Texts that need no encoding may also be encoded.
     """
 
     id = "http/header-encoding"
 
 
 class ParamHeader(Known):
-    """A call does not send an argument as the header that the tool requires, or sends another value.
+    """A call omits the header that the tool requires for an argument, or sends another value.
 
-    **Why it matters.** The server routes by the header: the call goes to the wrong place, or is refused.
+    **Why it matters.** Servers and proxies route by the header: the call goes to the wrong place, or is refused.
 
     **On the wire.** A tool with `"region":{"type":"string","x-mcp-header":"Region"}`, called with `"region":"eu"` and
     no `Mcp-Param-Region`
@@ -141,8 +141,8 @@ class ParamHeader(Known):
 class HeaderMismatchAccepted(Learning, Over):
     """A server accepts a request whose headers do not match its message.
 
-    **Why it matters.** Intermediaries decide by the headers, so they decided about a different request: a client that
-    gets a forbidden call past a gateway with a false header must be refused by the server.
+    **Why it matters.** Intermediaries decide by the headers. With a false header, a client can get a forbidden call
+    past a gateway, so the server must refuse it.
 
     **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
 
@@ -179,7 +179,7 @@ class HeaderMismatchAccepted(Learning, Over):
         texts = [known_fault.text for known_fault in known_faults(http)]
         if fault:
             in_header, in_body = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
-            names = f"MCP-Protocol-Version is {short(in_header)!r}, and that of the message {short(in_body)!r}"
+            names = f"MCP-Protocol-Version is {short(in_header)!r}, but {short(in_body)!r} in the message"
             texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
         if not texts or is_body_lost(http):
             return ()

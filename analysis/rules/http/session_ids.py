@@ -1,4 +1,4 @@
-"""Session ids of Streamable HTTP: how a server issues them, and what it does after they have expired."""
+"""Session ids of Streamable HTTP: how servers issue them, and what they do when a session is over."""
 
 import re
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS,
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SHORTEST: Final = 16
-"""Characters below which an id can be guessed."""
+"""Shorter ids can be guessed."""
 _SESSIONS: Final = 10_000
-"""Sessions that are remembered."""
+"""The most sessions that are remembered."""
 _HASH: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
-"""What stands in captures for an id: of its characters nothing is known."""
+"""The hash that replaces an id in captures, so that its characters are unknown."""
 
 
 class _Given(Answered):
-    """A rule about ids as servers give them out."""
+    """A rule about ids in responses."""
 
     who = "server"
     versions = SESSIONS
@@ -40,13 +40,12 @@ class _Given(Answered):
 class SessionIdCharacters(_Given):
     """A session id is empty, or has characters that are not allowed.
 
-    **Why it matters.** Clients send it back in a header: blanks are lost there, and characters outside ASCII are
-    altered.
+    **Why it matters.** Clients send it back in a header, where spaces may be lost and characters outside ASCII altered.
 
     **On the wire.** `Mcp-Session-Id: my session`
 
-    **Instead.** Use visible ASCII, 0x21 to 0x7E: a UUID, a token or a hash. In a recording ids are hashes, so only an
-    empty id is noticed; imported captures have the ids themselves.
+    **Instead.** Use visible ASCII, 0x21 to 0x7E: a UUID, a token or a hash. Recordings hold hashes instead of ids, so
+    there only an empty id is reported; imported captures hold the ids themselves.
     """
 
     id = "http/session-id-characters"
@@ -55,19 +54,20 @@ class SessionIdCharacters(_Given):
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not _is_news(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
             return ()
-        what = "has characters that are not visible ASCII" if given else "is empty"
-        return self.in_response(http, session, f"the session id {what}")
+        problem = "has characters that are not visible ASCII" if given else "is empty"
+        return self.in_response(http, session, f"the session id {problem}")
 
 
 class SessionIdWeak(_Given):
-    """A session id can be guessed, or is that of another session.
+    """A session id can be guessed, or already belongs to another session.
 
     **Why it matters.** Anyone who knows it can send messages as that client, and receives the messages meant for it.
 
     **On the wire.** `Mcp-Session-Id: 42`
 
-    **Instead.** Use a random UUID, or as much from a good source of random numbers, and a new id for each session. In a
-    recording ids are hashes, so only an id that is issued twice is noticed; imported captures have the ids themselves.
+    **Instead.** Use a random UUID, or an id of the same strength from a cryptographic random source, and a new id for
+    each session. Recordings hold hashes instead of ids, so there only an id that is issued twice is reported; imported
+    captures hold the ids themselves.
     """
 
     id = "http/session-id-weak"
@@ -80,7 +80,7 @@ class SessionIdWeak(_Given):
             return ()
         if known.exchange is not http:
             is_other = known.exchange is not None and known.is_of_opening and http.fields.get(FIELD) != given
-            text = "the session id was given to another session before"
+            text = "the session id was already issued to another session"
             return self.in_response(http, session, text) if is_other else ()
         if _HASH(given):
             return ()
@@ -92,7 +92,7 @@ class SessionIdWeak(_Given):
 
 
 class SessionIdLate(_Given):
-    """A session id comes first with a response other than that to `initialize`.
+    """The server first sends a session id with a response other than that to `initialize`.
 
     **Why it matters.** Clients look for it only there, and continue without it.
 
@@ -119,7 +119,8 @@ class SessionIdLate(_Given):
 class SessionIdChanged(_Given):
     """A response in a session has a different session id.
 
-    **Why it matters.** Some clients continue with the new id, some with the old one: requests and responses part ways.
+    **Why it matters.** Some clients continue with the new id and some with the old one, so requests may reach the wrong
+    session.
 
     **On the wire.** `> Mcp-Session-Id: 1868a90c…`, answered with `< Mcp-Session-Id: 77d1f0c2…`
 
@@ -137,10 +138,10 @@ class SessionIdChanged(_Given):
 
 
 class DeadSessionServed(Answered):
-    """A server continues to serve a session that it has said to be over.
+    """A server continues to serve a session that is over.
 
-    **Why it matters.** The client has been told to start again, or has ended the session: what happens now belongs to
-    no session, and resources that should be freed are not.
+    **Why it matters.** The server has answered 404, which tells the client to start again, or the client has ended the
+    session. The server keeps resources that it should free, and acts for a session that no longer exists.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
 
@@ -155,13 +156,13 @@ class DeadSessionServed(Answered):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.asked is None:
+        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.started is None:
             return ()
         known = http.session_ids.of(http.fields.get(FIELD, ""))
-        if known is None or known.is_alive or http.is_opening or not known.had_died(http.asked):
+        if known is None or known.is_alive or http.is_opening or not known.had_died(http.started):
             return ()
-        # Only what came before it counts: it may be a DELETE itself.
-        was_deleted = known.deleted is not None and known.deleted.seq < http.asked.seq
+        # Only an earlier DELETE counts: this request may be one itself.
+        was_deleted = known.deleted is not None and known.deleted.seq < http.started.seq
         how = "had been deleted" if was_deleted else "was answered with 404"
         return self.in_response(http, session, f"status {http.status} in a session that {how}")
 
@@ -169,11 +170,11 @@ class DeadSessionServed(Answered):
 class SessionNotDeleted(Rule):
     """A client disconnects without ending its session.
 
-    **Why it matters.** The server keeps the session, with all its data and open streams, until a limit of its own.
+    **Why it matters.** The server keeps the session, with its data and open streams, until its own timeout.
 
     **On the wire.** A session with an id, and no `DELETE` with it
 
-    **Instead.** Send `DELETE` to the endpoint with the session id; a server that does not allow that answers 405.
+    **Instead.** Send `DELETE` to the endpoint with the session id; a server that does not allow this answers 405.
     """
 
     id = "http/session-not-deleted"
@@ -194,7 +195,7 @@ class SessionNotDeleted(Rule):
             self._ids[session.number] = http
         return ()
 
-    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.method == "POST" and like.status in SUCCESS
 
     def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
@@ -208,6 +209,6 @@ class SessionNotDeleted(Rule):
 
 
 def _is_news(given: str, http: HttpExchange) -> bool:
-    """Whether an id is given out by an exchange, and not merely repeated."""
+    """Whether an exchange issues an id, rather than repeating it."""
     known = http.session_ids.of(given)
     return http.is_opening or (known is not None and known.exchange is http)

@@ -1,4 +1,4 @@
-"""Session ids of Streamable HTTP: what clients do with them."""
+"""Session ids of Streamable HTTP: how clients use them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,22 +15,22 @@ from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, Answered
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _NOT_THERE: Final = 405
-_TOLD: Final = 100
-"""Unknown ids that are told of, and that are compared with those that are known."""
+_MOST_REPORTED: Final = 100
+"""The most unknown ids that are reported, and that are compared with all known ids."""
 
 
 class _Without(Answered):
-    """A rule about requests without the session id that their client has been given."""
+    """A rule about requests without the session id that their client has received."""
 
     versions = Everywhere(*SESSIONS)
     http_methods = ANY
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if FIELD in http.fields or http.asked is None or http.is_modern or http.is_opening:
+        if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
             return ()
         if not http.sent and http.method == "POST":
-            return ()  # nothing says what it is
+            return ()  # it is unclear what was sent
         rank = rank_of(http.fields.get(VERSION_FIELD))
         if rank is not None and not SESSIONS.holds(rank, None):
             return ()
@@ -38,14 +38,15 @@ class _Without(Answered):
         return self.without(http, session, given) if given else ()
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
-        """What is wrong with a request of a client that has these ids."""
+        """What is wrong with a request of a client that has received these ids."""
         raise NotImplementedError
 
 
 class MissingSessionHeader(_Without):
-    """A client was given a session id, and sends a request without it.
+    """A client has received a session id, but sends a request without it.
 
-    **Why it matters.** The server cannot tell whose request it is, and must not guess: most answer with 400.
+    **Why it matters.** The server cannot tell which session the request belongs to, and must not guess: most servers
+    answer 400.
 
     **On the wire.** `initialize` is answered with `Mcp-Session-Id: 1868a90c…`; later `POST /mcp` without that header
 
@@ -58,7 +59,7 @@ class MissingSessionHeader(_Without):
 
     def __init__(self) -> None:
         super().__init__()
-        # The session in question is that of the id which is missing; the request itself seems to be of another one.
+        # The finding is about the session of the missing id; the request itself seems to belong to another session.
         self.needs_start = False  # type: ignore[misc]
 
     def without(self, http: HttpExchange, session: Session | None, given: list[SessionId]) -> Iterable[Finding]:
@@ -68,7 +69,9 @@ class MissingSessionHeader(_Without):
         ):
             return ()
         level: Level = ERROR if len(given) == 1 else WARNING
-        findings = self.in_request(http, session, f"{http.method} without the session id that the client has", level)
+        findings = self.in_request(
+            http, session, f"{http.method} without the session id that the client received", level
+        )
         return [finding._replace(session=own.number) for finding in findings]
 
 
@@ -77,7 +80,7 @@ class MissingSessionNot400(_Without):
 
     **Why it matters.** 404 tells the client that its session is over, so it needlessly begins a new one.
 
-    **On the wire.** `POST /mcp` without the id that the client has, answered with `404 Not Found`
+    **On the wire.** `POST /mcp` without the id that the client received, answered with `404 Not Found`
 
     **Instead.** Send 400 Bad Request, or serve the request.
     """
@@ -104,9 +107,9 @@ class MissingSessionNot400(_Without):
 class UnknownSessionId(Answered):
     """A client sends a session id that the server never issued.
 
-    **Why it matters.** It is made up, kept from long ago, or was altered on the way; no server knows it.
+    **Why it matters.** The id is invented, outdated, or was altered on the way, so the server does not know it.
 
-    **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was given out
+    **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was issued
 
     **Instead.** Send the id exactly as it was received, byte for byte.
     """
@@ -124,46 +127,52 @@ class UnknownSessionId(Answered):
         super().__init__()
         # A request with an unknown id belongs to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
-        self._told: set[str] = set()
-        self._looked: set[str] = set()
+        self._reported: set[str] = set()
+        self._checked: set[str] = set()
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
-        if not id_ or http.asked is None or id_ in self._told or len(self._told) >= _TOLD or not http.is_whole:
+        if (
+            not id_
+            or http.started is None
+            or id_ in self._reported
+            or len(self._reported) >= _MOST_REPORTED
+            or not http.is_whole
+        ):
             return ()
         ids = http.session_ids
         known = ids.of(id_)
         if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
             return ()
         plain = _plain(id_)
-        if self._looks(id_) and any(
+        if self._compares(id_) and any(
             other != id_ and _plain(other) == plain and ids.is_given(other) for other in ids.known()
         ):
-            text = "the session id differs from the issued one only in case, quotes or blanks"
-        elif http.asked.t_ns > IDLE_NS:
-            text = "the server never issued that session id"
+            text = "the session id differs from the issued one only in case, quotes or spaces"
+        elif http.started.t_ns > IDLE_NS:
+            text = "the server never issued this session id"
         else:
-            return ()  # it may be from before
-        self._told.add(id_)
+            return ()  # it may have been issued before the recording
+        self._reported.add(id_)
         return self.in_request(http, session, text)
 
-    def _looks(self, id_: str) -> bool:
-        """Whether it is compared with all others: once, where it is no hash, and not without end."""
-        if id_ in self._looked or id_.startswith("hmac:") or len(self._looked) >= _TOLD:
+    def _compares(self, id_: str) -> bool:
+        """Whether to compare an id with all others: once, unless it is a hash, and up to a limit."""
+        if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MOST_REPORTED:
             return False
-        self._looked.add(id_)
+        self._checked.add(id_)
         return True
 
 
 class InitializeWithSessionId(Answered):
-    """A client begins a session with the id of another one.
+    """A client begins a session with the id of another session.
 
     **Why it matters.** The server looks for a session with that id instead of creating one; once it no longer knows
     that session, the client can never reconnect.
 
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`: `{"id":1,"method":"initialize",…}`
 
-    **Instead.** Send `initialize` without the header; the response brings a new id.
+    **Instead.** Send `initialize` without the header; the response has a new id.
     """
 
     id = "http/initialize-with-session-id"
@@ -174,10 +183,10 @@ class InitializeWithSessionId(Answered):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
-        if not id_ or http.asked is None or not http.is_opening:
+        if not id_ or http.started is None or not http.is_opening:
             return ()
         known = http.session_ids.of(id_)
-        is_gone = known is not None and known.gone is not None and known.gone.seq < http.asked.seq
+        is_gone = known is not None and known.gone is not None and known.gone.seq < http.started.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
         return self.in_request(http, session, text, ERROR if is_gone else WARNING)
 
@@ -185,7 +194,7 @@ class InitializeWithSessionId(Answered):
 class SessionReusedAfter404(Answered):
     """A client continues to use a session after the server has answered 404.
 
-    **Why it matters.** Every request fails until the client begins a new session; nothing else helps.
+    **Why it matters.** Every request fails until the client begins a new session.
 
     **On the wire.** `404` to a request with a session id, and seconds later another one with that id
 
@@ -201,9 +210,9 @@ class SessionReusedAfter404(Answered):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         known = http.session_ids.of(http.fields.get(FIELD, ""))
-        if known is None or known.gone is None or http.asked is None or http.is_opening:
+        if known is None or known.gone is None or http.started is None or http.is_opening:
             return ()
-        late_ns = http.asked.t_ns - known.gone.t_ns
+        late_ns = http.started.t_ns - known.gone.t_ns
         if late_ns <= RACE_NS:
             return ()
         text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s before"
@@ -213,11 +222,11 @@ class SessionReusedAfter404(Answered):
 class DeleteWithoutSession(Answered):
     """A DELETE to the endpoint names no session.
 
-    **Why it matters.** It ends the session that its header names; without the header it ends nothing.
+    **Why it matters.** DELETE ends the session that its header names; without the header it does nothing.
 
     **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
 
-    **Instead.** Send the id in the header; a client that was given no id has nothing to delete.
+    **Instead.** Send the id in the header; a client that received no id has nothing to delete.
     """
 
     id = "http/delete-without-session"
@@ -235,7 +244,7 @@ class DeleteWithoutSession(Answered):
 
 
 def _speaks(http: HttpExchange, session: Session | None) -> bool:
-    """Whether a client is known to speak a revision that has sessions."""
+    """Whether a client is known to use a revision with sessions."""
     rank, era = http.spoken(session)
     if rank is not None:
         return SESSIONS.holds(rank, era)
@@ -247,13 +256,13 @@ def _speaks(http: HttpExchange, session: Session | None) -> bool:
 
 
 def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
-    """Whether a request of the client should have an id, as far as can be told: it is alive, and was given before."""
-    if session_id.given is None or http.asked is None or session_id.exchange is None or not session_id.is_of_opening:
+    """Whether a request should carry an id: its client has received it, and its session is not known to be over."""
+    if session_id.given is None or http.started is None or session_id.exchange is None or not session_id.is_of_opening:
         return False
     if (
-        session_id.given.seq >= http.asked.seq
+        session_id.given.seq >= http.started.seq
         or session_id.exchange.path != http.path
-        or session_id.had_died(http.asked)
+        or session_id.had_died(http.started)
     ):
         return False
     return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)

@@ -1,4 +1,4 @@
-"""How exchanges of Streamable HTTP are answered: status, content type, and what the body is."""
+"""Responses of Streamable HTTP: status, content type and kind of body."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +17,7 @@ from analysis.rules.support.exchanges import JSON, SESSIONS, STREAM, SUCCESS, An
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _BATCHES: Final = 1
-"""The rank of the one revision that has them."""
+"""The rank of the only revision that has arrays of messages."""
 _ACCEPTED: Final = 202
 _EMPTY: Final = frozenset({202, 204})
 
@@ -25,7 +25,7 @@ _EMPTY: Final = frozenset({202, 204})
 class NotificationStatus(Over):
     """A POST with only notifications or responses succeeds with a status other than 202.
 
-    **Why it matters.** Any other success means that a response is in the body: clients look for it and find none.
+    **Why it matters.** Any other success means that the body holds a response, which clients then look for in vain.
 
     **On the wire.** `> {"method":"notifications/initialized"}`, answered with `200 OK`
 
@@ -44,21 +44,21 @@ class NotificationStatus(Over):
         if not all(isinstance(seen.message, (Notification, Response)) for seen in http.sent):
             return ()
         if any(isinstance(seen.message, Response) for seen in http.received):
-            return ()  # that it is answered is another rule's matter
+            return ()  # `jsonrpc/notification-answered` reports the response
         if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
-            return ()  # the same
-        what = "an answer" if isinstance(http.sent[0].message, Response) else "a notification"
-        return self.in_response(http, session, f"{what} is accepted with status {http.status} instead of 202")
+            return ()  # `batch/empty-response` reports it
+        kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
+        return self.in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
 class AcceptedWithBody(Over):
     """The status 202 comes with a body.
 
-    **Why it matters.** The status says that there is no response, so clients do not read the body.
+    **Why it matters.** Status 202 promises no response, so clients do not read the body.
 
     **On the wire.** `202 Accepted` … `ok`
 
-    **Instead.** Send no body. A chunked body whose first chunk is the last counts as none.
+    **Instead.** Send no body. An empty chunked body is not reported.
     """
 
     id = "http/accepted-with-body"
@@ -74,14 +74,14 @@ class AcceptedWithBody(Over):
 
 
 class RequestNotAnswered(Over):
-    """A POST with a request succeeds without a response in it.
+    """A POST with a request succeeds without returning a response.
 
-    **Why it matters.** The HTTP exchange is over, so the response cannot come any more: the caller waits until it gives
+    **Why it matters.** The HTTP exchange is over, so the response can no longer come: the caller waits until it gives
     up.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `202 Accepted` and nothing else
 
-    **Instead.** Send 200 with the response as JSON, or a stream of events that brings it.
+    **Instead.** Send 200 with the response as JSON, or with a stream of events that contains it.
     """
 
     id = "http/request-not-answered"
@@ -95,7 +95,7 @@ class RequestNotAnswered(Over):
             return ()
         if http.response_size and (http.status not in _EMPTY or http.media == JSON):
             return ()
-        # A cancellation may be lost.
+        # A cancellation may have been lost.
         requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
         waiting = [seen for seen in requests if not is_cancelled(seen)]
         if not waiting:
@@ -107,7 +107,7 @@ class RequestNotAnswered(Over):
 class ResponseContentType(Over):
     """A request is answered with something that is neither JSON nor a stream of events.
 
-    **Why it matters.** Clients read the body by its type, and do not read other types.
+    **Why it matters.** Clients choose a parser by the content type, and do not read other types.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `200 OK` and `Content-Type: text/html`
 
@@ -132,10 +132,10 @@ class ResponseContentType(Over):
 class JsonNotSingle(Over):
     """The JSON that answers a request is not one response.
 
-    **Why it matters.** Clients take the body for the one response that they wait for. To send more messages, a server
-    needs a stream of events.
+    **Why it matters.** Clients read the body as the response that they wait for. To send other messages as well, a
+    server needs a stream of events.
 
-    **On the wire.** `< {"method":"notifications/message",…}` as the whole body of type `application/json`
+    **On the wire.** `< {"method":"notifications/message",…}` as the whole body, of type `application/json`
 
     **Instead.** Send one response object; in 2025-03-26 an array of them, if an array of requests was sent.
     """
@@ -157,9 +157,9 @@ class JsonNotSingle(Over):
         for seen in bodies:
             message = seen.message
             if isinstance(message, (Request, Notification)):
-                what = "a request" if isinstance(message, Request) else "a notification"
-                return [self.finding(seen, f"the JSON response is {what}", session=session)]
-        # Elsewhere an array is a fault of its own.
+                kind = "a request" if isinstance(message, Request) else "a notification"
+                return [self.finding(seen, f"the JSON response is {kind}", session=session)]
+        # In other revisions `batch/not-supported-version` reports the array.
         is_array = bool(bodies) and bodies[0].message.index is not None
         if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
             return ()
@@ -169,8 +169,8 @@ class JsonNotSingle(Over):
 class ResponseIdMismatch(Rule):
     """The JSON that answers a POST has an id that none of its requests has.
 
-    **Why it matters.** The client drops it, or assigns it to another call that happens to have that id. Other responses
-    with an id that no request used, on a stream or after a POST without a request, are reported as
+    **Why it matters.** The client drops the response, or assigns it to another call that happens to have that id. Other
+    responses with an id that no request used, on a stream or after a POST without a request, are reported as
     `id/unknown-response`.
 
     **On the wire.** `> {"id":4,"method":"tools/list"}`, answered with `< {"id":5,"result":{…}}`
@@ -204,12 +204,12 @@ class ResponseIdMismatch(Rule):
 class GetAnswer(Answered):
     """A GET succeeds with something other than a stream of events.
 
-    **Why it matters.** With a GET a client asks for the messages that the server sends of its own accord; it can read
-    nothing else there.
+    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative, and
+    expects no other response.
 
     **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`
 
-    **Instead.** Send `text/event-stream`, or 405 if there is no such stream.
+    **Instead.** Send `text/event-stream`, or 405 if the server offers no stream.
     """
 
     id = "http/get-answer"
@@ -222,17 +222,17 @@ class GetAnswer(Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.media == STREAM:
             return ()
-        what = short(http.media) or "no content type"
-        return self.in_response(http, session, f"a GET is answered with status {http.status} and {what}")
+        media = short(http.media) or "no content type"
+        return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")
 
 
 def is_open(seen: Seen) -> bool:
-    """Whether a request of an exchange waits for its answer; not where that was cancelled."""
+    """Whether a request is unanswered and not cancelled."""
     return _state(seen) is IdState.OPEN
 
 
 def is_cancelled(seen: Seen) -> bool:
-    """Whether a request of an exchange waits for an answer that is no longer wanted."""
+    """Whether a request was cancelled and is still unanswered."""
     return _state(seen) is IdState.CANCELLED
 
 

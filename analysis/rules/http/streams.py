@@ -26,17 +26,17 @@ CHANGES: Final = frozenset(
     {UPDATED, *(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))}
 )
 _LINGERS_NS: Final = 5_000_000_000
-"""How long a stream may stay open after it has said all."""
+"""How long a stream may stay open after its last response."""
 _KEPT: Final = 1_000
 
 
 class StreamEndedUnanswered(OverHttp):
     """A server ends the stream of a POST without having answered its requests.
 
-    **Why it matters.** It is unknown what became of the call. If the events had ids, the client can ask for the rest;
-    otherwise the response is lost.
+    **Why it matters.** The client does not learn the outcome of the call. If the events had ids, it can resume the
+    stream; otherwise the response is lost.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}`, a stream with progress on it, and its end
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with a stream that ends after some progress
 
     **Instead.** Send the response as the last event, even if it is an error. Since 2025-11-25 a server may close a
     stream early if its events have ids, and answer on the stream that the client then opens.
@@ -67,7 +67,7 @@ class StreamEndedUnanswered(OverHttp):
                 continue
             for seen in requests_of(http):
                 if is_open(seen) and seen.method != LISTEN and seen.session is session:
-                    text = f"the stream ends and {short(seen.method)} has no answer"
+                    text = f"the stream ended before {short(seen.method)} was answered"
                     finding = self.finding(http.over, text, session=session, related=(seen.message.seq,))
                     yield finding._replace(method=seen.method[:256])
 
@@ -75,10 +75,10 @@ class StreamEndedUnanswered(OverHttp):
 class StreamKeptOpen(OverHttp):
     """The stream of a POST stays open after all requests have been answered.
 
-    **Why it matters.** It occupies a connection, and often a worker, for nothing; clients that read to the end of the
-    response wait for it.
+    **Why it matters.** It occupies a connection, and often a worker, for nothing, and clients that read to the end of
+    the response have to wait.
 
-    **On the wire.** `< event: message` with the result, and no end of the stream for seconds
+    **On the wire.** `< event: message` with the result, then a stream that stays open for seconds
 
     **Instead.** End the stream right after the last response.
     """
@@ -136,13 +136,13 @@ class _OnPostStream(Rule):
 
 
 class MessageAfterAnswer(_OnPostStream):
-    """A message comes on the stream of a POST after all of its requests were answered.
+    """A message comes on the stream of a POST after all requests of the POST were answered.
 
-    **Why it matters.** Clients stop reading there: the message is lost.
+    **Why it matters.** Clients stop reading after the last response, so the message is lost.
 
     **On the wire.** `< {"id":4,"result":{…}}`, and on the same stream `< {"method":"notifications/progress",…}`
 
-    **Instead.** Send it before the response, or on a stream that is meant for it.
+    **Instead.** Send it before the response, or on a stream that allows it.
     """
 
     id = "http/message-after-answer"
@@ -158,38 +158,38 @@ class MessageAfterAnswer(_OnPostStream):
         if http is None or http.settled is None or http.method != "POST" or not is_settled(http):
             return ()
         if http.settled.method == LISTEN:
-            return ()  # what comes after the end of a subscription is another rule's matter
+            return ()  # `listen/after-end` reports messages after the end of a subscription
         text = f"{short(seen.method)} comes after the answer"
         return [self.finding(seen, text, related=(http.settled.message.seq,))]
 
 
 class WithTokens(Rule):
-    """A rule that asks to which request progress belongs."""
+    """A rule that needs to know which request progress belongs to."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if hook == "notification":
-            return like.message.sender == "server" and (method == PROGRESS or method in self.methods_told)
+            return like.message.sender == "server" and (method == PROGRESS or method in self.more_methods)
         if like.era == "modern" or not like.session.is_http:
-            return False  # there it is a rule of its own
+            return False  # other rules cover these
         return like.message.sender == ("client" if hook == "request" else "server")
 
-    methods_told: frozenset[str] = frozenset()
-    """Notifications besides progress that it is about."""
+    more_methods: frozenset[str] = frozenset()
+    """Notifications besides progress that it checks."""
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).ask(seen)
+        tokens_of(seen.session).take_request(seen)
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).hear(seen)
+        tokens_of(seen.session).take_result(seen)
         return ()
 
 
 class UnrelatedOnPostStream(WithTokens, _OnPostStream):
     """A notification on the stream of a POST is unrelated to its request.
 
-    **Why it matters.** A client that attributes the messages on this stream to the call shows it in the wrong place,
-    and a client that closes the stream with the call never sees it.
+    **Why it matters.** Clients that attribute messages on this stream to the call show it in the wrong place, and
+    clients that close the stream after the call never see it.
 
     **On the wire.** On the stream of `tools/call`: `< {"method":"notifications/resources/updated",…}`
 
@@ -204,7 +204,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
     source = _TRANSPORTS
 
     sender = None
-    methods_told = CHANGES
+    more_methods = CHANGES
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         http = seen.http
@@ -222,18 +222,19 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
             return ()
         if len(http.sent) >= SEEN_KEPT or any(_token(request) == progress.id for request in http.sent):
             return ()
-        text = "progress of a request other than that of the stream"
+        text = "progress of a request that did not open this stream"
         return [self.finding(seen, text, pointer="/params/progressToken", related=(progress.seq,))]
 
 
 class AnswerOnOtherStream(_OnPostStream):
-    """A response comes on the stream of a POST other than that of its request.
+    """A response comes on the stream of a different POST than its request.
 
-    **Why it matters.** The client waits on the stream of the request; many clients look nowhere else for its response.
+    **Why it matters.** The client waits on the stream of the request, and many clients do not look elsewhere.
 
     **On the wire.** On the stream of the POST with id 5: `< {"id":4,"result":{…}}`
 
-    **Instead.** Send each response on the stream of its own POST. A stream that the client resumes by GET continues it.
+    **Instead.** Send each response on the stream of its own POST. A stream that the client resumes by GET counts as the
+    same stream.
     """
 
     id = "http/answer-on-other-stream"
@@ -254,16 +255,16 @@ class AnswerOnOtherStream(_OnPostStream):
         return [self.finding(seen, text, related=(request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_excused(http: HttpExchange, over: Mark) -> bool:
-    """Whether a stream may have ended with its session, or the client ended that while it could have resumed."""
+    """Whether a stream may have ended with its session, or the client ended the session when it could have resumed."""
     known = http.session_ids.of(http.session_id or "")
     if known is None:
         return False
     if known.gone is not None:
-        return True  # nothing tells since when the server does not know it any more
+        return True  # it is unknown when the server forgot the session
     return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
 
 
@@ -278,14 +279,14 @@ def is_settled(http: HttpExchange) -> bool:
 
 
 def reported_token(seen: Seen) -> Token | None:
-    """The token that progress of the server names, while its request has no answer."""
+    """The token that progress of the server names, if its request is unanswered."""
     token = token_of(member(seen.body.get("params"), "progressToken"))
     http = seen.http
     if token is None or http is None:
         return None
     tokens = tokens_of(seen.session)
-    carried = tokens.find("client", http.number, token) or tokens.last("client", token)
-    return carried if carried is not None and is_going_on(carried, seen.session) else None
+    known = tokens.find("client", http.number, token) or tokens.last("client", token)
+    return known if known is not None and is_going_on(known, seen.session) else None
 
 
 def _is_waiting(seen: Seen) -> bool:

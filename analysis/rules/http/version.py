@@ -22,13 +22,13 @@ _LISTS: Final = 64
 class MissingProtocolVersionHeader(Answered):
     """A request does not name the revision in its header.
 
-    **Why it matters.** The server assumes 2025-03-26, or a client that does not know the header: it may answer in a
-    form that the client does not read, or refuse.
+    **Why it matters.** The server assumes 2025-03-26: it may answer in a form that the client does not understand, or
+    refuse the request.
 
     **On the wire.** `POST /mcp` without `MCP-Protocol-Version`, after 2025-06-18 was agreed on
 
-    **Instead.** The revision that was agreed on, with every POST, GET and DELETE that follows; since 2026-07-28 the one
-    that the message itself names.
+    **Instead.** Send the agreed revision with every POST, GET and DELETE after the handshake; since 2026-07-28, the
+    revision that the message itself names.
     """
 
     id = "http/missing-protocol-version-header"
@@ -54,7 +54,7 @@ class ProtocolVersionMismatch(Answered):
 
     **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
 
-    **Instead.** The revision that was agreed on; since 2026-07-28 the one in `_meta` of the same message.
+    **Instead.** Send the agreed revision; since 2026-07-28, the revision in `_meta` of the same message.
     """
 
     id = "http/protocol-version-mismatch"
@@ -68,24 +68,24 @@ class ProtocolVersionMismatch(Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         in_header = http.fields.get(VERSION_FIELD)
         if in_header is None or rank_of(in_header) is None:
-            return ()  # what is no version is another rule's matter
+            return ()  # `http/bad-version-accepted` covers values that are not a revision
         in_body = body_version(http)
         if in_body is not None:
             if in_body == in_header:
                 return ()
-            text = f"the header names {short(in_header)}, and the message {short(in_body)}"
+            text = f"the header names {short(in_header)}, but the message names {short(in_body)}"
             return self.in_request(http, session, text, ERROR)
         agreed = agreed_for(http, session)
         if agreed is None or agreed == in_header or http.is_modern:
             return ()
-        text = f"the header names {short(in_header)}, and {short(agreed)} was agreed on"
+        text = f"the header names {short(in_header)}, but {short(agreed)} was agreed on"
         return self.in_request(http, session, text, WARNING)
 
 
 class BadVersionAccepted(Learning, Answered):
     """A server serves a request whose header names a revision that it does not support.
 
-    **Why it matters.** The form of the response is uncertain; the client that made the mistake is never told.
+    **Why it matters.** The form of the response is uncertain, and the client never learns of its mistake.
 
     **On the wire.** `MCP-Protocol-Version: latest`, answered with 200
 
@@ -123,13 +123,13 @@ class BadVersionAccepted(Learning, Answered):
 
 
 def agreed_for(http: HttpExchange, session: Session | None) -> str | None:
-    """The revision that its client must name, as it was agreed on before; None before that, and where it need not."""
-    if session is None or http.asked is None or http.is_opening or session.handshake is None:
+    """The agreed revision that a request must name; None before the agreement, and if the request need not name it."""
+    if session is None or http.started is None or http.is_opening or session.handshake is None:
         return None
     if http.sent and body_version(http) is not None:
         return None
     if session.lost_seq >= 0 and FIELD not in http.fields:
-        return None  # it may be of another one, whose handshake is lost
-    if not 0 <= session.agreed_seq < http.asked.seq or session.state not in ("init-answered", "ready"):
+        return None  # it may belong to another session, whose handshake is lost
+    if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
         return None
     return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST else None

@@ -1,4 +1,4 @@
-"""The group `jsonrpc`, where it is about the envelope: version, method, params, and whether an answer is wanted."""
+"""The envelope of messages: version, method, params, and whether an id asks for a response."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,14 +16,14 @@ _OUTCOME: Final = frozenset({"result", "error"})
 
 
 class EnvelopeRule(Rule):
-    """A rule about the members of an object, be it a message or not."""
+    """A rule about the members of an object, whether it is a message or not."""
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        """Of a message."""
+        """Check a message."""
         return self._look(seen)
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
-        """Of what cannot be classified."""
+        """Check an object that is not a message."""
         return iter(()) if is_beside(seen) else self._look(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ class EnvelopeRule(Rule):
 class MissingVersion(EnvelopeRule):
     """A message does not say that it is JSON-RPC 2.0.
 
-    **Why it matters.** Without the member `jsonrpc`, typed readers refuse the message, or take it for another protocol.
+    **Why it matters.** Without the member `jsonrpc`, typed parsers refuse the message, or treat it as another protocol.
 
     **On the wire.** `> {"id":1,"method":"ping"}`
 
@@ -56,7 +56,7 @@ class MissingVersion(EnvelopeRule):
 class WrongVersion(EnvelopeRule):
     """The member `jsonrpc` is something other than the string 2.0.
 
-    **Why it matters.** Readers compare it with that string, and refuse the number 2.0 as they refuse version 1.0.
+    **Why it matters.** Receivers compare it with that string, and refuse the number 2.0 just like version 1.0.
 
     **On the wire.** `> {"jsonrpc":2.0,"id":1,"method":"ping"}`
 
@@ -76,12 +76,12 @@ class WrongVersion(EnvelopeRule):
 class Unclassifiable(Rule):
     """An object has neither `method` nor `result` nor `error`.
 
-    **Why it matters.** It is neither a request nor a notification nor a response, so its receiver cannot act on it.
-    Often it is a log entry in JSON that went to the wrong stream.
+    **Why it matters.** It is neither a request, a notification nor a response, so its receiver cannot use it. Often it
+    is a log entry in JSON that went to the wrong stream.
 
     **On the wire.** `< {"level":"info","message":"ready"}`
 
-    **Instead.** Send only messages of JSON-RPC; write logs to standard error.
+    **Instead.** Send only JSON-RPC messages; write logs to standard error.
     """
 
     id = "jsonrpc/unclassifiable"
@@ -90,13 +90,13 @@ class Unclassifiable(Rule):
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
         body = object_of(seen.message)
         if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not is_beside(seen):
-            yield self.finding(seen, "an object without method, result and error is not a message")
+            yield self.finding(seen, "an object without method, result or error is not a message")
 
 
 class MethodNotString(Rule):
     """The method is not a string, or is empty.
 
-    **Why it matters.** It names nothing that could be called, and most readers refuse the message.
+    **Why it matters.** It does not name a method, and most receivers refuse the message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":1}`
 
@@ -117,8 +117,8 @@ class MethodNotString(Rule):
 class ReservedMethod(EnvelopeRule):
     """The name of a method begins with `rpc.`.
 
-    **Why it matters.** JSON-RPC reserves these names for its own extensions: libraries may answer them before the
-    server sees them.
+    **Why it matters.** JSON-RPC reserves these names for its own extensions: libraries may answer them themselves,
+    without calling the server.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"rpc.discover"}`
 
@@ -138,7 +138,7 @@ class ReservedMethod(EnvelopeRule):
 class MethodWithResult(EnvelopeRule):
     """A message has a method and a result, or a method and an error.
 
-    **Why it matters.** Some readers take it for a request and answer it; others take it for a response and never do.
+    **Why it matters.** Some receivers treat it as a request and answer it; others treat it as a response and do not.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"method":"tools/list","result":{"tools":[]}}`
 
@@ -157,8 +157,7 @@ class MethodWithResult(EnvelopeRule):
 class ParamsByPosition(EnvelopeRule):
     """The params are an array.
 
-    **Why it matters.** JSON-RPC allows arguments by position, MCP only by name. No order is defined that the receiver
-    could use.
+    **Why it matters.** JSON-RPC allows arguments by position, but MCP only by name: it defines no order for them.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo",{}]}`
 
@@ -170,7 +169,7 @@ class ParamsByPosition(EnvelopeRule):
 
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and isinstance(body.get("params"), list):
-            yield self.finding(seen, "params are an array: MCP passes arguments by name", pointer="/params")
+            yield self.finding(seen, "params are an array, but MCP passes arguments by name", pointer="/params")
 
 
 class ParamsNotObject(EnvelopeRule):
@@ -195,7 +194,7 @@ class ParamsNotObject(EnvelopeRule):
 class ParamsNull(EnvelopeRule):
     """The params are null.
 
-    **Why it matters.** No schema allows it. Most readers treat it as absent, strict ones refuse the message.
+    **Why it matters.** No schema allows null. Most receivers treat it as absent, but strict parsers refuse the message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}`
 
@@ -208,13 +207,13 @@ class ParamsNull(EnvelopeRule):
 
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         if "method" in body and "params" in body and body["params"] is None:
-            yield self.finding(seen, "params are null: leave the member out", pointer="/params")
+            yield self.finding(seen, "params are null; leave the member out", pointer="/params")
 
 
 class UnknownMember(Rule):
     """A message has a member that JSON-RPC does not define.
 
-    **Why it matters.** Readers ignore it, at best. It belongs in `params._meta` or `result._meta`.
+    **Why it matters.** At best, receivers ignore it. It belongs in `params._meta` or `result._meta`.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"ping","timestamp":1767225600}`
 
@@ -235,12 +234,12 @@ class UnknownMember(Rule):
 class NotificationWithId(EnvelopeRule):
     """A notification has an id.
 
-    **Why it matters.** With an id it is a request on the wire: the receiver has to answer, and the sender, which
-    expects no response, gets an error about a method that does not exist.
+    **Why it matters.** A message with an id is a request: the receiver has to answer, usually with an error about an
+    unknown method, which the sender does not expect.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":2,"method":"notifications/initialized"}`
 
-    **Instead.** Leave `id` out; do not send null either.
+    **Instead.** Leave `id` out; do not send null.
     """
 
     id = "jsonrpc/notification-with-id"
@@ -249,17 +248,17 @@ class NotificationWithId(EnvelopeRule):
     def look(self, seen: Seen, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if "id" in body and isinstance(method, str) and method.startswith("notifications/"):
-            yield self.finding(seen, f"{cut(method)} has an id, but is a notification", pointer="/id")
+            yield self.finding(seen, f"{cut(method)} is a notification, but has an id", pointer="/id")
 
 
 class RequestWithoutId(Rule):
     """A request has no id.
 
-    **Why it matters.** Without an id it is a notification on the wire: it is not answered, and its sender waits.
+    **Why it matters.** A message without an id is a notification: the receiver does not answer, and the sender waits.
 
     **On the wire.** `> {"jsonrpc":"2.0","method":"tools/list"}`
 
-    **Instead.** Give it an id of its own.
+    **Instead.** Give each request its own id.
     """
 
     id = "jsonrpc/request-without-id"
@@ -270,14 +269,14 @@ class RequestWithoutId(Rule):
         message = seen.message
         method = METHODS.get(message.method) if isinstance(message, Notification) else None
         if method is not None and is_asked_for(method.name, seen):
-            yield self.finding(seen, f"{method.name} is sent without an id: it will not be answered")
+            yield self.finding(seen, f"{method.name} is sent without an id, so it will not be answered")
 
 
 class NotificationAnswered(Rule):
     """The response to a POST of notifications contains a JSON-RPC response.
 
-    **Why it matters.** No caller waits for it. Clients that read no body there leave it in the connection; others log a
-    response that matches no request.
+    **Why it matters.** No caller waits for it. Clients that do not read the body leave it in the connection; others log
+    a response that matches no request.
 
     **On the wire.** `> POST {"jsonrpc":"2.0","method":"notifications/initialized"}` and
     `< 200 {"jsonrpc":"2.0","id":null,"result":{}}`
@@ -298,15 +297,15 @@ class NotificationAnswered(Rule):
             return
         answer = next((seen for seen in http.received if isinstance(seen.message, Response)), None)
         if answer is not None:
-            text = "a notification is answered: no caller waits for that"
+            text = "a notification is answered, although no caller waits for a response"
             yield self.finding(answer, text, related=(http.sent[0].message.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_asked_for(name: str, seen: Seen) -> bool:
-    """Whether a method is a request that the sender of a message may send in its revision."""
+    """Whether a method is a request that the sender of the message may send in its revision."""
     method = METHODS.get(name)
     if method is None or not method.is_request or isinstance(seen.message, Invalid):
         return False

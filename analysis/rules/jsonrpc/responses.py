@@ -1,4 +1,4 @@
-"""The group `jsonrpc`, where it is about answers: results, errors, and the ids that neither can do without."""
+"""Responses: results, errors and their ids."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -13,29 +13,29 @@ from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
 from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
-"""Characters of an error's message that still are a concise sentence."""
+"""The most characters of an error message that counts as concise."""
 _MIB: Final = 1 << 20
 _KEPT: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
 
 class AnswerRule(Rule):
-    """A rule about an answer, where something about it is odd."""
+    """A rule about an odd response."""
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        """Of a message."""
+        """Check a response."""
         return self.look(seen, seen.message) if isinstance(seen.message, Response) else iter(())
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
-        """What is wrong with it."""
+        """What is wrong with a response."""
         raise NotImplementedError
 
 
 class ErrorRule(AnswerRule):
-    """A rule about the error object of an answer."""
+    """A rule about the error object of a response."""
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
-        """What is wrong with the answer."""
+        """What is wrong with the response."""
         error = answer.error
         return self.look_into(seen, error) if answer.is_error and isinstance(error, dict) else iter(())
 
@@ -47,7 +47,8 @@ class ErrorRule(AnswerRule):
 class ResultAndError(EnvelopeRule):
     """A response has a result and an error.
 
-    **Why it matters.** Each reader decides for itself whether the request succeeded.
+    **Why it matters.** The two members contradict each other, so each client decides differently whether the request
+    succeeded.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":{"code":-32603,"message":"Internal error"}}`
 
@@ -66,12 +67,12 @@ class ResultAndError(EnvelopeRule):
 class NullSibling(EnvelopeRule):
     """A response has a result and `error: null`, or an error and `result: null`.
 
-    **Why it matters.** JSON-RPC 1.0 wrote responses this way. In 2.0 the member that does not apply must be absent, and
-    readers that check for its presence see an error that does not exist.
+    **Why it matters.** JSON-RPC 1.0 wrote responses this way. In 2.0 the member that does not apply must be absent.
+    Clients that check for its presence see an error that did not occur.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{},"error":null}`
 
-    **Instead.** Leave the other member out. Serialisers of typed objects have an option for it.
+    **Instead.** Leave the other member out. Most serialisers have an option to omit null members.
     """
 
     id = "jsonrpc/null-sibling"
@@ -83,14 +84,14 @@ class NullSibling(EnvelopeRule):
         if "result" in body and "error" in body and (body["result"] is None) != (body["error"] is None):
             name = "result" if body["result"] is None else "error"
             yield self.finding(
-                seen, f"{name} is null: leave it out, as the other member is present", pointer=f"/{name}"
+                seen, f"{name} is null; leave it out, as the other member is present", pointer=f"/{name}"
             )
 
 
 class ResultNotObject(AnswerRule):
     """A result is not an object.
 
-    **Why it matters.** JSON-RPC allows any value, MCP only an object: readers look for members in it, and fail.
+    **Why it matters.** JSON-RPC allows any value, but MCP only an object: clients look for its members and fail.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":null}` or `"result":"ok"`
 
@@ -108,11 +109,11 @@ class ResultNotObject(AnswerRule):
 class ResultWithoutId(AnswerRule):
     """A result has no id, or its id is null.
 
-    **Why it matters.** It cannot be matched to its request, so the request is never answered.
+    **Why it matters.** The caller cannot match it with its request, so the request stays unanswered.
 
     **On the wire.** `< {"jsonrpc":"2.0","result":{"tools":[]}}`
 
-    **Instead.** Send back the id of the request, as it came.
+    **Instead.** Send back the id of the request unchanged.
     """
 
     id = "jsonrpc/result-without-id"
@@ -128,35 +129,35 @@ class ResultWithoutId(AnswerRule):
 
 
 class _Doubts(NamedTuple):
-    """What a session has seen that explains errors without an id."""
+    """Messages that may explain errors without an id."""
 
     excuses: dict[Side, int]
-    """By side, messages of it that a peer may have been unable to read, and no error has answered yet."""
+    """For each side, how many of its messages the peer may have been unable to read, and has not answered yet."""
     suspects: dict[Side, list[Seen]]
-    """Errors of a side that nothing explains so far."""
+    """For each side, its errors that nothing explains so far."""
     probes: dict[int, int]
-    """By session, the probe that an error without an id has answered."""
+    """For each session, the probe that an error without an id has answered."""
 
 
 class ErrorWithoutId(Rule):
-    """An error has no id, although the other side had sent nothing unreadable.
+    """An error has no id, although every message of the other side was readable.
 
-    **Why it matters.** The caller cannot use it: the error does not say which request has failed, and that request
-    keeps waiting. Typical causes are a response to a notification, and a handler that loses the id when it fails.
+    **Why it matters.** The error does not say which request has failed, so its caller keeps waiting. Typical causes are
+    a response to a notification, and a handler that loses the id when it fails.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":4,"method":"tools/call",…}` and
     `< {"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`
 
-    **Instead.** Answer with the id of the request, and do not answer notifications. Null is for messages that cannot be
-    read.
+    **Instead.** Answer with the id of the request, and do not answer notifications. Null is only for messages that
+    cannot be read.
     """
 
     id = "jsonrpc/error-without-id"
     level = WARNING
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
-    # A line may be held back, as the beginning of a message that spans lines, while it is answered already. So it is
-    # the next message of the other side, before which all such lines are let go, that decides about an error.
+    # A line that may begin a multi-line message is held back, and its answer may come meanwhile. The next message of
+    # the other side releases all such lines, so only then is an error judged.
 
     def on_message(self, seen: Seen) -> Iterable[Finding]:
         doubts, side = self._doubts(seen.session), seen.message.sender
@@ -170,7 +171,7 @@ class ErrorWithoutId(Rule):
             explained = next((suspect for suspect in suspects if suspect.message.seq > seen.message.seq), None)
             if explained is not None:
                 suspects.remove(explained)
-                doubts.excuses[side] -= 1  # which `on_odd` is about to count
+                doubts.excuses[side] -= 1  # `on_odd` is about to count it
         if not any(doubts.suspects.values()):
             self.watch(seen.session, False)
         return findings
@@ -190,7 +191,7 @@ class ErrorWithoutId(Rule):
             return
         is_body = answer.frames[0].unit == "http_body"
         if answer.sender == "server" and seen.http is not None and (is_body or seen.http.method != "GET"):
-            return  # decided when its status is known
+            return  # `on_http` decides when the status is known
         doubts = self._doubts(seen.session)
         other: Side = "server" if answer.sender == "client" else "client"
         if doubts.excuses[other]:
@@ -216,18 +217,19 @@ class ErrorWithoutId(Rule):
             if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
                 yield self._finding(seen)
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         doubts: _Doubts | None = session.memory.get(self.id)
         if doubts is not None:
             for suspects in doubts.suspects.values():
                 yield from map(self._finding, suspects)
 
     def _finding(self, seen: Seen) -> Finding:
-        text = "an error without an id, though all that had come could be read"
+        text = "an error without an id, although all earlier messages were readable"
         return self.finding(seen, with_guess(text, seen.meant))
 
     def _doubts(self, session: Session) -> _Doubts:
-        # What came before a capture that begins in the middle explains one error of each side, what is lost any number.
+        # If the capture began in mid-session, earlier messages may explain one error of each side; lost records, any
+        # number.
         first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _KEPT
         doubts = self.memory(
             session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
@@ -239,12 +241,13 @@ class ErrorWithoutId(Rule):
 class NullErrorId(AnswerRule):
     """The id of an error is null.
 
-    **Why it matters.** JSON-RPC requires null if the id could not be read. The schemas of MCP do not allow null there:
-    up to 2025-06-18 the id is required, since 2025-11-25 it may be left out. Typed readers may refuse it; SDKs send it.
+    **Why it matters.** JSON-RPC requires null if the id could not be read, but the schemas of MCP do not allow it: up
+    to 2025-06-18 the id is required, and since 2025-11-25 it may be left out. Typed parsers may refuse null, although
+    SDKs send it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 
-    **Instead.** Since 2025-11-25 leave `id` out if it is not known.
+    **Instead.** Since 2025-11-25, leave `id` out if it is not known.
     """
 
     id = "jsonrpc/null-error-id"
@@ -254,13 +257,13 @@ class NullErrorId(AnswerRule):
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
         if answer.is_error and answer.id is not None and answer.id.type == "null":
-            yield self.finding(seen, "an error with the id null, which no schema of MCP allows", pointer="/id")
+            yield self.finding(seen, "an error with the id null, which no MCP schema allows", pointer="/id")
 
 
 class ErrorNotObject(AnswerRule):
     """The error of a response is not an object.
 
-    **Why it matters.** Code and message are missing: the caller cannot tell what went wrong, and may fail in turn.
+    **Why it matters.** Without code and message the caller cannot tell what went wrong, and may itself fail.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":"not found"}`
 
@@ -278,7 +281,8 @@ class ErrorNotObject(AnswerRule):
 class ErrorCodeNotInteger(ErrorRule):
     """The code of an error is missing, or is not an integer.
 
-    **Why it matters.** Callers decide by the code. `"-32601"` equals none of the numbers that they compare it with.
+    **Why it matters.** Callers decide by the code, and the string `"-32601"` does not equal the number that they
+    compare it with.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":"-32601","message":"Method not found"}}`
 
@@ -301,7 +305,7 @@ class ErrorCodeNotInteger(ErrorRule):
 class ErrorMessageMissing(ErrorRule):
     """The message of an error is missing, or is not a string.
 
-    **Why it matters.** It is all that users see of the failure.
+    **Why it matters.** Users see only this message of the failure.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"error":{"code":-32603}}`
 
@@ -341,13 +345,13 @@ class ErrorMessageVerbose(ErrorRule):
             yield self.finding(seen, "the message of the error is more than one sentence", pointer="/error/message")
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_hard_to_read(seen: Seen) -> bool:
-    """Whether a peer may have been unable to read a message: the groups framing, jsonrpc or id have something to say.
+    """Whether a peer may have been unable to read a message, because of a problem with its framing, envelope or id.
 
-    An array, too: where arrays are no messages, none of the ids in it is one.
+    Arrays count as well: a peer that does not support them cannot read the ids in them.
     """
     message = seen.message
     if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
@@ -365,7 +369,7 @@ def is_hard_to_read(seen: Seen) -> bool:
 
 
 def _probe(session: Session) -> int | None:
-    """The number of the probe whose answer the client waits for, and for little else."""
+    """The number of the open probe for the modern era, unless the client has very many open requests."""
     table = session.tables["client"]
     waiting = table.waiting() if len(table) <= _KEPT else []
     return next((exchange.request.seq for exchange in waiting if exchange.request.method == "server/discover"), None)

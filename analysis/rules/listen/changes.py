@@ -10,16 +10,23 @@ from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.listenings import Heard, OfListening, is_change, is_listening, is_named, requests_in
+from analysis.rules.support.listenings import (
+    InSubscription,
+    OfListening,
+    is_change,
+    is_listening,
+    is_named,
+    requests_in,
+)
 
 _CHANGES = frozenset(CHANGES)
 _ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
-class UnrequestedType(Heard):
+class UnrequestedType(InSubscription):
     """A server announces a kind of change that the subscription did not request.
 
-    **Why it matters.** The client has no handler for it there; it may take the stream for that of another subscription.
+    **Why it matters.** The client has no handler for it in this subscription, and may attribute it to another one.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< {"method":"notifications/prompts/list_changed",…}` with that subscription id
@@ -31,17 +38,17 @@ class UnrequestedType(Heard):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         if not is_change(seen) or listening.requested.selects(seen.method):
             return ()
-        text = f"{seen.method}, which this subscription did not ask for"
+        text = f"{seen.method} was not requested by this subscription"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
 
-class UnacknowledgedType(Heard):
-    """A server announces a kind of change that was requested, but that the acknowledgement left out.
+class UnacknowledgedType(InSubscription):
+    """A server announces a kind of change that was requested but not acknowledged.
 
-    **Why it matters.** The acknowledgement tells the client for which changes it has to check itself.
+    **Why it matters.** From the acknowledgement the client concludes which changes it has to check for itself.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`,
     `< …"notifications":{"toolsListChanged":true}` and then `< {"method":"notifications/prompts/list_changed",…}`
@@ -54,25 +61,26 @@ class UnacknowledgedType(Heard):
     impact = Impact.WRONG
     methods = _CHANGES
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         granted = listening.acknowledged
         if not is_change(seen) or granted is None or granted.selects(seen.method):
             return ()
         if not listening.requested.selects(seen.method):
             return ()
-        text = f"{seen.method}, which the acknowledgement left out"
+        text = f"{seen.method} was requested, but not acknowledged"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
 
-class UnrequestedUri(Heard):
+class UnrequestedUri(InSubscription):
     """A server announces a change of a resource that the subscription did not name.
 
-    **Why it matters.** The client has no use for it; it may reveal the resources of another client.
+    **Why it matters.** The client cannot use it, and it may reveal resources of another client.
 
     **On the wire.** `> …"notifications":{"resourceSubscriptions":["file:///a"]}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b",…}}`
 
-    **Instead.** Compare with the URIs of this subscription. Changes of a part of one of them may be announced too.
+    **Instead.** Compare with the URIs of this subscription. You may also announce changes of resources below these
+    URIs.
     """
 
     id = "listen/unrequested-uri"
@@ -80,7 +88,7 @@ class UnrequestedUri(Heard):
     methods = frozenset({UPDATED})
     source = "2026-07-28 schema"
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         uri, requested = member(seen.body.get("params"), "uri"), listening.requested.uris
         if not is_change(seen) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
             return ()
@@ -91,7 +99,7 @@ class UnrequestedUri(Heard):
 class MissingSubscriptionId(OfListening):
     """A change, or an acknowledgement, does not say which subscription it belongs to.
 
-    **Why it matters.** On stdio nothing else shows it; a client with several subscriptions cannot assign it.
+    **Why it matters.** On stdio only the id shows it, so a client with several subscriptions cannot assign the message.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
 
@@ -115,14 +123,14 @@ class MissingSubscriptionId(OfListening):
 
 
 class UnknownSubscriptionId(OfListening):
-    """The subscription id of a message matches no subscription, or not the one on whose stream it comes.
+    """The subscription id of a message matches no subscription, or not the one whose stream carries it.
 
     **Why it matters.** The client drops it, and keeps showing the old data.
 
     **On the wire.** `> {"id":7,"method":"subscriptions/listen",…}` and
     `< …"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}`
 
-    **Instead.** Send back the id of the request as it came, including its JSON type.
+    **Instead.** Send back the id of the request unchanged, including its JSON type.
     """
 
     id = "listen/unknown-subscription-id"
@@ -137,25 +145,25 @@ class UnknownSubscriptionId(OfListening):
         if seen.http is not None:
             if not isinstance(listening, Listening) or named == listening.id:
                 return ()
-            is_alike, what = converted(named) == listening.id, "that of another stream"
+            is_alike, fault = converted(named) == listening.id, "does not belong to this stream"
         elif listening is not None or known.forgotten or session.unjudged.get("client") is not None:
             return ()
         else:
             is_alike = known.listening(session, Key(None, converted(named))) is not None
-            what = "that of no subscription"
-        what = "of another JSON type than that of the request" if is_alike else what
-        return [self.finding(seen, f"the subscription id {short(named.text)} is {what}", pointer=_ID)]
+            fault = "matches no subscription"
+        fault = "has another JSON type than the id of the request" if is_alike else fault
+        return [self.finding(seen, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
 
 
 class OutsideSubscription(OfListening):
     """A change is announced to a client that does not listen.
 
-    **Why it matters.** Since 2026-07-28 changes come only in subscriptions. A client that reads a response does not
-    expect them there.
+    **Why it matters.** Since 2026-07-28 changes come only in subscriptions. A client that waits for a response does not
+    expect them.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` on the stream that answers a `tools/call`
 
-    **Instead.** Send it only to clients that listen; the others will request the data again.
+    **Instead.** Send it only to clients that listen; others request the data again when they need it.
     """
 
     id = "listen/outside-subscription"
@@ -181,7 +189,7 @@ class OutsideSubscription(OfListening):
 class RequestScopedOnListen(OfListening):
     """Progress, or a log message, comes in a subscription.
 
-    **Why it matters.** Both belong to a request, and come with its response. A client that listens for changes does not
+    **Why it matters.** Both belong to a request and must come on its stream. A client that listens for changes does not
     expect them.
 
     **On the wire.** `< {"method":"notifications/message",…}` on the stream of a `subscriptions/listen`
@@ -201,6 +209,6 @@ class RequestScopedOnListen(OfListening):
         listens = () if seen.http is None else [request for request in requests_in(seen) if request.method == LISTEN]
         if not listens and not is_named(seen):
             return ()
-        what = "progress" if member(seen.body, "method") == PROGRESS else "a log message"
+        kind = "progress" if member(seen.body, "method") == PROGRESS else "a log message"
         related = tuple(request.seq for request in listens[:1])
-        return [self.finding(seen, f"{what} comes in a subscription", pointer="/method", related=related)]
+        return [self.finding(seen, f"{kind} comes in a subscription", pointer="/method", related=related)]

@@ -1,4 +1,4 @@
-"""How a subscription ends, and what comes after that."""
+"""How a subscription ends, and messages that come after the end."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,34 +10,34 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
+from analysis.rules.support.listenings import InSubscription, OfListening, OfStream, is_named, is_sure
 
 _ID = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
 _PAGE = "2026-07-28 basic/patterns/subscriptions"
 
 
-class AfterEnd(Heard):
+class AfterEnd(InSubscription):
     """A message of a subscription comes after its end.
 
-    **Why it matters.** The client has released it, and may have used its id for something else.
+    **Why it matters.** The client has released the subscription, and may have reused its id.
 
     **On the wire.** `< {"id":"l","result":{…}}` and then `< {"method":"notifications/tools/list_changed",…}` with the
     subscription id `l`
 
-    **Instead.** Take the subscription off the list before you end it.
+    **Instead.** Remove the subscription from your list before you send its result.
     """
 
     id = "listen/after-end"
     impact = Impact.WRONG
     word = b"subscriptionId"
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         # Both its result and a cancellation may end it, in either order.
         if seen.cancels is not None or not is_named(seen) or not isinstance(seen.message, Notification):
             return ()
         if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
             return self._after_client(seen, listening, _cancelled(listening))
-        text = f"{seen.method} in a subscription that the server has ended"
+        text = f"{seen.method} comes in a subscription that the server has ended"
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -50,14 +50,14 @@ class AfterEnd(Heard):
     def _after_client(self, seen: Seen, listening: Listening, cancelled: int | None) -> Iterable[Finding]:
         if cancelled is None or not seen.session.has_received("server", cancelled):
             return ()
-        text = "something comes of a subscription that the client had ended"
+        text = "a message comes in a subscription that the client has ended"
         return [self.finding(seen, text, related=(listening.seq, cancelled))]
 
 
 class ResultWithoutSubscriptionId(OfListening):
     """The result that ends a subscription does not carry its subscription id.
 
-    **Why it matters.** It tells clients that the server has ended a subscription, and which one.
+    **Why it matters.** The id tells clients which subscription the server has ended.
 
     **On the wire.** `< {"id":"l","result":{"resultType":"complete"}}`
 
@@ -79,17 +79,17 @@ class ResultWithoutSubscriptionId(OfListening):
             return [self.finding(seen, text, pointer=_ID if has_meta else "/result/_meta")]
         if subscription_id(response, response.meta) == response.id:
             return ()
-        text = "the result of a subscription has a subscription id other than its own id"
+        text = "the result of a subscription has a subscription id that differs from its id"
         return [self.finding(seen, text, pointer=_ID)]
 
 
 class AbruptEnd(OfStream):
     """A server closes the stream of a subscription without a result.
 
-    **Why it matters.** The client cannot tell this from a network failure, and reconnects at once, to a server that
-    does not want it to.
+    **Why it matters.** The client cannot distinguish this from a network failure, and reconnects at once although the
+    server ended the subscription on purpose.
 
-    **On the wire.** the stream of a `subscriptions/listen` ends after a change, without a result
+    **On the wire.** The stream of a `subscriptions/listen` ends after a change, without a result.
 
     **Instead.** Send the result of the request, then close.
     """
@@ -101,8 +101,8 @@ class AbruptEnd(OfStream):
     source = _PAGE
 
     def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
-        is_told = listening.answered_ns is not None or listening.cancelled_by_server_ns is not None
-        if is_told or http.over is None:
+        is_announced = listening.answered_ns is not None or listening.cancelled_by_server_ns is not None
+        if is_announced or http.over is None:
             return ()
         text = "the server closes the stream of a subscription without a result"
         return [self.finding(http.over, text, related=(listening.seq,), session=listening.session)]
@@ -111,12 +111,12 @@ class AbruptEnd(OfStream):
 class EndedByCancelOnly(Rule):
     """A server ends a subscription by a cancellation without a result, or by a result without a cancellation.
 
-    **Why it matters.** One page of the specification requires the first, another recommends the second. Either is fine;
-    clients have to understand both.
+    **Why it matters.** One page of the specification requires a cancellation, and another recommends a result. Either
+    is fine, and clients have to understand both.
 
     **On the wire.** `< {"method":"notifications/cancelled","params":{"requestId":"l"}}`, and no result
 
-    **Instead.** Do both: then every client understands it.
+    **Instead.** Send both, so that every client understands.
     """
 
     id = "listen/ended-by-cancel-only"
@@ -133,17 +133,17 @@ class EndedByCancelOnly(Rule):
             is_cancelled = listening.cancelled_by_server_ns is not None
             if has_result == is_cancelled or listening.is_refused or not is_sure(listening):
                 continue
-            text = "the server ends a subscription by its result alone"
+            text = "the server ends a subscription only with its result"
             if is_cancelled:
-                text = "the server ends a subscription by a cancellation alone"
+                text = "the server ends a subscription only with a cancellation"
             yield self.finding(Mark(listening.seq, listening.asked_ns), text, session=session)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _cancelled(listening: Listening) -> int | None:
-    """Number of the cancellation of the client."""
+    """Number of the client's cancellation; None if there is none."""
     if listening.cancelled_by_client_ns is None:
         return None
     waiting = listening.session.tables["client"].get(listening.key)

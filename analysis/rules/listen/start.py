@@ -1,4 +1,4 @@
-"""How a subscription begins: what is requested, and what is acknowledged."""
+"""How a subscription begins: the request and its acknowledgement."""
 
 from collections.abc import Iterable
 
@@ -9,16 +9,16 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import Heard, OfListening, OfStream, is_named, is_sure
+from analysis.rules.support.listenings import InSubscription, OfListening, OfStream, is_named, is_sure
 
 _POINTER = "/params/notifications"
 
 
-class NotAcknowledgedFirst(Heard):
+class NotAcknowledgedFirst(InSubscription):
     """The first message of a subscription is not its acknowledgement.
 
-    **Why it matters.** The acknowledgement says what will be announced. A client that waits for it drops earlier
-    messages.
+    **Why it matters.** The acknowledgement says which changes the server will announce. Clients that wait for it drop
+    earlier messages.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then
     `< {"method":"notifications/tools/list_changed",…}`
@@ -29,7 +29,7 @@ class NotAcknowledgedFirst(Heard):
     id = "listen/not-acknowledged-first"
     word = b"subscriptionId"
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         if self.id in listening.memory or not is_named(seen):
             return ()
         listening.memory[self.id] = True
@@ -42,18 +42,18 @@ class NotAcknowledgedFirst(Heard):
 class NeverAcknowledged(OfListening, OfStream):
     """A subscription ends without ever having been acknowledged.
 
-    **Why it matters.** The client never learned whether it was subscribed to anything.
+    **Why it matters.** The client never learned which changes it was subscribed to, if any.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then `< {"id":"l","result":{…}}`
 
-    **Instead.** Acknowledge first. Leave out of the acknowledgement what cannot be granted; answer with an error if the
-    subscription is not possible at all.
+    **Instead.** Acknowledge first. Leave out of the acknowledgement what you do not support; answer with an error if
+    you cannot grant the subscription at all.
     """
 
     id = "listen/never-acknowledged"
     methods = frozenset({LISTEN})
     replaces = ("listen/abrupt-end",)
-    _text = "a subscription ends that was never acknowledged"
+    _text = "a subscription ends without having been acknowledged"
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         listening = seen.subscription
@@ -67,10 +67,11 @@ class NeverAcknowledged(OfListening, OfStream):
         return [self.finding(http.over, self._text, related=(listening.seq,), session=listening.session)]
 
 
-class DuplicateAcknowledgement(Heard):
+class DuplicateAcknowledgement(InSubscription):
     """A subscription is acknowledged a second time.
 
-    **Why it matters.** Clients use the first one, or the last: they expect different notifications.
+    **Why it matters.** Some clients use the first acknowledgement and some the last, so they expect different
+    notifications.
 
     **On the wire.** `< {"method":"notifications/subscriptions/acknowledged",…}`, twice with one subscription id
 
@@ -82,16 +83,16 @@ class DuplicateAcknowledgement(Heard):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         if listening.acknowledgements < 2:
             return ()
-        return [self.finding(seen, "this subscription was acknowledged before", related=(listening.seq,))]
+        return [self.finding(seen, "this subscription was already acknowledged", related=(listening.seq,))]
 
 
-class AcknowledgedMore(Heard):
+class AcknowledgedMore(InSubscription):
     """The acknowledgement grants more than was requested.
 
-    **Why it matters.** The client gets notifications that it has no use for, and may take them for a fault.
+    **Why it matters.** The client gets notifications that it cannot use, and may report them as errors.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`
@@ -103,51 +104,51 @@ class AcknowledgedMore(Heard):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
         more = _beyond(granted, requested)
         if not more:
             return ()
-        text = f"more is acknowledged than was requested: {', '.join(more)}"
+        text = f"the acknowledgement grants more than was requested: {', '.join(more)}"
         return [self.finding(seen, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
 
 
-class AcknowledgedLess(Heard):
+class AcknowledgedLess(InSubscription):
     """The acknowledgement grants less than was requested.
 
-    **Why it matters.** It is legal. A client that does not check it waits for notifications that never come.
+    **Why it matters.** It is legal. Clients that do not compare the two wait for notifications that never come.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true,"promptsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true}`
 
-    **Instead.** A client requests those lists again from time to time.
+    **Instead.** As a client, request the lists that are not covered again from time to time.
     """
 
     id = "listen/acknowledged-less"
     level = NOTE
     methods = frozenset({ACKNOWLEDGED})
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
         granted, requested = listening.acknowledged, listening.requested
         if granted is None or listening.acknowledgements != 1:
             return ()
         less = _beyond(requested, granted)
         if not less:
             return ()
-        text = f"less is acknowledged than was requested, by: {', '.join(less)}"
+        text = f"the acknowledgement grants less than was requested: {', '.join(less)} is missing"
         return [self.finding(seen, text, pointer=_POINTER, related=(listening.seq,))]
 
 
 class EmptyFilter(Rule):
     """A subscription requests no notifications.
 
-    **Why it matters.** A stream is held open on which nothing will ever come.
+    **Why it matters.** It keeps a stream open on which no notification will ever come.
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen","params":{"notifications":{},…}}`
 
-    **Instead.** Name the changes that you want to be notified of, or do not subscribe.
+    **Instead.** Name the changes that you need, or do not subscribe.
     """
 
     id = "listen/empty-filter"
@@ -160,17 +161,17 @@ class EmptyFilter(Rule):
     source = "2026-07-28 basic/patterns/subscriptions"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        chosen = member(seen.body.get("params"), "notifications")
-        if not isinstance(chosen, dict) or any(chosen.values()):
+        selection = member(seen.body.get("params"), "notifications")
+        if not isinstance(selection, dict) or any(selection.values()):
             return ()
         return [self.finding(seen, "the filter of this subscription selects nothing", pointer=_POINTER)]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _beyond(filter_: Filter, other: Filter) -> list[str]:
-    """The members by which a filter selects what another one does not."""
+    """The members of a filter that select more than another filter does."""
     kinds = sorted(filter_.flags - other.flags)
     if any(uri not in other.uris for uri in filter_.uris):
         kinds.append("resourceSubscriptions")

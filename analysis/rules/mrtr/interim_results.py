@@ -1,4 +1,4 @@
-"""Interim results: what a server asks for before it answers a call."""
+"""Interim results, in which a server asks for input before it completes a call."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -16,14 +16,14 @@ from analysis.rules.support.inputs import METHODS, MOST, input_requests
 from analysis.shapes.forms import Problem
 
 ROUNDS: Final = 10
-"""Interim results of one call, at which it is told that there are many."""
+"""How many interim results of one call are too many."""
 
 ASKED: Final = frozenset({"inputRequests"})
 
 # Members of an enumeration are slow to look up.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
-_ASKED: Final = "/result/inputRequests"
+_POINTER: Final = "/result/inputRequests"
 _IN_FORM: Final = "/params/requestedSchema/"
 
 
@@ -42,15 +42,15 @@ class _Interim(Rule):
         return self.asks(seen, seen.body["result"])
 
     def asks(self, _seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
-        """One of them."""
+        """Check an interim result."""
         return ()
 
 
 class UnsupportedMethod(_Interim):
     """An interim result answers a request of a method that does not allow one.
 
-    **Why it matters.** Clients expect interim results only from `tools/call`, `prompts/get` and `resources/read`. They
-    never get what they requested, such as a list.
+    **Why it matters.** Clients expect interim results only from `tools/call`, `prompts/get` and `resources/read`. With
+    other methods the client never gets the result, such as a list.
 
     **On the wire.** `> {"id":1,"method":"tools/list",…}` `< {"id":1,"result":{"resultType":"input_required",…}}`
 
@@ -71,7 +71,7 @@ class UnsupportedMethod(_Interim):
 class InHandshakeEra(_Interim):
     """A server sends an interim result in a revision that does not have them.
 
-    **Why it matters.** The client takes it for the final result, finds nothing in it, and never calls again.
+    **Why it matters.** The client mistakes it for the final result, finds no content in it, and never calls again.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` after a handshake for 2025-11-25
 
@@ -85,19 +85,19 @@ class InHandshakeEra(_Interim):
     source = "2026-07-28 changelog"
 
     def asks(self, seen: Seen, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = "an interim result in a revision without them"
+        text = "an interim result in a revision that does not have them"
         return [self.finding(seen, text, pointer="/result/resultType")]
 
 
 class Empty(_Interim):
     """An interim result neither asks for anything nor returns a state.
 
-    **Why it matters.** The client has nothing to answer and nothing to add to its next call, and an identical call
-    leads to the same result.
+    **Why it matters.** The client has nothing to answer or to add to its next call, and the same call leads to the same
+    result.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required"}}`
 
-    **Instead.** Send `inputRequests`, `requestState`, or both; for a call that takes long, only a `requestState`.
+    **Instead.** Send `inputRequests`, `requestState`, or both; for a long call, only a `requestState`.
     """
 
     id = "mrtr/empty"
@@ -110,15 +110,15 @@ class Empty(_Interim):
 
 
 class InvalidInputRequest(Rule):
-    """An interim result contains an input request that no client can read.
+    """An interim result contains an invalid input request.
 
-    **Why it matters.** One entry that cannot be read spoils the whole result: the user is asked nothing.
+    **Why it matters.** One invalid entry makes the whole result unusable, so the client asks its user nothing.
 
     **On the wire.** `…"inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}}` without
     `requestedSchema`
 
-    **Instead.** An object whose values are requests for `elicitation/create`, `sampling/createMessage` or `roots/list`,
-    with `method` and `params` as these have them.
+    **Instead.** Send an object whose values are `elicitation/create`, `sampling/createMessage` or `roots/list`
+    requests, each with `method` and `params`.
     """
 
     id = "mrtr/invalid-input-request"
@@ -137,8 +137,8 @@ class InvalidInputRequest(Rule):
         if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
             return
         for problem in problems:
-            # What is wrong inside of a form, rules about forms tell.
-            if problem.kind == "shape" and problem.pointer.startswith(_ASKED) and _IN_FORM not in problem.pointer:
+            # The rules about forms report problems inside a form.
+            if problem.kind == "shape" and problem.pointer.startswith(_POINTER) and _IN_FORM not in problem.pointer:
                 yield self.finding(
                     seen, f"{_entry(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
                 )
@@ -147,8 +147,8 @@ class InvalidInputRequest(Rule):
 class EnvelopeInInputRequest(_Interim):
     """An input request has members of a JSON-RPC message.
 
-    **Why it matters.** It is not a message: its key connects question and answer, and an id in it means nothing. If a
-    client answers by that id, the answer has no effect.
+    **Why it matters.** An input request is not a message: its key connects question and answer, and an id in it has no
+    meaning. If a client answers by that id, the answer is lost.
 
     **On the wire.** `…"inputRequests":{"who":{"jsonrpc":"2.0","id":1,"method":"roots/list"}}`
 
@@ -165,23 +165,23 @@ class EnvelopeInInputRequest(_Interim):
         for key, value in islice(questions.items() if isinstance(questions, dict) else (), MOST):
             name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
             if name is not None:
-                pointer = f"{_ASKED}/{step(key, 200)}/{name}"
-                text = f"the input request {short(key)!r} has {name}, which is for messages"
+                pointer = f"{_POINTER}/{step(key, 200)}/{name}"
+                text = f"the input request {short(key)!r} has {name}, which belongs to messages"
                 yield self.finding(seen, text, pointer=pointer)
                 return
 
 
 class UndeclaredCapability(_Interim):
-    """A server asks for input that the client of this request did not declare it can provide.
+    """A server asks for input for which the request did not declare a capability.
 
-    **Why it matters.** The client cannot answer, so the call ends here. Capabilities apply to the one request that
-    names them: those of an earlier request do not count.
+    **Why it matters.** The client cannot answer, so the call ends here. Capabilities apply only to the request that
+    declares them, not to later ones.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{}` …
     `< …"inputRequests":{"dirs":{"method":"roots/list"}}`
 
-    **Instead.** Ask only for what the request declares: `elicitation` (`elicitation.url` for a page), `sampling`
-    (`sampling.tools` for tools), `roots`. If it is missing, answer with -32021.
+    **Instead.** Use only capabilities that the request declares: `elicitation` (`elicitation.url` for a page),
+    `sampling` (`sampling.tools` for tools), `roots`. If a capability is missing, answer with -32021.
     """
 
     id = "mrtr/undeclared-capability"
@@ -196,14 +196,14 @@ class UndeclaredCapability(_Interim):
         for pointer, method, params in input_requests(seen):
             missing = _missing(method, params, declared)
             if missing is not None:
-                text = f"{method} needs {missing}, and the request did not declare it"
+                text = f"{method} needs {missing}, which the request did not declare"
                 yield self.finding(seen, text, pointer=f"{pointer}/method", related=(request.seq,))
 
 
 class WrongResultType(_Interim):
-    """A result asks for input without the `resultType` that says so.
+    """A result asks for input, but its `resultType` is not `input_required`.
 
-    **Why it matters.** The client takes it for complete, and the questions in it are never answered.
+    **Why it matters.** The client treats the result as complete, and never answers the questions in it.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","inputRequests":{…}}}`
 
@@ -233,12 +233,12 @@ class WrongResultType(_Interim):
 class ManyRounds(_Interim):
     """A call has received its tenth interim result.
 
-    **Why it matters.** Each round costs at least a call, and may ask the user. A server that does not recognise its own
-    state asks forever.
+    **Why it matters.** Each round costs at least one call, and may interrupt the user. A server that does not recognise
+    its own state asks again and again.
 
-    **On the wire.** ten times `< {"id":…,"result":{"resultType":"input_required",…}}`, each followed by a retry
+    **On the wire.** Ten times `< {"id":…,"result":{"resultType":"input_required",…}}`, each followed by a retry
 
-    **Instead.** Ask for everything that is needed at once, and give up if the answers do not help.
+    **Instead.** Ask for all input at once, and give up if the answers do not help.
     """
 
     id = "mrtr/many-rounds"
@@ -249,21 +249,21 @@ class ManyRounds(_Interim):
         round_ = seen.round
         if round_ is None or round_.number != ROUNDS:
             return ()
-        text = f"the call is at its {ROUNDS}th interim result"
+        text = f"the call has received its {ROUNDS}th interim result"
         return [self.finding(seen, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _entry(pointer: str) -> str:
-    """The input request in which a place is, as a text calls it."""
-    key = names(pointer[len(_ASKED) :])[:1]
-    return f"the input request {short(key[0])!r}" if key else "what is asked"
+    """The input request that a pointer leads into, as findings name it."""
+    key = names(pointer[len(_POINTER) :])[:1]
+    return f"the input request {short(key[0])!r}" if key else "inputRequests"
 
 
 def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:
-    """The capability that an input request needs and that is surely not declared."""
+    """The capability that an input request needs and that is certainly not declared; else None."""
     if method == "roots/list":
         needs = ["roots"]
     elif method == "sampling/createMessage":
@@ -271,7 +271,7 @@ def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> s
         needs = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
     elif method == "elicitation/create":
         is_url = params.get("mode") == "url"
-        # Of a client that names no mode forms are meant.
+        # A client that names no mode supports forms.
         takes_forms = member(declared.get("elicitation"), "url") is None
         needs = ["elicitation", *(["elicitation.url"] if is_url else [] if takes_forms else ["elicitation.form"])]
     else:

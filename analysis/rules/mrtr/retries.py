@@ -1,4 +1,4 @@
-"""Retries: calls that a client sends again with what the server asked for."""
+"""Retries: calls that a client repeats with the input that the server asked for."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -18,15 +18,15 @@ from analysis.rules.support.inputs import METHODS, MOST
 from analysis.shapes.validation import problems
 
 KEPT: Final = 10_000
-"""Calls of a session that are remembered until they go on."""
+"""The most calls of a session that are remembered until they continue."""
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _OWN: Final = frozenset({"inputResponses", "requestState"})
-"""Members of which every retry has one."""
+"""Members that mark a retry: each retry has at least one."""
 _ANSWERS: Final = "/params/inputResponses"
 _NAMED: Final = 3
-"""Keys without an answer that are named."""
+"""How many unanswered keys a finding names."""
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
 
@@ -49,17 +49,17 @@ class _Retry(Rule):
         if interim is None or interim.response is None or not isinstance(params, dict):
             return ()
         if interim.response.seq <= seen.session.lost_seq:
-            return ()  # another interim result may be lost, and be meant
+            return ()  # the retry may answer another interim result, which was lost
         return self.check_retry(seen, round_, interim, params)
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        """One retry.
+        """Check one retry.
 
         Args:
             seen: its request.
-            round_: which round it is.
-            interim: the call that was answered by the interim result.
-            params: of the retry.
+            round_: the round that it begins.
+            interim: the exchange that ended with the interim result.
+            params: the params of the retry.
         """
         raise NotImplementedError
 
@@ -67,18 +67,18 @@ class _Retry(Rule):
 class SameId(_Retry):
     """A retry has the id of the call that it repeats.
 
-    **Why it matters.** Each round is a request of its own. A server that remembers ids takes the retry for a duplicate
-    message.
+    **Why it matters.** Each round is a separate request. A server that remembers ids mistakes the retry for a
+    duplicate.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}` `< {"id":3,"result":{"resultType":"input_required",…}}`
     `> {"id":3,"method":"tools/call","params":{…,"inputResponses":{…}}}`
 
-    **Instead.** Give the retry the next id.
+    **Instead.** Give the retry a new id.
     """
 
     id = "mrtr/same-id"
 
-    def check_retry(self, seen: Seen, _made: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, _round: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
         if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
@@ -88,12 +88,12 @@ class SameId(_Retry):
 class StateNotEchoed(_Retry):
     """A retry does not return the state that came with the interim result.
 
-    **Why it matters.** The server keeps nothing between rounds: without its state it starts over, and asks the same
+    **Why it matters.** The server may keep nothing between rounds: without its state it starts over and asks the same
     questions.
 
     **On the wire.** `< …"resultType":"input_required","requestState":"AbC",…` and a retry without `requestState`
 
-    **Instead.** Send the string back as it came, unread and unchanged.
+    **Instead.** Send back the string unchanged, without interpreting it.
     """
 
     id = "mrtr/state-not-echoed"
@@ -114,12 +114,12 @@ class StateNotEchoed(_Retry):
 class StateInvented(_Retry):
     """A retry has a state, although the interim result had none.
 
-    **Why it matters.** The server takes it for its own, from another call, and continues with it, or refuses.
+    **Why it matters.** The server refuses the call, or continues with the state of another call.
 
     **On the wire.** `< …"resultType":"input_required","inputRequests":{…}` without `requestState`, and
     `> …"params":{…,"requestState":"AbC"}`
 
-    **Instead.** Leave `requestState` out if none was given.
+    **Instead.** Leave `requestState` out if the interim result has none.
     """
 
     id = "mrtr/state-invented"
@@ -135,8 +135,8 @@ class StateInvented(_Retry):
 class StateOnOtherRequest(Rule):
     """A state is sent with a call other than the one that it belongs to.
 
-    **Why it matters.** It holds the progress of one call. With another call it means nothing, or lets someone obtain
-    what that call would have refused.
+    **Why it matters.** A state holds the progress of one call. With another call it is meaningless, or bypasses checks
+    that the other call would have made.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
     `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}`
@@ -165,14 +165,14 @@ class StateOnOtherRequest(Rule):
         here = session.number, seen.message.method, target_of(seen.message)
         if all(place[0] != session.number for place in places) or any(place[1:] == here[1:] for place in places):
             return ()
-        text = "the requestState came for another method or target"
+        text = "the requestState belongs to another method or target"
         return [self.finding(seen, text, pointer="/params/requestState")]
 
 
 class ResponsesMissing(_Retry):
     """A retry does not answer every question.
 
-    **Why it matters.** The server has to ask again for the rest, and the user gets the questions one at a time.
+    **Why it matters.** The server has to ask again for the rest, so the user gets the questions one by one.
 
     **On the wire.** `< …"inputRequests":{"name":{…},"dirs":{…}}` and `> …"inputResponses":{"name":{…}}`
 
@@ -184,7 +184,7 @@ class ResponsesMissing(_Retry):
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses", {})
+        questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
         missing = [key for key in questions if key not in answers]
@@ -196,20 +196,20 @@ class ResponsesMissing(_Retry):
 
 
 class UnknownResponseKey(_Retry):
-    """A retry answers a question that was not asked.
+    """A retry answers a question that the server did not ask.
 
-    **Why it matters.** Servers ignore it. Often the key is misspelt, and the expected answer is missing.
+    **Why it matters.** Servers ignore the answer. Often its key is misspelt, and the expected answer is missing.
 
     **On the wire.** `< …"inputRequests":{"name":{…}}` and `> …"inputResponses":{"name":{…},"Name":{…}}`
 
-    **Instead.** Use the keys of the interim result that is answered, and not of an earlier one.
+    **Instead.** Use the keys of the interim result that you answer, not of an earlier one.
     """
 
     id = "mrtr/unknown-response-key"
     level = WARNING
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses")
+        questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
@@ -225,7 +225,7 @@ class InvalidInputResponse(_Retry):
     **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
     `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
 
-    **Instead.** Send only what would have been the `result`: `{"action":"accept","content":{…}}` for an elicitation,
+    **Instead.** Send only the content of `result`: `{"action":"accept","content":{…}}` for an elicitation,
     `{"role":…,"content":…,"model":…}` for sampling, `{"roots":[…]}` for roots.
     """
 
@@ -234,7 +234,7 @@ class InvalidInputResponse(_Retry):
     source = "2026-07-28 schema InputResponses"
 
     def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
-        questions, answers = round_.chain.asked, params.get("inputResponses")
+        questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
             fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
@@ -244,10 +244,10 @@ class InvalidInputResponse(_Retry):
 
 
 class ParamsChanged(_Retry):
-    """The params of a retry differ from those of its call.
+    """The params of a retry differ from the params of its call.
 
-    **Why it matters.** The server asked about the first call. It may continue with what its state holds of that call,
-    and do something unintended.
+    **Why it matters.** The server asked about the first call. It may continue with the params in its state, and do
+    something unintended.
 
     **On the wire.** `> …"params":{"name":"pay","arguments":{"amount":10}}` and the retry
     `> …"params":{"name":"pay","arguments":{"amount":99},"inputResponses":{…}}`
@@ -265,7 +265,7 @@ class ParamsChanged(_Retry):
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
             return ()
-        text = "the params of the retry are not those of the call that it repeats"
+        text = "the params of the retry differ from the call that it repeats"
         return [self.finding(seen, text, pointer="/params", related=(interim.request.seq,))]
 
 
@@ -277,7 +277,8 @@ class Unsolicited(Rule):
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}` as the first call
 
-    **Instead.** Send `inputResponses` and `requestState` in answer to a result with `"resultType":"input_required"`.
+    **Instead.** Send `inputResponses` and `requestState` only in answer to a result with
+    `"resultType":"input_required"`.
     """
 
     id = "mrtr/unsolicited"
@@ -307,19 +308,19 @@ class Unsolicited(Rule):
             is_known = id_of(given) in chains.states
         if is_known:
             return ()
-        text = "no interim result in this capture asked for this"
+        text = "the call answers an interim result that is not in this capture"
         pointer = "/params/inputResponses" if given is None else "/params/requestState"
         return [self.finding(seen, text, pointer=pointer)]
 
 
 class NotRetried(Rule):
-    """A call was never repeated after the server had asked for input.
+    """A call was not repeated after the server had asked for input.
 
-    **Why it matters.** It is legal: the user may have declined. But the call has no result.
+    **Why it matters.** This is legal, as the user may have declined, but the call has no result.
 
-    **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` and no retry until the end
+    **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` and no retry before the session ends
 
-    **Instead.** Nothing, if that is what the user wants; a client may tell the server so by declining each question.
+    **Instead.** Nothing, if the user declined; the client may tell the server by declining each question.
     """
 
     id = "mrtr/not-retried"
@@ -355,20 +356,20 @@ class NotRetried(Rule):
             if not chain.is_waiting or interim is None or interim.response is None:
                 continue
             at = Seen(interim.response, session, interim, revision=interim.revision, era=interim.era)
-            text = "the call was never repeated"
+            text = "the call was not repeated with the requested input"
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _proof(interim: Exchange) -> tuple[int, ...]:
-    """The interim result that a retry answers."""
+    """Number of the interim result that a retry answers."""
     return () if interim.response is None else (interim.response.seq,)
 
 
 def _fault(method: str, answer: object) -> str | None:
-    """Why an answer is no result of a method, which was one of a message until 2025-11-25; None where it is."""
+    """Why an answer is not a valid result of a method, as messages had it until 2025-11-25; None if it is."""
     if not isinstance(answer, dict):
         return "it is not an object"
     faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]
@@ -376,5 +377,5 @@ def _fault(method: str, answer: object) -> str | None:
         return None
     if "result" in answer:
         return "it is a whole response"
-    # What it lacks itself comes before what is wrong further inside, whose place is not told.
+    # Problems at the top come first, as the finding does not show the places of deeper ones.
     return min(faults, key=lambda problem: problem.pointer.count("/")).text

@@ -1,3 +1,3 @@
-"""The group `sse`: streams of events of Streamable HTTP, and how they are resumed."""
+"""The group `sse`: event streams of Streamable HTTP, and how clients resume them."""
 
 MODULES = ("delivery", "resumption")

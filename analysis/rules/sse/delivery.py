@@ -1,4 +1,4 @@
-"""Events of a stream: whether clients hear them."""
+"""Events of a stream, and whether clients can read them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -20,11 +20,12 @@ _PAGE: Final = "2025-03-26 basic/transports"
 class DataNotJson(Rule):
     """The data of an event is not JSON.
 
-    **Why it matters.** The client drops it, or the whole stream. A caller that waits for this response waits forever.
+    **Why it matters.** The client drops the event, or the whole stream. A caller that waits for this response waits
+    forever.
 
     **On the wire.** `< data: ok`
 
-    **Instead.** Send one message of JSON-RPC in each event; to keep a stream alive, send a comment (`: ping`).
+    **Instead.** Send one JSON-RPC message in each event; to keep a stream alive, send a comment (`: ping`).
     """
 
     id = NOT_JSON
@@ -49,7 +50,7 @@ class DataNotJson(Rule):
 class EventType(Rule):
     """An event has a type other than `message`.
 
-    **Why it matters.** Clients listen only to that type, and never see this event.
+    **Why it matters.** Clients handle only events of type `message`, and ignore this one.
 
     **On the wire.** `< event: progress`
 
@@ -69,16 +70,15 @@ class EventType(Rule):
         event = seen.message.frames[0].event
         if event is None or is_older(seen.http):
             return ()
-        return [self.finding(seen, f"an event has the type {short(event)!r}, which no client listens to")]
+        return [self.finding(seen, f"an event has the type {short(event)!r}, which clients ignore")]
 
 
 class UnterminatedEvent(Over):
     """A stream ends inside an event.
 
-    **Why it matters.** Without the blank line there is no event: the standard tells clients to discard the incomplete
-    data.
+    **Why it matters.** An event ends with a blank line. Without it, the standard requires clients to discard the data.
 
-    **On the wire.** `< data: {"jsonrpc":"2.0",…}` and the end of the stream
+    **On the wire.** `< data: {"jsonrpc":"2.0",…}`, and then the stream ends
 
     **Instead.** End each event, including the last, with a blank line.
     """
@@ -104,14 +104,14 @@ class UnterminatedEvent(Over):
 
 
 class NoPrimingEvent(Over):
-    """A stream does not begin with an event that has an id and no data.
+    """A stream does not begin with an event that has an id but no data.
 
     **Why it matters.** A client that loses the connection before the first message has no id to resume with. Servers
-    that cannot resume need none.
+    that do not support resumption need no such event.
 
-    **On the wire.** a POST answered by a stream whose first event has data
+    **On the wire.** A POST is answered with a stream whose first event has data.
 
-    **Instead.** `< id: 1`, `data:` and a blank line, before anything else.
+    **Instead.** Send `id: 1`, `data:` and a blank line first.
     """
 
     id = "sse/no-priming-event"
@@ -132,9 +132,9 @@ class NoPrimingEvent(Over):
         return [self.finding(http.received[0], "the stream does not begin with an event that has only an id")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def is_older(http: HttpExchange | None) -> bool:
-    """Whether a stream is that of the older transport."""
+    """Whether a stream belongs to the older transport."""
     return http is not None and http.method == "GET" and http.uri_key is not None

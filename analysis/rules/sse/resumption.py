@@ -1,4 +1,4 @@
-"""Streams that are resumed: ids of events, what is sent again, and when."""
+"""Resumed streams: event ids, replayed events, and the time to wait."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -16,18 +16,18 @@ from analysis.rules.support.exchanges import ANY, SESSIONS, STREAM, Answered, Ov
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
-"""Of the time to wait: clocks of clients are not ours."""
+"""The part of the time that a client must wait at least, as its clock may differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
 _MS: Final = 1_000_000
 _LINKS: Final = 100
-"""Exchanges of one stream that are looked at."""
+"""The most exchanges of one stream that are searched."""
 
 
 class _Repeated(Over):
-    """A rule about an event under an id that was sent before."""
+    """A rule about events whose id was sent before."""
 
     who = "server"
     versions = SESSIONS
@@ -41,7 +41,7 @@ class _Repeated(Over):
         return super().on_over(http, session) if self.repeats_of(http) else ()
 
     def repeats_of(self, http: HttpExchange) -> list[Repeat]:
-        """The events in question."""
+        """The repeated events that it reports."""
         return [repeat for repeat in http.repeats if repeat.kind == self.kind]
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -61,27 +61,26 @@ class _Repeated(Over):
 class DuplicateEventId(_Repeated):
     """Two events of a session have the same id.
 
-    **Why it matters.** A client that resumes after that id gets the events after one of the two, and it is impossible
-    to tell which.
+    **Why it matters.** A client that resumes after that id gets the events after one of the two, and cannot tell which.
 
-    **On the wire.** `< id: 7` with one message, and `< id: 7` with another, perhaps on another stream
+    **On the wire.** `< id: 7` with one message and `< id: 7` with another, perhaps on another stream
 
-    **Instead.** Count over all streams of a session, or make the stream part of the id: `a:1`, `b:1`.
+    **Instead.** Number the events across all streams of a session, or make the stream part of the id: `a:1`, `b:1`.
     """
 
     id = "sse/duplicate-event-id"
     impact = Impact.WRONG
     kind = "changed"
-    text = "an event has the id of another one of this session"
+    text = "an event has the id of another event of this session"
 
     def repeats_of(self, http: HttpExchange) -> list[Repeat]:
         return [*super().repeats_of(http), *_changed_at_once(http)]
 
 
 class ReplayWithoutRequest(_Repeated):
-    """An event is sent again without a request for it.
+    """An event is sent again although the client did not ask for a replay.
 
-    **Why it matters.** The client handles it twice: a response that matches no request, or a notification that counts
+    **Why it matters.** The client handles it twice, as a response that matches no request or a notification that counts
     twice.
 
     **On the wire.** `< id: 7` again on a stream whose request has no `Last-Event-ID`
@@ -93,18 +92,18 @@ class ReplayWithoutRequest(_Repeated):
     level = WARNING
     impact = Impact.WRONG
     kind = "unasked"
-    text = "an event comes again on a stream that was not opened with Last-Event-ID"
+    text = "an event is repeated on a stream that was not opened with Last-Event-ID"
 
 
 class ReplayFromOtherStream(_Repeated):
-    """A stream that is resumed replays events of another one.
+    """A resumed stream replays events of another stream.
 
-    **Why it matters.** The client gets them twice if the other stream still exists, and cannot tell which request they
-    belong to.
+    **Why it matters.** The client gets these events twice if the other stream is still open, and cannot tell which
+    request they belong to.
 
     **On the wire.** `> GET` with `Last-Event-ID: a:1`, and `< id: b:2`, which came on another stream
 
-    **Instead.** Store with each event the stream that it belongs to, and replay only the events of the named one.
+    **Instead.** Store the stream of each event, and replay only events of the stream to which the named event belongs.
     """
 
     id = "sse/replay-from-other-stream"
@@ -120,24 +119,24 @@ class ReplayOfSeen(_Repeated):
 
     **On the wire.** `> GET` with `Last-Event-ID: 7`, and `< id: 7`
 
-    **Instead.** Begin with the event after the named one.
+    **Instead.** Begin with the event after the named event.
     """
 
     id = "sse/replay-of-seen"
     level = NOTE
     impact = Impact.WRONG
     kind = "seen"
-    text = "the replay has an event that the client had named, or one before it"
+    text = "the replay repeats the event that the client named, or an earlier one"
 
 
 class UnknownLastEventId(Over):
     """A client resumes after an event that no stream of its session has sent.
 
-    **Why it matters.** The server does not know where to continue. The lost events stay lost.
+    **Why it matters.** The server does not know where to continue, so the client never gets the missing events.
 
-    **On the wire.** `> GET` with `Last-Event-ID: x`, and no event has had the id `x`
+    **On the wire.** `> GET` with `Last-Event-ID: x`, although no event had the id `x`
 
-    **Instead.** Name the last id that was received in this session, not one from an earlier session.
+    **Instead.** Name the last id that you received in this session, not one from an earlier session.
     """
 
     id = "sse/unknown-last-event-id"
@@ -158,11 +157,11 @@ class UnknownLastEventId(Over):
 class ResumeNotGet(Answered):
     """A stream is resumed by a POST.
 
-    **Why it matters.** A POST carries a message and opens a stream of its own. Servers do not check it for an event id.
+    **Why it matters.** A POST carries a message and opens a new stream. Servers do not look for an event id in it.
 
     **On the wire.** `> POST` with `Last-Event-ID: 7`
 
-    **Instead.** Send `GET` with `Last-Event-ID`, whatever kind of stream was interrupted.
+    **Instead.** Send `GET` with `Last-Event-ID`, whichever request opened the interrupted stream.
     """
 
     id = "sse/resume-not-get"
@@ -178,14 +177,14 @@ class ResumeNotGet(Answered):
 
 
 class ClosedWithoutRetry(Over):
-    """A server ends a stream before the response, and does not say when to reconnect.
+    """A server ends a stream before the response without saying when to reconnect.
 
-    **Why it matters.** Clients reconnect at once, or after a delay of their own. The server cannot control how often it
-    is polled.
+    **Why it matters.** Clients reconnect at once, or after a delay that they choose, so the server cannot control how
+    often it is polled.
 
-    **On the wire.** `< id: 7` … and the end of the stream, with no `retry:` in it
+    **On the wire.** `< id: 7`, and then the stream ends without any `retry:`
 
-    **Instead.** Send `< retry: 2000` before the stream is closed.
+    **Instead.** Send `retry: 2000` before you close the stream.
     """
 
     id = "sse/closed-without-retry"
@@ -206,18 +205,18 @@ class ClosedWithoutRetry(Over):
         at = http.latest or http.over
         if at is None:
             return ()
-        text = "the stream is closed before its answer, and no retry was sent"
+        text = "the server closes the stream before its response without having sent retry"
         return [self.finding(at, text, level=self.level, session=session)]
 
 
 class RetryIgnored(Over):
-    """A client reconnects earlier than the server has asked it to.
+    """A client reconnects earlier than the server has requested.
 
     **Why it matters.** The server closed the stream to avoid requests during that time.
 
-    **On the wire.** `< retry: 5000`, the end of the stream, and a second later `> GET` with `Last-Event-ID`
+    **On the wire.** `< retry: 5000`, then the stream ends, and a second later `> GET` with `Last-Event-ID`
 
-    **Instead.** Wait for as many milliseconds as the last `retry` said.
+    **Instead.** Wait for the number of milliseconds in the last `retry`.
     """
 
     id = "sse/retry-ignored"
@@ -231,24 +230,24 @@ class RetryIgnored(Over):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         before = http.resumes
-        if before is None or before.over is None or http.asked is None or before.ended_by != "complete":
+        if before is None or before.over is None or http.started is None or before.ended_by != "complete":
             return ()
-        retry, waited_ns = _retry_of(before), http.asked.t_ns - before.over.t_ns
-        # A request that was under way when the stream ended has not ignored it.
-        if retry is None or http.asked.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
+        retry, waited_ns = _retry_of(before), http.started.t_ns - before.over.t_ns
+        # A request that was already in transit when the stream ended did not ignore the delay.
+        if retry is None or http.started.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
             return ()
-        text = f"the client came back after {waited_ns // _MS} ms and not after {retry} ms"
+        text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry} ms"
         return self.in_request(http, session, text)
 
 
 class ResumptionInModern(Rule):
-    """An event has an id, or a request names an event id, in a revision that has no resumption.
+    """An event has an id, or a request names an event id, in a revision without resumption.
 
-    **Why it matters.** It has no effect. A client that relies on it loses the messages after an interruption.
+    **Why it matters.** The id has no effect. Clients that rely on it lose messages after an interruption.
 
     **On the wire.** `< id: 7` in answer to a request of 2026-07-28
 
-    **Instead.** Leave ids out. If a connection breaks, send the request again.
+    **Instead.** Leave out event ids. If a connection breaks, send the request again.
     """
 
     id = "sse/resumption-in-modern"
@@ -264,7 +263,7 @@ class ResumptionInModern(Rule):
     def on_answered(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
             return ()
-        return [self.finding(http.sent[0], "a request has a Last-Event-ID, but this revision has no resumption")]
+        return [self.finding(http.sent[0], "a request has Last-Event-ID, but this revision has no resumption")]
 
     def on_over(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if http.event_id is None or not http.is_modern or not http.received:
@@ -272,15 +271,15 @@ class ResumptionInModern(Rule):
         return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _changed_at_once(http: HttpExchange) -> list[Repeat]:
-    """The first events with the id of the event right before them, and other data."""
+    """Received events with the id of the preceding event, but other data."""
     repeats: list[Repeat] = []
     named: Frame | None = None
-    """The last event that named an id itself."""
-    if http.session_id is None or http.asked is None or not http.is_unbroken:
+    """The last event with an explicit id."""
+    if http.session_id is None or http.started is None or not http.is_unbroken:
         return repeats
     for seen in http.received:
         frame = seen.message.frames[0]
@@ -295,7 +294,7 @@ def _changed_at_once(http: HttpExchange) -> list[Repeat]:
 
 
 def _retry_of(http: HttpExchange) -> int | None:
-    """The time to wait that a stream named last, in this exchange or in one before."""
+    """The last `retry` of a stream, in this exchange or one that it resumes."""
     here: HttpExchange | None = http
     for _ in range(_LINKS):
         if here is None or here.retry is not None:
@@ -305,7 +304,7 @@ def _retry_of(http: HttpExchange) -> int | None:
 
 
 def _first_of(http: HttpExchange) -> HttpExchange | None:
-    """The POST whose stream it is, or goes on with."""
+    """The POST that opened a stream, directly or before it was resumed; None if unknown."""
     here: HttpExchange | None = http
     for _ in range(_LINKS):
         if here is None or here.method == "POST":
@@ -315,7 +314,7 @@ def _first_of(http: HttpExchange) -> HttpExchange | None:
 
 
 def _is_unanswered(http: HttpExchange) -> bool:
-    """Whether a request in it waits for its answer, and was not cancelled."""
+    """Whether one of its requests is unanswered and not cancelled."""
     for seen in http.sent:
         message = seen.message
         if isinstance(message, Request):

@@ -1,1 +1,1 @@
-"""Helpers that rules of several groups share. Nothing in this package is a rule."""
+"""Modules that rules of several groups share. Nothing in this package is a rule."""

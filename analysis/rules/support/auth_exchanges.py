@@ -1,7 +1,7 @@
 """Facts about an exchange for rules about credentials: whether it is with the endpoint, its challenges, its revision.
 
-A recorder keeps the scheme of a credential and a hash of the rest, challenges unchanged, and the names in a query.
-Captures of earlier versions have no scheme. Values hashed as a whole are unknown, and nothing is reported about them.
+The recorder keeps the scheme of a credential and a hash of the rest, challenges unchanged, and the names in a query.
+Captures of earlier versions have no scheme. Nothing is reported about values that are hashed as a whole.
 """
 
 import re
@@ -31,11 +31,11 @@ class Challenge(NamedTuple):
     scheme: str
     """In lower case."""
     parameters: dict[str, str]
-    """By names in lower case."""
+    """By name, in lower case."""
 
 
 class AtEndpoint(OverHttp):
-    """A rule about exchanges with the endpoint of either transport over HTTP, when they are answered."""
+    """A rule about exchanges with the endpoint of either HTTP transport, applied when they are answered."""
 
     http_methods: ClassVar[frozenset[str]] = ANY
 
@@ -44,7 +44,7 @@ class AtEndpoint(OverHttp):
 
 
 class Learning(OverHttp):
-    """A rule about exchanges that may name no revision: the oldest that was spoken is taken."""
+    """A rule about exchanges that may not name a revision: it assumes the oldest revision in use."""
 
     versions: ClassVar[Span] = Everywhere(*ALL)
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
@@ -52,10 +52,10 @@ class Learning(OverHttp):
     def __init__(self) -> None:
         super().__init__()
         self.ranks: set[int] = set()
-        """Of the revisions that were spoken."""
+        """The ranks of all revisions in use."""
 
     def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
-        """The rank of the revision of an exchange, or of the oldest that was spoken."""
+        """The rank of an exchange's revision, or of the oldest revision in use; None if none is known."""
         if http.sent or VERSION_FIELD in http.fields:
             rank = http.spoken(session)[0]
             if rank is not None:
@@ -100,6 +100,6 @@ def scheme_of(http: HttpExchange) -> str:
 
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:
-    """The rank of an exchange's revision; that of the newest if it is unknown."""
+    """The rank of an exchange's revision; the newest rank if it is unknown."""
     rank = http.spoken(session)[0]
     return NEWEST if rank is None else rank

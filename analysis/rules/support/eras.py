@@ -1,4 +1,4 @@
-"""Facts about a message for rules about the two eras: its envelope, its error, the versions that it names.
+"""Facts about a message for rules about the two eras: its envelope, its error, and the versions that it names.
 
 All functions accept any JSON in any place, and return None or nothing if a value is not what it should be.
 """
@@ -19,19 +19,19 @@ LONGEST: Final = 60
 
 
 class Everywhere(Span):
-    """The revisions of a rule that looks across eras: it is asked about any message, and decides by itself."""
+    """The revisions of a rule that spans both eras: the rule sees every message, and decides itself."""
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - whatever they are
-        """Always: an `initialize` after a modern probe is of neither revision that the rule is about."""
+    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - always true
+        """Always true: an `initialize` after a modern probe belongs to neither revision of the rule."""
         return True
 
 
 def speaks_modern(seen: Seen) -> bool:
-    """Whether the request that is meant is surely of the modern era.
+    """Whether the request of a message certainly belongs to the modern era.
 
-    The era is guessed from other requests of the peer if one does not say it. Over HTTP peers are guesses, so the
-    header decides; and a bare `subscriptions/listen` after a handshake is a mistake about the session, not an envelope
-    that is missing.
+    If a request does not show its era, other requests of the peer do. Over HTTP the peer is uncertain, so the header
+    decides; and a `subscriptions/listen` without an envelope after a handshake is a mistake about the session, not a
+    missing envelope.
     """
     if seen.era != "modern":
         return False
@@ -45,7 +45,7 @@ def speaks_modern(seen: Seen) -> bool:
 
 
 def modern_initialize(message: Message) -> str | None:
-    """The version that an `initialize` names only in `_meta`, as modern requests do, and not as a handshake does."""
+    """The version that an `initialize` names only in `_meta`, as modern requests do; else None."""
     if not isinstance(message, Request) or message.method != "initialize":
         return None
     version: object = message.meta.get(PROTOCOL_VERSION)
@@ -55,7 +55,7 @@ def modern_initialize(message: Message) -> str | None:
 
 
 def version_of(request: Request) -> str | None:
-    """The version that a request names for itself, or asks for in `initialize`."""
+    """The version that a request names, or that an `initialize` requests."""
     if request.method == "initialize":
         version = member(request.params, "protocolVersion")
     else:
@@ -76,7 +76,7 @@ def data_of(response: Response) -> dict[str, Any]:
 
 
 def listed(response: Response) -> tuple[str, ...] | None:
-    """The versions that an answer lists as supported: a `DiscoverResult`, or an error's data. None without a list."""
+    """The supported versions that a response lists, in a `DiscoverResult` or an error's data; None without a list."""
     versions = data_of(response).get("supported") if response.is_error else member(response.result, "supportedVersions")
     if not isinstance(versions, list):
         return None

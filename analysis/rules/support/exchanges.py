@@ -1,4 +1,4 @@
-"""Base classes for rules about exchanges of Streamable HTTP: which exchanges they check, and where findings point."""
+"""Base classes for rules about HTTP exchanges: which exchanges they check, and where findings point."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -18,11 +18,11 @@ ANY: Final = frozenset({"POST", "GET", "DELETE"})
 POST: Final = frozenset({"POST"})
 SUCCESS: Final = range(200, 300)
 NOT_JUDGED: Final = frozenset({401, 403, 429, *range(500, 600)})
-"""Statuses that say nothing of what was asked: credentials, load, failures."""
+"""Statuses about credentials, load or failures, which do not judge the request itself."""
 
 
 class OverHttp(Rule):
-    """A rule about exchanges with the endpoint, by `look`."""
+    """A rule about exchanges with the endpoint, which `look` checks."""
 
     needs_http = True
     http_methods: ClassVar[frozenset[str]] = POST
@@ -32,7 +32,7 @@ class OverHttp(Rule):
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
 
-    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - whatever the hook
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media != self.media:
             return False
         return like.method in self.http_methods and (self.statuses is None or like.status in self.statuses)
@@ -44,14 +44,14 @@ class OverHttp(Rule):
     def in_request(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
-        """A finding at the message of the client, or at the record of its request."""
-        at = http.sent[0] if http.sent else (http.asked or http.answered)
+        """A finding at the client's message, or at the record of its request."""
+        at = http.sent[0] if http.sent else (http.started or http.answered)
         return self._findings(at, http, session, text, level)
 
     def in_response(
         self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
     ) -> list[Finding]:
-        """A finding at the message that is the response, or at the record of it."""
+        """A finding at the server's message in the response, or at the record of the response."""
         first = http.received[0] if http.received else None
         at = first if first is not None and first.message.frames[0].unit == "http_body" else http.answered
         return self._findings(at, http, session, text, level)
@@ -62,16 +62,16 @@ class OverHttp(Rule):
         if not isinstance(at, (Seen, tuple)):
             return []
         level = level or self.level_at(*http.spoken(session))
-        found = self.finding(at, text, level=level, session=session)  # type: ignore[arg-type]
+        finding = self.finding(at, text, level=level, session=session)  # type: ignore[arg-type]
         method = http.sent[0].method if http.sent else ""
-        return [found if found.method else found._replace(method=method[:256])]
+        return [finding if finding.method else finding._replace(method=method[:256])]
 
 
 class Learning(Rule):
-    """One that learns which versions a server speaks, by what it answers: as a result, or in an error."""
+    """A rule that learns from a server's results and errors which versions it supports."""
 
     taught_by: ClassVar[frozenset[str]] = frozenset({"initialize", "server/discover"})
-    """Methods whose results tell."""
+    """Methods whose results list the versions."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return like.message.sender == "server" and (hook == "error" or method in self.taught_by)
@@ -85,38 +85,38 @@ class Learning(Rule):
         return ()
 
     def learn(self, seen: Seen) -> None:
-        """What an answer tells."""
+        """Note the versions in a response."""
         raise NotImplementedError
 
 
 class Answered(OverHttp):
-    """One that is decided when the response begins."""
+    """A rule that is decided when the response begins."""
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.look(http, session) if http.is_streamable and not http.is_ours else ()
 
 
 class Over(OverHttp):
-    """One that is decided when the exchange is over."""
+    """A rule that is decided when the exchange is over."""
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.look(http, session) if http.is_streamable and not http.is_ours else ()
 
 
 def messages_of(http: HttpExchange) -> list[Seen]:
-    """The messages of the client in an exchange, those apart that are none."""
+    """The client's messages in an exchange, without invalid ones."""
     return [seen for seen in http.sent if isinstance(seen.message, (Request, Notification, Response))]
 
 
 def requests_of(http: HttpExchange) -> list[Seen]:
-    """The requests of the client in an exchange; what should be a notification is none."""
-    return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_told(seen.message)]
+    """The client's requests in an exchange, without notifications that have an id."""
+    return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
 
 
 def is_body_lost(http: HttpExchange) -> bool:
-    """Whether the response had a body of which nothing is known, because records are lost."""
+    """Whether the response had a body whose content is unknown because records were lost."""
     return http.response_size > 0 and not http.received and bool(http.sent) and http.sent[0].session.lost_seq >= 0
 
 
-def _is_told(request: Request) -> bool:
+def _is_notification(request: Request) -> bool:
     return request.method.startswith("notifications/")

@@ -1,7 +1,7 @@
 """Faults in the headers of modern HTTP requests that repeat values from the body.
 
-Computed once for each exchange, as several rules need them: those about the client's headers, and the one about
-servers that accept faulty ones.
+Computed once for each exchange, as several rules need them: the rules about the client's headers, and the rule about
+servers that accept faulty headers.
 """
 
 import base64
@@ -28,9 +28,9 @@ NAMED: Final = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""Methods whose requests have a header with a name → the member of the params that it repeats."""
+"""Methods whose requests have a header with a name, with the member of the params that it repeats."""
 FRESH_UNTIL: Final = "http tools until"
-"""The key of a session's state for when its list of tools expires; absent if that is not limited."""
+"""The key in a session's memory for the time when its list of tools expires; absent if it does not."""
 
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL).fullmatch
 _DEEPEST: Final = 32
@@ -67,7 +67,7 @@ def faults_of(seen: Seen) -> list[Fault]:
 
 
 def known_faults(http: HttpExchange) -> list[Fault]:
-    """The faults in the headers of an exchange that `faults_of` has looked at; none of others."""
+    """The faults that `faults_of` has found in the headers of an exchange; none if it was not called."""
     faults: list[Fault] = http.memory.get(_KEY, [])
     return faults
 
@@ -77,12 +77,12 @@ def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
         return []
     if seen.session.is_legacy:
-        return []  # only Streamable HTTP repeats in headers what the body says
+        return []  # only Streamable HTTP repeats values in headers
     faults: list[Fault] = []
     _look_at_method(request, http, faults)
-    wanted = member(request.params, NAMED.get(request.method, ""))
-    if isinstance(wanted, str):
-        _look_at_name(wanted, NAMED[request.method], http, faults)
+    in_body = member(request.params, NAMED.get(request.method, ""))
+    if isinstance(in_body, str):
+        _look_at_name(in_body, NAMED[request.method], http, faults)
     if request.method == "tools/call":
         _look_at_params(seen, request, http, faults)
     return faults
@@ -93,25 +93,25 @@ def _look_at_method(request: Request, http: HttpExchange, faults: list[Fault]) -
     if in_header is None:
         text = "a request without Mcp-Method"
     elif METHOD_FIELD in http.doubled:
-        text = "Mcp-Method comes twice"
+        text = "Mcp-Method is sent twice"
     elif in_header != request.method:
-        text = f"Mcp-Method is {short(in_header)!r}, and the method of the message {short(request.method)!r}"
+        text = f"Mcp-Method is {short(in_header)!r}, but the method of the message is {short(request.method)!r}"
     if text:
         faults.append(Fault("http/method-header", text, "/method"))
 
 
-def _look_at_name(wanted: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
+def _look_at_name(in_body: str, name: str, http: HttpExchange, faults: list[Fault]) -> None:
     in_header, pointer = http.fields.get(NAME_FIELD), f"/params/{name}"
     if in_header is None:
         faults.append(Fault("http/name-header", "a request without Mcp-Name", pointer))
     elif NAME_FIELD in http.doubled:
-        faults.append(Fault("http/name-header", "Mcp-Name comes twice", pointer))
-    elif fault := _encoding(in_header, wanted):
+        faults.append(Fault("http/name-header", "Mcp-Name is sent twice", pointer))
+    elif fault := _encoding(in_header, in_body):
         faults.append(Fault("http/header-encoding", f"Mcp-Name {fault}", pointer))
-    elif _decoded(in_header) != wanted:
+    elif _decoded(in_header) != in_body:
         text = f"Mcp-Name is not the {name} in the message"
-        if name == "name":  # a URI, or the id of a task, may open what it names to whoever reads it
-            text = f"Mcp-Name is {short(in_header)!r}, and the name in the message {short(wanted)!r}"
+        if name == "name":  # a URI or a task id may give access to anyone who reads it
+            text = f"Mcp-Name is {short(in_header)!r}, but the name in the message is {short(in_body)!r}"
         faults.append(Fault("http/name-header", text, pointer))
 
 
@@ -139,23 +139,23 @@ def _look_at_params(seen: Seen, request: Request, http: HttpExchange, faults: li
             if fault := _encoding(in_header, value if isinstance(value, str) else ""):
                 text, rule = fault, "http/header-encoding"
             elif not _is_same(_decoded(in_header), value):
-                text = "is not the argument of the message"
+                text = "does not match the argument in the message"
         if text:
             faults.append(Fault(rule, f"Mcp-Param-{header[:40]} {text}", pointer[:200], (entry.seq,)))
 
 
 def _param(in_header: str | None, value: Any, is_doubled: bool) -> str:
     if value is None:
-        return "comes without the argument" if in_header is not None else ""
+        return "is sent without the argument" if in_header is not None else ""
     if not isinstance(value, (str, int, float)):
         return ""  # the argument does not fit its schema
     if in_header is None:
         return "is missing"
-    return "comes twice" if is_doubled else ""
+    return "is sent twice" if is_doubled else ""
 
 
 def _path(pointer: str) -> list[str]:
-    """The members that lead to what is annotated, from the pointer of the annotation."""
+    """The path to an annotated argument, from the pointer of its annotation."""
     return names(pointer)[1:-1:2]
 
 
@@ -185,21 +185,21 @@ def _is_same(in_header: str | None, value: Any) -> bool:
         return False
 
 
-def _encoding(in_header: str, wanted: str) -> str:
+def _encoding(in_header: str, in_body: str) -> str:
     """The fault in the encoding of a text in a header; empty if there is none."""
     is_plain = in_header.isascii() and in_header.isprintable()
-    if is_plain and in_header == wanted and in_header[:1] not in "= " and in_header[-1:] != " ":
+    if is_plain and in_header == in_body and in_header[:1] not in "= " and in_header[-1:] != " ":
         return ""  # the usual case
-    if not is_plain and not all("\x20" <= one <= "\x7e" or one == "\t" for one in in_header):
+    if not is_plain and not all("\x20" <= char <= "\x7e" or char == "\t" for char in in_header):
         return "has characters that are not ASCII"
     sentinel = _SENTINEL(in_header)
     if sentinel is not None:
         if _decoded(in_header) is None:
-            return "has no base64 of UTF-8 in its brackets"
-        return "looks encoded, and is the text itself" if in_header == wanted else ""
+            return "does not hold base64 of UTF-8"
+        return "looks encoded, but is the text itself" if in_header == in_body else ""
     blanks = " \t"
-    if in_header != in_header.strip(blanks) or (in_header == wanted.strip(blanks) and in_header != wanted):
-        return "has blanks at its ends, which get lost"
+    if in_header != in_header.strip(blanks) or (in_header == in_body.strip(blanks) and in_header != in_body):
+        return "begins or ends with white space, which gets lost"
     return ""
 
 

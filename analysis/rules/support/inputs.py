@@ -15,22 +15,22 @@ MOST: Final = 100
 METHODS: Final = INTERIM
 """Methods that may be answered with an interim result."""
 
-Asked: TypeAlias = tuple[str, str, dict[str, Any]]
+InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
 
 _KEY: Final = "input requests"
 
 
-def input_requests(seen: Seen) -> list[Asked]:
+def input_requests(seen: Seen) -> list[InputRequest]:
     """The entries of `inputRequests` in a result: pointer, method, params; invalid entries are skipped."""
     memory, message = seen.session.memory, seen.message
-    kept: tuple[Message, list[Asked]] | None = memory.get(_KEY)
+    kept: tuple[Message, list[InputRequest]] | None = memory.get(_KEY)
     if kept is None or kept[0] is not message:
-        # Some thirty rules ask for them, one after the other.
+        # Some thirty rules read them, one after the other.
         kept = memory[_KEY] = message, list(_entries(seen))
     return kept[1]
 
 
-def _entries(seen: Seen) -> Iterator[Asked]:
+def _entries(seen: Seen) -> Iterator[InputRequest]:
     questions = member(seen.body.get("result"), "inputRequests")
     if not isinstance(questions, dict):
         return

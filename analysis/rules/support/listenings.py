@@ -1,4 +1,4 @@
-"""Helpers for rules about `subscriptions/listen`: which one a message or exchange belongs to, and what is certain."""
+"""Base classes for rules about `subscriptions/listen`, and which request a message or exchange belongs to."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -23,15 +23,15 @@ class OfListening(Rule):
     source = "2026-07-28 basic/patterns/subscriptions"
 
 
-class Heard(OfListening):
-    """A rule about what comes of one."""
+class InSubscription(OfListening):
+    """A rule about notifications that belong to a `subscriptions/listen`."""
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         listening = seen.subscription
-        return self.heard(seen, listening) if isinstance(listening, Listening) else ()
+        return self.check(seen, listening) if isinstance(listening, Listening) else ()
 
-    def heard(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
-        """A notification that belongs to a `subscriptions/listen`."""
+    def check(self, seen: Seen, listening: Listening) -> Iterable[Finding]:
+        """Findings for a notification of a `subscriptions/listen`."""
         raise NotImplementedError
 
 
@@ -42,11 +42,11 @@ class OfStream(Rule):
     versions = MODERN_ERA
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        """Only streams that the server itself has ended: a broken connection may have any cause."""
+        """Check streams that the server itself has ended, as a broken connection may have any cause."""
         if http.ended_by != "complete" or http.status is None or http.status >= 300 or http.over is None:
             return ()
         if session.is_legacy or not http.is_streamable:
-            return ()  # there, the response to a POST is not a stream
+            return ()  # the response to a POST is not a stream there
         return self._in_stream(http, session)
 
     def _in_stream(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
@@ -60,18 +60,18 @@ class OfStream(Rule):
                     yield from self.closed(http, listening)
 
     def closed(self, http: HttpExchange, listening: Listening) -> Iterable[Finding]:
-        """A server has closed the stream of a `subscriptions/listen`."""
+        """Findings for the end of a `subscriptions/listen` stream that the server has closed."""
         raise NotImplementedError
 
 
 def is_sure(listening: Listening) -> bool:
-    """Whether all that the server said since the request is known."""
+    """Whether all messages of the server since the request are known."""
     session = listening.session
     return max(session.lost_seq, session.unjudged.get("server", -1)) < listening.seq
 
 
 def is_listening(session: Session) -> bool:
-    """Whether a pipe has one that is open, as far as is known."""
+    """Whether a session on stdio has an open `subscriptions/listen`, as far as known."""
     return session.links.subscriptions.is_listening(session)
 
 
@@ -81,11 +81,11 @@ def is_change(seen: Seen) -> bool:
 
 
 def requests_in(seen: Seen) -> list[Request]:
-    """The requests of the client in the exchange of a message; empty on stdio."""
+    """The client's requests in the exchange of a message; empty on stdio."""
     sent = () if seen.http is None else seen.http.sent
     return [seen_request.message for seen_request in sent if isinstance(seen_request.message, Request)]
 
 
 def is_named(seen: Seen) -> bool:
-    """Whether a message says to which `subscriptions/listen` it belongs."""
+    """Whether a message names the `subscriptions/listen` to which it belongs."""
     return isinstance(seen.message, Notification) and SUBSCRIPTION_ID in seen.message.meta

@@ -1,12 +1,13 @@
-"""The lists of a server: tools, resources, templates, page by page, for the rules that need them.
+"""The lists of a server (tools, prompts, resources, templates), page by page, for rules that need them.
 
-A walk is a list with all its pages, each requested by the cursor of the one before. It is complete with a page without
-a next cursor, and valid until the server says that the list has changed.
+A walk is a list with all its pages, each requested with the cursor of the previous page. A page without a next cursor
+completes it, and it is valid until the server announces that the list has changed.
 
-A list that was asked for before such a notice and answered after it counts: the server sent it last, and the client
-knows no other. Servers that register their tools as they start send the notice just there; if only the next list
-counted, a client that never asks again would not be compared with anything. A list is unknown if one of its pages
-came before the notice. One that was requested after the notice is not replaced by one requested before it.
+A list that was requested before such a notification and answered after it counts: it is the server's latest, and the
+client knows no other. Servers that register their tools as they start send the notification just there; if only the
+next list counted, a client that never requests it again would not be compared with anything. A list is unknown if one
+of its pages came before the notification. A list requested before the notification does not replace one that was
+requested after it.
 
 All rules that use one list share its state; it does not matter which of them uses it first.
 """
@@ -34,7 +35,7 @@ _SETTLED: Final = REVISIONS.index("2025-11-25")
 
 
 class _Schemas:
-    """The schemas of some items, each looked for once."""
+    """The schemas of some items, each parsed once."""
 
     __slots__ = ("_known",)
 
@@ -50,7 +51,7 @@ class _Schemas:
 
 
 class Entry(_Schemas):
-    """One item of a list that is complete."""
+    """One item of a complete list."""
 
     __slots__ = ("item", "seq")
 
@@ -61,7 +62,7 @@ class Entry(_Schemas):
         """Number of the message that it came in."""
 
     def schema(self, member: str, rank: int | None) -> Schema | None:
-        """A schema of a tool; None if it has none, or one that cannot be examined."""
+        """A schema of a tool; None if it has none, or if it cannot be used."""
         return self.find(self.item, 0, member, rank)
 
 
@@ -75,12 +76,13 @@ class Page(_Schemas):
         self.items = items[:MOST]
         """As received; they may be of any type."""
         self.repeats = repeats
-        """Places of items whose name an earlier one of the walk has, and the number of the message with that one."""
+        """Positions of items whose name an earlier item of the walk has, each with the number of the earlier
+        message."""
         self.reordered: int | None = None
-        """Number of the last message of an earlier complete walk with the same items in another order."""
+        """Number of the last message of an earlier walk with the same items in another order."""
 
     def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
-        """A schema of one of its tools."""
+        """A schema of one of its tools; None if it has none, or if it cannot be used."""
         return self.find(self.items[index], index, member, rank)
 
 
@@ -95,17 +97,17 @@ class Listing:
     """One list of a session, as far as it is known."""
 
     def __init__(self, member: str, name: str) -> None:
-        """Nothing is known.
+        """Create an unknown list.
 
         Args:
-            member: of the result, which holds the items.
+            member: the member of the result that holds the items.
             name: the member that identifies an item.
         """
         self._member, self._name = member, name
         self._open: OrderedDict[Id, _Walk] = OrderedDict()
         self._walk: _Walk | None = None
         self._since, self._epoch = -1, 0
-        self._asked = self._changed = -1
+        self._requested = self._changed = -1
         self._order: tuple[list[str], int] | None = None
         self._last: tuple[Message, Page] | None = None
         self._single: tuple[_Walk, Page, bytes | None] | None = None
@@ -119,19 +121,19 @@ class Listing:
         return page
 
     def changed(self, seen: Seen) -> None:
-        """Note the server's notice that the list has changed."""
+        """Note a notification that the list has changed."""
         self._changed = seen.message.seq
         self._open.clear()
         self._walk = None
 
     def entry(self, name: object, request: Request, session: Session) -> Entry | None:
-        """An item of the complete list that had come before a request was sent; None if there is none."""
+        """An item of the complete list that came before a request; None if there is none."""
         if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
             return None
         return self._walk.entries.get(name) if isinstance(name, str) else None
 
     def lacks(self, name: str, request: Request, session: Session) -> bool:
-        """Whether a complete list had come before a request was sent, and a name is not in it."""
+        """Whether a complete list came before a request, and a name is not in it."""
         if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
             return False
         return name not in self._walk.entries
@@ -155,7 +157,7 @@ class Listing:
                 self._open.popitem(last=False)
             return page
         if not walk.is_whole:
-            self._walk = None  # it may say other things than the one before
+            self._walk = None  # it may differ from the previous list
             return page
         page.reordered = self._complete(walk, request, seen)
         is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
@@ -163,7 +165,7 @@ class Listing:
         return page
 
     def _again(self, request: Request, result: dict[str, Any], items: list[Any], seen: Seen) -> Page | None:
-        """The page of before, where all of the list comes again on one, the same as it was; as it nearly always is."""
+        """The previous page if the whole list comes again unchanged on one page, as usual; else None."""
         if self._single is None or self._walk is not self._single[0] or self._epoch != seen.session.epoch:
             return None
         _, page, digest = self._single
@@ -172,12 +174,12 @@ class Listing:
             return None
         if (digest is None or digest != result_digest(seen)) and not _is_alike(page.items, items):
             return None
-        self._order, self._asked = (self._order[0], seen.message.seq), request.seq
+        self._order, self._requested = (self._order[0], seen.message.seq), request.seq
         return page
 
     def _may_hold(self, request: Request, session: Session) -> bool:
-        """Whether what answers a request may be the list from now on."""
-        is_overtaken = self._walk is not None and request.seq < self._changed < self._asked
+        """Whether the response to a request may replace the known list."""
+        is_overtaken = self._walk is not None and request.seq < self._changed < self._requested
         return not is_overtaken and request.seq > session.lost_seq
 
     def _walk_of(self, seen: Seen, request: Request) -> _Walk:
@@ -195,7 +197,7 @@ class Listing:
         is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
         if not is_same:
             self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
-        self._asked = request.seq
+        self._requested = request.seq
         before, self._order = self._order, (order, seen.message.seq)
         if before is None or before[0] == order or set(before[0]) != set(order):
             return None
@@ -235,7 +237,7 @@ def _is_same(walk: _Walk, other: _Walk) -> bool:
 
 
 def _is_alike(value: object, other: object) -> bool:
-    """Whether two values are the same JSON, as far as known. In Python 1, 1.0 and true are equal."""
+    """Whether two values are certainly the same JSON: in Python, 1, 1.0 and true are equal."""
     if value != other:
         return False
     try:
@@ -244,7 +246,7 @@ def _is_alike(value: object, other: object) -> bool:
         return False  # numbers beyond 64 bits, lone surrogates
 
 
-def _kept(member: str, name: str) -> Callable[[Session], Listing]:
+def _listing_in_session(member: str, name: str) -> Callable[[Session], Listing]:
     key = f"listing {member}"
 
     def listing(session: Session) -> Listing:
@@ -256,8 +258,8 @@ def _kept(member: str, name: str) -> Callable[[Session], Listing]:
     return listing
 
 
-tools_of: Final = _kept("tools", "name")
+tools_of: Final = _listing_in_session("tools", "name")
 """The tools of a session."""
-prompts_of: Final = _kept("prompts", "name")
-resources_of: Final = _kept("resources", "uri")
-templates_of: Final = _kept("resourceTemplates", "uriTemplate")
+prompts_of: Final = _listing_in_session("prompts", "name")
+resources_of: Final = _listing_in_session("resources", "uri")
+templates_of: Final = _listing_in_session("resourceTemplates", "uriTemplate")

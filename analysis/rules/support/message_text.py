@@ -1,7 +1,7 @@
-"""The text of a message, read again: why it is not a message, and what parsers hide in it.
+"""The raw text of a message: why it is not a message, and values that parsers hide.
 
-Parsers agree only on flawless JSON. They keep the first or the last of duplicate members, some accept NaN, some fail on
-a lone surrogate. The functions here are used only for frames with an oddity.
+Parsers agree only on flawless JSON: they keep the first or the last of duplicate members, some accept NaN, and some
+fail on a lone surrogate. The functions here are called only for frames with an oddity.
 """
 
 import json
@@ -39,9 +39,10 @@ T = TypeVar("T")
 
 
 class _LastRead(Generic[T]):
-    """Caches a function's result for the last frames: all rules need it, for each item of an array.
+    """Caches a function's result for the last frames, as all rules need it for each item of an array.
 
-    Frames are compared by identity, as comparing or hashing ten thousand lines for each of as many items takes minutes.
+    Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
+    minutes.
     """
 
     def __init__(self, make: Callable[[tuple[Frame, ...]], T]) -> None:
@@ -53,20 +54,20 @@ class _LastRead(Generic[T]):
         last = self._last
         if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
             return last[1]
-        made = self._make(frames)
-        self._last = (frames, made)
-        return made
+        result = self._make(frames)
+        self._last = (frames, result)
+        return result
 
 
 class FrameRule(Rule):
-    """A rule about what a frame is made of: asked once for each, however many messages it holds."""
+    """A rule about a frame's bytes: called once for each frame, however many messages it holds."""
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        """Of a frame with messages."""
+        """Check a frame with messages."""
         return self.look(seen) if is_first(seen.message) else iter(())
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
-        """Of a frame without."""
+        """Check a frame without messages."""
         return self.look(seen) if is_first(seen.message) else iter(())
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -104,7 +105,7 @@ def is_value(message: Message) -> bool:
 
 
 def raw_of(message: Message) -> bytes:
-    """Its bytes; for a message that spans lines, those of all lines."""
+    """Its bytes; for a message that spans several lines, the bytes of all of them."""
     if len(message.frames) == 1:
         return message.frames[0].raw
     return b"\n".join(frame.raw for frame in message.frames)
@@ -118,12 +119,12 @@ def object_of(message: Message) -> dict[str, Any] | None:
         return None
     values = _values(message.frames)
     at = message.index or 0
-    found = values[at] if at < len(values) else None
-    return found if isinstance(found, dict) else None
+    value = values[at] if at < len(values) else None
+    return value if isinstance(value, dict) else None
 
 
 def is_beside(seen: Seen) -> bool:
-    """Whether it is an HTTP response body where no message is expected, so that it need not be one."""
+    """Whether it is an HTTP response body that need not be a message, as none is expected."""
     frame, http = seen.message.frames[0], seen.http
     if http is None or frame.unit != "http_body" or seen.message.sender != "server":
         return False
@@ -131,7 +132,7 @@ def is_beside(seen: Seen) -> bool:
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is one of an array, and not one of several on a line."""
+    """Whether a message is an item of an array, not one of several on a line."""
     return message.index is not None and message.frames[0].verdict.problem != SEVERAL
 
 
@@ -142,13 +143,13 @@ def items_of(message: Message) -> list[Any]:
 
 @_LastRead
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
-    """The values of an invalid frame: one, those of its array, or those on its line. Integers are floats."""
+    """The values of an invalid frame: a single one, the items of its array, or all on its line. Integers are floats."""
     try:
         text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
-        found = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
+        values = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
     except (ValueError, RecursionError):
         return []
-    return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
 def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
@@ -167,14 +168,14 @@ def cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-# ---- what parsers hide
+# ---- values that parsers hide
 
 
 class Place(NamedTuple):
     """The place of an oddity."""
 
     pointer: str
-    """Of the value, in its message."""
+    """The JSON Pointer of the value in its message."""
     name: str = ""
     """The name of a duplicate member."""
     item: int | None = None
@@ -196,7 +197,7 @@ class _Repeating(dict[str, Any]):
         super().__init__(pairs)
         names: set[str] = set()
         self.repeated = ""
-        """The first name that comes again."""
+        """The first name that occurs again."""
         for name, _ in pairs:
             if name in names:
                 self.repeated = name
@@ -209,7 +210,7 @@ class _Constant:
 
 
 def oddities(message: Message) -> Oddities:
-    """What parsers hide in the frames of a message."""
+    """The values that parsers hide in the frames of a message."""
     if is_as_written(message):
         return Oddities()
     return _read_again(message.frames) if is_value(message) else Oddities()
@@ -231,7 +232,7 @@ def _read_again(frames: tuple[Frame, ...]) -> Oddities:
 
 
 class _Reading:
-    """A parser that notices."""
+    """A parser that notices odd values."""
 
     def __init__(self) -> None:
         self.is_odd = False
@@ -262,19 +263,19 @@ def _places(value: Any, *, has_items: bool) -> Oddities:
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
     while levels and len(places) < len(Oddities._fields):
-        key, one = next(levels[-1], (None, None))
+        key, item = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
             if path:
                 path.pop()
             continue
         path.append(key)
-        for kind, name in _odd(key, one):
+        for kind, name in _odd(key, item):
             places.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
-        if isinstance(one, dict):
-            levels.append(iter(one.items()))
-        elif isinstance(one, list):
-            levels.append(iter(enumerate(one)))
+        if isinstance(item, dict):
+            levels.append(iter(item.items()))
+        elif isinstance(item, list):
+            levels.append(iter(enumerate(item)))
         else:
             path.pop()
     return Oddities(**places)

@@ -1,7 +1,7 @@
-"""Checks whether an address is the server's own: one that clients or the recorder use for it.
+"""Checks whether an address belongs to the server, as clients or the recorder know it.
 
-The recorder stands in between: clients use the recorder's address, and the recorder uses the one that it was given for
-the server. The server may name itself by either, and by any name of its own machine.
+The recorder sits between the two: clients use the recorder's address, and the recorder uses the address that it was
+given for the server. The server may use either for itself, and any name of its own machine.
 """
 
 import re
@@ -12,7 +12,7 @@ from analysis.conversation.http_exchange import HttpExchange
 
 _LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
 _USUAL: Final = frozenset({None, 80, 443})
-"""Ports that addresses may leave out; where TLS ends in front of the server, the scheme differs outside."""
+"""Ports that addresses may leave out; behind a TLS proxy, the public scheme differs from the server's."""
 
 
 def is_local(host: str) -> bool:
@@ -23,21 +23,21 @@ def is_local(host: str) -> bool:
 def is_own(address: str, http: HttpExchange) -> bool:
     """Whether an absolute URL has the host and the port by which the client or the recorder knows the server.
 
-    Where neither is known, any URL with a host counts.
+    If neither is known, any URL with a host counts.
     """
     place, own = _place(address), {_place(f"//{http.fields.get('host', '')}"), _place(http.upstream)}
     return place is not None and (place in own or own == {None})
 
 
 def is_inside(address: str, http: HttpExchange) -> bool:
-    """Whether the server runs on the recorder's own machine, and an https address may be its public one."""
+    """Whether the server runs on the recorder's machine, and an https address may be its public address."""
     inner, outer = _place(http.upstream), _place(address)
     is_public = outer is not None and outer[0] != _HERE and address[:6].lower() == "https:"
     return inner is not None and inner[0] == _HERE and is_public
 
 
 def _place(address: str) -> tuple[str, int | None] | None:
-    """Host and port, with one name for all hosts that are this machine; None if an address has no host."""
+    """Host and port, with the same name for all hosts that mean this machine; None if an address has no host."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port

@@ -1,7 +1,7 @@
-"""The end of a stdio session, from the records beside its frames: closed pipes, signals, and ended processes.
+"""The end of a stdio session, from the records other than frames: closed pipes, signals, and ended processes.
 
-There is one state per session, shared by its rules; each of them passes on every record, and the first one counts.
-Over HTTP there are no such records, and nothing is known.
+Each session has one state, which its rules share; each rule passes on every record, and the first call counts. Over
+HTTP there are no such records, so the state stays empty.
 """
 
 from collections import deque
@@ -15,8 +15,8 @@ from captures.record import Record
 ENDING_SIGNALS: Final = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL"})
 """Signals that ask a process to end, or end it."""
 GRACE_NS: Final = 50_000_000
-"""How long after the server's end the client's may show and still be its cause: some hosts signal the server itself, or
-the whole process group, and only then close the pipe to the recorder."""
+"""How long after the server's end the client's end may be recorded and still be its cause: some hosts signal the server
+itself, or the whole process group, and only then close the pipe to the recorder."""
 
 _KEY: Final = "pipes"
 _NAMED: Final = 8
@@ -34,25 +34,25 @@ class Pipes:
         self.exited: Record | None = None
         """The server's process ended."""
         self.client_gone_ns: int | None = None
-        """Since when the client is gone: it closed, stopped reading, or had a signal sent."""
+        """When the client closed stdin, stopped reading, or sent a signal; None before that."""
         self.server_gone_ns: int | None = None
-        """Since when the server is gone."""
+        """When the server ended; None before that."""
         self.is_server_first = False
-        """Whether the server ended before the client had done anything to that end."""
+        """Whether the server ended before the client did anything to end it."""
         self.open_count = 0
-        """Requests of the client that were open then."""
+        """How many requests of the client were open then."""
         self.open: tuple[Waiting, ...] = ()
-        """The first few of them."""
+        """The first few of these requests."""
         self.signals: set[str] = set()
         """Names of all signals that were passed on or sent to the server."""
         self.ending_ns: list[int] = []
-        """When it was asked to end, at first and at last."""
+        """When the first and the last signal to end it came."""
         self.stderr: deque[int] = deque(maxlen=_LAST_WORDS)
         """Numbers of the last records of stderr."""
         self.decided: set[str] = set()
-        """Rules that have already judged the end of the server."""
+        """Rules that have already reported the end of the server."""
         self.has_gap = False
-        """Whether records are lost."""
+        """Whether records were lost."""
         self._seq = -1
 
     @property
@@ -62,32 +62,32 @@ class Pipes:
 
     @property
     def has_died(self) -> bool:
-        """Whether the server ended although the client waited for it."""
+        """Whether the server ended with requests of the client unanswered, and not because of the client."""
         return self.is_server_first and self.open_count > 0 and not self.is_ended_by_client
 
     @property
     def is_client_behind(self) -> bool:
-        """Whether the client's own end showed so soon after the server's that it may be its cause."""
+        """Whether the client's end was recorded so soon after the server's that it may be the cause."""
         gone_ns, left_ns = self.client_gone_ns, self.server_gone_ns
         return gone_ns is not None and left_ns is not None and 0 <= gone_ns - left_ns <= GRACE_NS
 
     @property
     def is_signalled(self) -> bool:
-        """Whether a signal that asks for it ended the server; crashes and lack of memory show other signals."""
+        """Whether a signal that requests termination ended the server, unlike a crash or lack of memory."""
         signal = self.exited.members.get("signal") if self.exited is not None else None
         return signal in ENDING_SIGNALS and signal != "SIGKILL"
 
     @property
     def is_ended_by_client(self) -> bool:
-        """Whether the client probably ended the server past the recorder; with a request open, only by a signal."""
+        """Whether the client probably ended the server directly; with open requests, only a signal counts."""
         return self.is_client_behind and (self.is_signalled or self.open_count == 0)
 
     def gone_ns(self, side: Side) -> int | None:
-        """Since when a side is gone; None while it is there."""
+        """When a side ended; None before that."""
         return self.client_gone_ns if side == "client" else self.server_gone_ns
 
     def take(self, record: Record, session: Session) -> None:
-        """Learn from a record, once."""
+        """Update the state from a record, once."""
         if record.seq <= self._seq:
             return
         self._seq = record.seq
@@ -111,7 +111,7 @@ class Pipes:
             self.client_closed = self.client_closed or record
         elif end == ("s2c", "sender"):
             self.server_closed = self.server_closed or record
-        # Who stops reading is gone too; of a server that does, its own end will tell.
+        # A client that stops reading is gone as well; for a server, its own end will show it.
         if end in (("c2s", "sender"), ("s2c", "receiver")) and self.client_gone_ns is None:
             self.client_gone_ns = record.t_ns
 
@@ -127,10 +127,10 @@ class Pipes:
                 self.client_gone_ns = record.t_ns
 
     def _end_of_server(self, record: Record, session: Session) -> None:
-        """Look at what is open when stdout ends, and once more when the process does."""
+        """Note which requests are open when stdout ends, and again when the process does."""
         if self.server_gone_ns is None:
             self.server_gone_ns = record.t_ns
-            # Where records are lost, that of the client's own end may be among them.
+            # If records were lost, the client's end may be among them.
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
             waiting = session.tables["client"].waiting()

@@ -35,9 +35,9 @@ def _required(item: dict[str, Any]) -> Iterator[str]:
 
 
 def arguments_of(item: object) -> Iterator[tuple[int, str]]:
-    """The names of a prompt's arguments, each with its place."""
+    """The names of a prompt's arguments, each with its position."""
     arguments = member(item, "arguments")
-    for place, one in enumerate(islice(arguments, MOST)) if isinstance(arguments, list) else ():
-        name = member(one, "name")
+    for place, argument in enumerate(islice(arguments, MOST)) if isinstance(arguments, list) else ():
+        name = member(argument, "name")
         if isinstance(name, str):
             yield place, name

@@ -1,6 +1,6 @@
-"""Questions of a server to a client, and the replies: requests in the handshake era, rounds of a call since then.
+"""Questions of a server to a client, and the replies: requests up to 2025-11-25, rounds of a call since then.
 
-The reply in a round is part of the retry. The chain of the call shows which question it answers; if the chain is
+In a round, the retry contains the reply. The chain of the call shows which question it answers; if the chain is
 unknown, nothing is reported.
 """
 
@@ -22,11 +22,11 @@ _REPLIES: Final = frozenset({"inputResponses"})
 
 
 class Question(Rule):
-    """A rule about what a server asks."""
+    """A rule about questions of a server."""
 
     who: ClassVar[Who] = "server"
     about: ClassVar[str]
-    """The method."""
+    """The method of the question."""
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -46,18 +46,18 @@ class Question(Rule):
                 yield from self.check_question(seen, params, f"{pointer}/params")
 
     def check_question(self, seen: Seen, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        """One question.
+        """Check one question.
 
         Args:
-            seen: the message in which it stands.
-            params: its params.
-            pointer: where these stand.
+            seen: the message that contains it.
+            params: the params of the question.
+            pointer: the place of the params.
         """
         raise NotImplementedError
 
 
 class Reply(Rule):
-    """A rule about what a client answers."""
+    """A rule about replies of a client."""
 
     who = "client"
     about: ClassVar[str]
@@ -76,7 +76,7 @@ class Reply(Rule):
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         if seen.round is None or not isinstance(seen.message, Request):
             return ()
-        return self._in_round(seen, seen.round.chain.asked)
+        return self._in_round(seen, seen.round.chain.input_requests)
 
     def _in_round(self, seen: Seen, interim: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(seen.body, "params"), "inputResponses")
@@ -102,12 +102,12 @@ class Reply(Rule):
     def check_reply(
         self, seen: Seen, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        """One answer.
+        """Check one reply.
 
         Args:
-            seen: the message in which it stands.
+            seen: the message that contains it.
             question: the params of the question.
-            reply: the result.
+            reply: the result that answers the question.
             pointer: the place of the result.
         """
         raise NotImplementedError

@@ -1,7 +1,8 @@
 """Reports of executors about their tasks, in either protocol, and the rules that apply to both.
 
-A report is an executor's statement about one task: in the response that creates it, in responses about it, in
-notifications. Statuses only ever move forward, so a report that contradicts an earlier one is its sender's mistake.
+A report is an executor's statement about one task, in the response that creates it, in a later response, or in a
+notification. A finished task never changes its status, so a report that contradicts an earlier one is its sender's
+mistake.
 """
 
 import re
@@ -38,13 +39,13 @@ _LIST: Final = frozenset({"tasks"})
 
 
 class TaskReport(NamedTuple):
-    """What a message says of one task."""
+    """The part of a message that reports one task."""
 
     task: Task | None
-    """None if it is unknown which one is meant."""
+    """None if it is unknown which task is meant."""
     body: dict[str, Any]
     pointer: str
-    """Where that stands."""
+    """The place of `body` in the message."""
     is_new: bool = False
     """Whether it creates the task."""
 
@@ -75,21 +76,21 @@ def reports_in(seen: Seen) -> Iterator[TaskReport]:
 
 
 def _listed(seen: Seen, result: dict[str, Any]) -> Iterator[TaskReport]:
-    several, tasks = result.get("tasks"), seen.session.links.tasks
-    for index, one in enumerate(islice(several, LISTED) if isinstance(several, list) else ()):
-        if isinstance(one, dict):
-            task = tasks.get(seen.session, seen.message.sender, one.get("taskId"))
-            yield TaskReport(task, one, f"/result/tasks/{index}")
+    items, tasks = result.get("tasks"), seen.session.links.tasks
+    for index, item in enumerate(islice(items, LISTED) if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            task = tasks.get(seen.session, seen.message.sender, item.get("taskId"))
+            yield TaskReport(task, item, f"/result/tasks/{index}")
 
 
 class Reports(Rule):
-    """A rule about what executors tell of their tasks."""
+    """A rule about reports of executors."""
 
     versions = TASKS
     methods: ClassVar[frozenset[str] | None] = REPORTS
     source = PAGE
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all hooks alike
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all hooks
         if method == "tasks/list":
             return _LIST
         return _NEW if method in CALLS and like.era != "modern" else _ONE
@@ -101,12 +102,12 @@ class Reports(Rule):
         return [finding for report in reports_in(seen) for finding in self.on_report(seen, report)]
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
-        """What a message says of one task."""
+        """Check the report of one task."""
         raise NotImplementedError
 
 
 class Changed(Reports):
-    """A task is over, and then stands otherwise."""
+    """A finished task is reported with a different status."""
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
         task, status = report.task, report.body.get("status")
@@ -118,23 +119,23 @@ class Changed(Reports):
         if may_cross(seen, end.t_ns):
             return ()
         task.memory[self.id] = status
-        text = f"a task that was {end.status} is {short(status)!r}"
+        text = f"a task that was {end.status} is now {short(status)!r}"
         return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(end.seq,))]
 
 
 @dataclass(slots=True)
 class _Poll:
     session: int
-    asked_ns: int
+    sent_ns: int
     seq: int
     wait_ms: int | float | None = None
-    """How long to wait, as known with its answer."""
+    """The interval that was in force when its answer came."""
     answer: int = -1
     """Number of its answer."""
 
 
 class PolledTooFast(Rule):
-    """A task is asked about long before its executor wants to be asked again."""
+    """A task is polled much sooner than its executor has requested."""
 
     level = WARNING
     methods = frozenset({"tasks/get"})
@@ -149,7 +150,7 @@ class PolledTooFast(Rule):
         task.memory[self.id] = _Poll(seen.session.number, message.t_ns, message.seq)
         if last is None or last.wait_ms is None or last.session != seen.session.number:
             return ()
-        waited_ns = message.t_ns - last.asked_ns
+        waited_ns = message.t_ns - last.sent_ns
         has_news = bool(task.reports) and task.reports[-1].seq > last.answer
         if has_news or last.answer <= seen.session.lost_seq or waited_ns >= last.wait_ms * 500_000:
             return ()
@@ -164,21 +165,21 @@ class PolledTooFast(Rule):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def end_of(task: Task) -> Report | None:
-    """The first report that a task is over."""
+    """The first report that a task has ended."""
     return next((report for report in task.reports if report.status in OVER), None)
 
 
 def may_cross(seen: Seen, t_ns: int) -> bool:
-    """Whether a message may have crossed an earlier one of its side: two streams of HTTP have no order."""
+    """Whether a message may have crossed an earlier one of its side, as two HTTP streams have no order."""
     return seen.session.is_http and seen.message.t_ns - t_ns <= RACE_NS
 
 
 def is_creating(session: Session, executor: Side) -> bool:
-    """Whether a side may have created a task that it has not reported: a request for one is open."""
+    """Whether a side may have created a task that it has not reported yet, as a request for one is open."""
     table = session.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
@@ -187,11 +188,11 @@ def is_creating(session: Session, executor: Side) -> bool:
 
 
 def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
-    """The fault with a task that an error reports under the wrong code; None if there is no such mismatch.
+    """The finding for an error about a task with the wrong code; None if the code is right.
 
     Args:
         seen: the error.
-        is_over_too: whether the fault may also be that the task is over.
+        is_over_too: whether the error may also say that the task has ended.
     """
     code, text = code_of(seen), text_of(seen)
     if code is None or code == PARAMS:

@@ -1,11 +1,11 @@
 """Progress tokens: the request that carried each, and its outcome.
 
-There is one state per session, shared by the rules about progress; two of them pass on the requests, and the first one
-counts. A token belongs to the requesting side, as an id does. On HTTP without sessions it belongs to one exchange, as
-two clients behind one address both begin with 1.
+Each session has one state, which the rules about progress share; two rules pass on the requests, and the first call
+counts. Like an id, a token belongs to the requesting side. Over HTTP without sessions it belongs to one exchange, as
+several clients behind one address may all begin with 1.
 
-Memory is bounded by the number of tokens. Forgotten tokens are counted, as from then on an unknown one proves nothing.
-When records are lost, all tokens are forgotten with the rest of a session's state.
+The number of tokens is bounded. Forgotten tokens are counted, because after that an unknown token proves nothing. When
+records are lost, all tokens are forgotten with the rest of a session's state.
 """
 
 from collections import OrderedDict
@@ -41,24 +41,24 @@ class Token:
         self.asker: Side = asker
         """The side whose request carried it, which receives the progress."""
         self.exchange = exchange
-        """The exchange to which it belongs; None if it is that of a session."""
+        """The exchange to which it belongs; None if it belongs to the session."""
         self.seq = -1
-        """Number of the frame of that request; -1 if none was seen."""
+        """Number of the request's frame; -1 if the request was not seen."""
         self.key: Key | None = None
         """The key by which responses find the request."""
         self.conn = 0
         self.earlier: int | None = None
-        """Number of another request that carried it and was open then."""
+        """Number of another request that carried it and was still open."""
         self.is_shared = False
-        """Whether progress may have been of that other one."""
+        """Whether progress may belong to that other request."""
         self.is_of_task = False
-        """Whether the answer created a task, which goes on with the token."""
+        """Whether the answer created a task, which keeps the token."""
         self.task: Task | None = None
         """That task; None if unknown."""
         self.value: tuple[float, int, int, int | None] | None = None
-        """The last progress: what was told, number, stamp, exchange."""
+        """The last progress: value, number of the message, stamp, exchange."""
         self.total: object = None
-        """The last total that was reported."""
+        """The last reported total."""
 
 
 class Tokens:
@@ -68,22 +68,22 @@ class Tokens:
         self.forgotten = 0
         self._all: OrderedDict[tuple[Side, int | None, Id], Token] = OrderedDict()
         self._last: OrderedDict[tuple[Side, Id], Token] = OrderedDict()
-        # What the last request and the last notification name; several rules ask of each.
-        self._asked: tuple[int, int | None, Token | None] = (-1, None, None)
-        self._told: tuple[int, int | None, Id | None] = (-1, None, None)
+        # The tokens of the last request and the last notification, as several rules need each.
+        self._last_request: tuple[int, int | None, Token | None] = (-1, None, None)
+        self._last_report: tuple[int, int | None, Id | None] = (-1, None, None)
 
-    def ask(self, seen: Seen) -> Token | None:
-        """Take a request, once, and return its token, if it carries one."""
+    def take_request(self, seen: Seen) -> Token | None:
+        """Record a request, once, and return its token, if it carries one."""
         request = seen.message
         frame, index = request.frames[0], request.index
-        if self._asked[0] == frame.seq and self._asked[1] == index:
-            return self._asked[2]
+        if self._last_request[0] == frame.seq and self._last_request[1] == index:
+            return self._last_request[2]
         token = token_of(member(member(seen.body.get("params"), "_meta"), "progressToken"))
-        carried = None if token is None or not isinstance(request, Request) else self._carried(seen, request, token)
-        self._asked = frame.seq, index, carried
-        return carried
+        known = None if token is None or not isinstance(request, Request) else self._create(seen, request, token)
+        self._last_request = frame.seq, index, known
+        return known
 
-    def _carried(self, seen: Seen, request: Request, token: Id) -> Token:
+    def _create(self, seen: Seen, request: Request, token: Id) -> Token:
         frame, sender = request.frames[0], request.sender
         exchange = frame.exchange if seen.era == "modern" and not seen.session.is_legacy else None
         new = Token(token, sender, exchange)
@@ -91,38 +91,38 @@ class Tokens:
         before = self._last.get((sender, token))
         if before is not None and before.key is not None and is_open(before, seen.session):
             new.is_shared = before.exchange == exchange
-            # Under the same id it is that which is used twice, or a request that is sent again.
+            # With the same id, the id itself is reused, or the request is sent again.
             if before.key.id != request.id and _is_of_one_peer(before, seen):
                 new.earlier = before.seq
         self._hold(new)
         return new
 
-    def hear(self, seen: Seen) -> None:
-        """Take a response that created a task."""
+    def take_result(self, seen: Seen) -> None:
+        """Record a response that created a task."""
         exchange = seen.exchange
         if exchange is None or exchange.outcome is not _TASK:
             return
         request = exchange.request
         token = token_of(request.meta.get("progressToken"))
-        carried = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
-        if carried is not None and carried.seq == request.seq:
-            carried.is_of_task, carried.task = True, seen.task
+        known = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
+        if known is not None and known.seq == request.seq:
+            known.is_of_task, known.task = True, seen.task
 
     def reported(self, seen: Seen) -> Id | None:
         """The token that a progress notification names; None if it cannot be a token."""
         frame, index = seen.message.frames[0], seen.message.index
-        if self._told[0] != frame.seq or self._told[1] != index:
+        if self._last_report[0] != frame.seq or self._last_report[1] != index:
             token = token_of(member(seen.body.get("params"), "progressToken"))
-            self._told = frame.seq, index, token
-        return self._told[2]
+            self._last_report = frame.seq, index, token
+        return self._last_report[2]
 
     def find(self, asker: Side, exchange: int | None, token: Id) -> Token | None:
-        """The token as it is meant in an exchange, None on stdio."""
-        carried = self._all.get((asker, exchange, token))
-        return carried if carried is not None or exchange is None else self._all.get((asker, None, token))
+        """The token as used in an exchange (None on stdio); None if it is unknown."""
+        known = self._all.get((asker, exchange, token))
+        return known if known is not None or exchange is None else self._all.get((asker, None, token))
 
     def last(self, asker: Side, token: Id) -> Token | None:
-        """The last one that a side used, in whichever exchange."""
+        """The last token of this name that a side used, in any exchange."""
         return self._last.get((asker, token))
 
     def guess(self, asker: Side, exchange: int | None, token: Id) -> Token:
@@ -159,7 +159,7 @@ def token_of(value: object) -> Id | None:
 
 
 def is_open(token: Token, session: Session) -> bool:
-    """Whether its request has no answer, or one that created a task which goes on."""
+    """Whether its request is unanswered, or was answered with a task that still runs."""
     if token.task is not None:
         return not token.task.is_over
     waiting = None if token.key is None else session.tables[token.asker].get(token.key)
@@ -167,11 +167,11 @@ def is_open(token: Token, session: Session) -> bool:
 
 
 def is_of_session(seen: Seen) -> bool:
-    """Whether it is certain to which session a message belongs; without an id of the session HTTP does not tell."""
+    """Whether the session of a message is certain; over HTTP it is not without a session id."""
     http = seen.http
     return http is None or seen.session.is_legacy or (seen.era != "modern" and http.session_id is not None)
 
 
 def _is_of_one_peer(token: Token, seen: Seen) -> bool:
-    """Whether a request surely comes from the client whose token that is."""
+    """Whether a request certainly comes from the client to which the token belongs."""
     return is_of_session(seen) or token.conn == seen.message.frames[0].conn

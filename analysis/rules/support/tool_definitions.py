@@ -15,9 +15,9 @@ LIST: Final = "tools/list"
 CALL: Final = "tools/call"
 CHANGED: Final = "notifications/tools/list_changed"
 RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
-"""What the result of a call may come by."""
+"""Methods whose responses may contain the result of a call."""
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
-"""Members of results that may have structured content: their own, or in that of a task."""
+"""Members of results that may hold structured content, directly or in the result of a task."""
 # Enumeration members are slow to look up, and to find in a set.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
@@ -29,11 +29,11 @@ class Result(NamedTuple):
     call: Request
     body: dict[str, Any]
     pointer: str
-    """Where it stands."""
+    """The place of the result in its message."""
 
 
 def result_of(seen: Seen) -> Result | None:
-    """The complete result of a call that a message brings, itself or as that of a task."""
+    """The complete result of a call in a message, directly or as the result of a task."""
     request, body, exchange = seen.request, seen.body.get("result"), seen.exchange
     if request is None or exchange is None or not isinstance(body, dict):
         return None
@@ -55,24 +55,24 @@ def result_of(seen: Seen) -> Result | None:
 
 
 class Answered(Rule):
-    """What the rules about results of calls have in common."""
+    """The base of the rules about results of calls."""
 
     who = "server"
     methods = RESULTS
 
-    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - whatever the hook
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for all hooks
         return like.message.sender == "server"
 
 
 class Known(Rule):
-    """What the rules have in common that look a call's tool up."""
+    """The base of the rules that look up the tool of a call."""
 
     needs_lists = True
     methods = frozenset({LIST, CHANGED, *RESULTS})
     about: ClassVar[frozenset[str]] = frozenset()
-    """Methods of the results that it is about."""
-    wanted: ClassVar[frozenset[str]] = frozenset()
-    """Members of which a result must have one to be worth checking; empty for any."""
+    """Methods whose results it checks."""
+    result_members: ClassVar[frozenset[str]] = frozenset()
+    """A result is checked only if it has one of these members; empty for any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         by_server = like.message.sender == "server"
@@ -81,7 +81,7 @@ class Known(Rule):
         return by_server and (method in (LIST, CHANGED) or method in self.about)
 
     def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
-        return self.wanted if hook == "result" and method in self.about else frozenset()
+        return self.result_members if hook == "result" and method in self.about else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
@@ -94,7 +94,7 @@ class Known(Rule):
         return ()
 
     def answered(self, _seen: Seen) -> Iterable[Finding]:
-        """A result of the methods that it is about."""
+        """Check a result."""
         return ()
 
     def entry(self, seen: Seen, call: Request | None = None) -> Entry | None:

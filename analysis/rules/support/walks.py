@@ -1,7 +1,7 @@
-"""Walks: lists that are requested page by page, each page by the cursor that came with the one before.
+"""Walks: lists that are requested page by page, each page with the cursor of the previous page.
 
-There is one state per session, shared by its rules; each of them passes on every result, and the first one counts.
-Memory is bounded by the number of cursors and items that are kept; when it is full, nothing new is recorded.
+Each session has one state, which its rules share; each rule passes on every result, and the first call counts. The
+numbers of cursors and items are bounded; beyond that, nothing new is recorded.
 """
 
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,7 @@ CHANGES: Final = {
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
 }
-"""Which lists a notification is about."""
+"""Notifications, with the lists that they announce as changed."""
 
 CURSORS: Final = 10_000
 ITEMS: Final = 100_000
@@ -37,65 +37,65 @@ class _Walk:
 
     def __init__(self) -> None:
         self.depths: dict[Id, int] = {}
-        """Cursors, by how many pages came before theirs."""
+        """Cursors, each with the number of pages before its page."""
         self.items: dict[str, tuple[int, int]] = {}
-        """Items: the depth of their page, and the number of its message."""
+        """Items, each with the depth of its page and the number of the message."""
         self.scope: tuple[str, int] | None = None
         """The first `cacheScope`, and the number of its message."""
 
 
-class _Given(NamedTuple):
-    """A cursor that was given for a method."""
+class _Issued(NamedTuple):
+    """A cursor that was issued for a method."""
 
     walk: _Walk
     depth: int
     seq: int
-    """Number of the first message that gave it."""
+    """Number of the first message that issued it."""
 
 
 class Page(NamedTuple):
-    """The meaning of a list result in its walk."""
+    """A result of a list as a page of its walk."""
 
     loops: bool = False
-    """Whether its next cursor leads back to a page that was there before."""
+    """Whether its next cursor leads back to an earlier page."""
     repeated: tuple[int, ...] = ()
-    """Places of items that another page has, too."""
+    """Positions of items that another page also has."""
     related: tuple[int, ...] = ()
-    """Numbers of the messages with these."""
+    """Numbers of the messages with those pages."""
     other_scope: tuple[str, int] | None = None
-    """Another `cacheScope` of an earlier page, and the number of its message."""
+    """A different `cacheScope` of an earlier page, and the number of its message."""
 
 
 class Walks:
     """The walks of a session."""
 
     def __init__(self) -> None:
-        self._given: dict[tuple[Side, Id], dict[str, _Given]] = {}
+        self._given: dict[tuple[Side, Id], dict[str, _Issued]] = {}
         self._count = self._items = 0
         self._walks: dict[str, _Walk] = {}
         self._last: tuple[Message, Page] | None = None
 
     @property
     def is_full(self) -> bool:
-        """Whether cursors may have been given that are not remembered."""
+        """Whether some issued cursors may not be remembered."""
         return self._count >= CURSORS
 
     def given_for(self, request: Request) -> frozenset[str] | None:
-        """The methods for which the cursor of a request had been given before; None if it has no cursor."""
+        """The methods for which a request's cursor was issued earlier; None if it has no cursor."""
         cursor = cursor_of(request)
         if cursor is None:
             return None
         given = self._given.get((request.sender, cursor), {})
-        return frozenset(method for method, one in given.items() if one.seq < request.seq)
+        return frozenset(method for method, issued in given.items() if issued.seq < request.seq)
 
     def take(self, seen: Seen) -> Page:
-        """Take a result of a list."""
+        """Record a result of a list, once, and return it as a page."""
         if self._last is None or self._last[0] is not seen.message:
             self._last = seen.message, self._take(seen)
         return self._last[1]
 
     def changed(self, methods: tuple[str, ...]) -> None:
-        """Note that lists have changed: their items may legitimately be repeated."""
+        """Note that lists have changed, so that their items may be repeated."""
         for method in methods:
             if method in self._walks:
                 self._items -= len(self._walks[method].items)
@@ -107,7 +107,7 @@ class Walks:
             return Page()
         if "nextCursor" not in result and cursor_of(request) is None:
             self._walks.pop(request.method, None)
-            return Page()  # all of the list on one page, as nearly always
+            return Page()  # the whole list is on one page, as usual
         walk, depth = self._walk_of(request)
         self._walks[request.method] = walk
         loops = self._next(walk, depth, request, result.get("nextCursor"), seen.message.seq)
@@ -125,7 +125,7 @@ class Walks:
         return walk, 0
 
     def _next(self, walk: _Walk, depth: int, request: Request, following: object, seq: int) -> bool:
-        """Remember the cursor of the next page; whether it is one of a page before it."""
+        """Remember the cursor of the next page, and return whether it leads back to an earlier page."""
         if not isinstance(following, str):
             return False
         cursor = id_of(following)
@@ -138,7 +138,7 @@ class Walks:
                 return False
             self._count += 1
         walk.depths[cursor] = depth + 1
-        given[request.method] = _Given(walk, depth + 1, seq if known is None else known.seq)
+        given[request.method] = _Issued(walk, depth + 1, seq if known is None else known.seq)
         self._given[request.sender, cursor] = given
         return False
 
@@ -172,7 +172,7 @@ def walks_of(session: Session) -> Walks:
 
 
 def cursor_of(request: Request) -> Id | None:
-    """The cursor of a request; None if it has none that is a string."""
+    """The cursor of a request; None if it is missing or not a string."""
     params = request.params
     cursor = params.get("cursor") if isinstance(params, dict) else None
     return id_of(cursor) if isinstance(cursor, str) else None

@@ -1,3 +1,3 @@
-"""The group `tasks`: work that either side continues after its request was answered, as in 2025-11-25."""
+"""The group `tasks`: tasks of 2025-11-25, in which either side continues the work after answering the request."""
 
 MODULES = ("requests", "calls", "related_tasks", "results", "reports")

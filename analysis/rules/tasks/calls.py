@@ -1,4 +1,4 @@
-"""Requests that are to be run as tasks, and how they are answered."""
+"""Requests that ask for a task, and the responses."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -22,14 +22,14 @@ _KEY: Final = "tools that run only as tasks"
 
 
 class _Supported(Known):
-    """What the rules have in common that look at whether a tool may or must be run as a task."""
+    """The base of the rules that need to know whether a tool may or must be run as a task."""
 
     versions = TASKS
     methods = frozenset({LIST, CHANGED, CALL})
     source = PAGE
 
     def support(self, seen: Seen) -> tuple[Entry, Any] | None:
-        """The tool of a call, and what it says of tasks; None where the server has none of calls."""
+        """The tool of a call and its `taskSupport`; None if the server does not support tasks for calls."""
         declared = seen.session.declared.get("handshake")
         if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALLING):
             return None
@@ -41,7 +41,7 @@ class _Supported(Known):
 
 
 class _Required(_Supported):
-    """What the rules about tools have in common that run as tasks only; few servers have such."""
+    """The base of the rules about tools that run only as tasks; few servers have any."""
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
@@ -51,8 +51,8 @@ class _Required(_Supported):
             return ()
         return self.answered(seen) if _KEY in seen.session.memory else ()
 
-    def needing(self, seen: Seen) -> Entry | None:
-        """The tool of a call, where that has to be run as a task and is not."""
+    def entry_without_task(self, seen: Seen) -> Entry | None:
+        """The tool of a call, if the tool runs only as a task but the call does not ask for one; else None."""
         params = seen.request.params if seen.request is not None else None
         if _KEY not in seen.session.memory or not isinstance(params, dict) or "task" in params:
             return None
@@ -76,7 +76,7 @@ class ForbiddenTool(_Supported):
     who = "client"
     impact = Impact.MESSAGE
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -86,7 +86,7 @@ class ForbiddenTool(_Supported):
         support = self.support(seen)
         if support is None or support[1] != "forbidden":
             return ()
-        text = "a tool that does not support tasks is to be run as one"
+        text = "the call asks for a task, but the tool does not support tasks"
         return [self.finding(seen, text, pointer="/params/task", related=(support[0].seq,))]
 
 
@@ -98,7 +98,7 @@ class RequiredTool(_Required):
     **On the wire.** `< …{"name":"build",…,"execution":{"taskSupport":"required"}}`, then
     `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
 
-    **Instead.** Send `"task":{}` with it, and fetch the result when the task is over.
+    **Instead.** Send `"task":{}` with the call, and fetch the result when the task has ended.
     """
 
     id = "tasks/required-tool"
@@ -106,7 +106,7 @@ class RequiredTool(_Required):
     impact = Impact.MESSAGE
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        entry = self.needing(seen) if _KEY in seen.session.memory else None
+        entry = self.entry_without_task(seen) if _KEY in seen.session.memory else None
         if entry is None:
             return ()
         text = "a tool that runs only as a task is called without task"
@@ -114,14 +114,15 @@ class RequiredTool(_Required):
 
 
 class RequiredNotRefused(_Required):
-    """A tool that runs only as a task is run without one, or the call is refused with a code other than -32601.
+    """A tool that requires a task is run without one, or the call is refused with a code other than -32601.
 
-    **Why it matters.** The declared requirement does not hold. -32601 tells clients that they have to ask for a task.
+    **Why it matters.** The server does not enforce the requirement that it has declared. -32601 tells clients that they
+    have to ask for a task.
 
-    **On the wire.** a tool with `"taskSupport":"required"` is called without `task`,
+    **On the wire.** A tool with `"taskSupport":"required"` is called without `task`, and answers
     `< {"id":3,"result":{"content":[…]}}`
 
-    **Instead.** Send -32601; or declare the tool with `"taskSupport":"optional"`. Another sentence of the revision
+    **Instead.** Send -32601, or declare the tool with `"taskSupport":"optional"`. Another passage of the revision
     allows -32600.
     """
 
@@ -130,7 +131,7 @@ class RequiredNotRefused(_Required):
     about = frozenset({CALL})
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
-        entry = self.needing(seen)
+        entry = self.entry_without_task(seen)
         if entry is None or seen.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
@@ -141,8 +142,8 @@ class RequiredNotRefused(_Required):
         if code is None or code == NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):
-            return ()  # refused before the server looked at the tool
-        entry = self.needing(seen)
+            return ()  # refused before the server checked the tool
+        entry = self.entry_without_task(seen)
         if entry is None or seen.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
@@ -154,11 +155,11 @@ class RequiredNotRefused(_Required):
 class UnsupportedMethod(Rule):
     """A request asks for a task, but its method does not support tasks.
 
-    **Why it matters.** The other side ignores `task` there, and answers when the work is done.
+    **Why it matters.** The other side ignores `task`, and answers when the work is done.
 
     **On the wire.** `> {"id":3,"method":"resources/read","params":{"uri":"file:///a","task":{"ttl":60000}}}`
 
-    **Instead.** Only `tools/call`, `sampling/createMessage` and `elicitation/create` can be run as tasks.
+    **Instead.** Send `task` only with `tools/call`, `sampling/createMessage` and `elicitation/create`.
     """
 
     id = "tasks/unsupported-method"
@@ -179,9 +180,9 @@ class UnsupportedMethod(Rule):
 
 
 class NotCreated(_Supported):
-    """A request asked for a task, and is answered with a result without one.
+    """A request asks for a task, but is answered with a result instead.
 
-    **Why it matters.** A client that asked for a task does not expect a result: it looks for `task`, and finds nothing
+    **Why it matters.** A client that asked for a task expects one: it looks for `task` in the result, and has nothing
     to poll.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build","task":{}}}`
@@ -199,11 +200,11 @@ class NotCreated(_Supported):
             return hook == "request" or like.message.sender not in METHODS[method].senders(like.rank)
         return super().concerns(hook, method, like)
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - whatever the method
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
-        seen.session.memory[self.id] = True  # from the first on, answers are worth a look
+        seen.session.memory[self.id] = True  # responses are checked only after the first such request
         return ()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -213,8 +214,8 @@ class NotCreated(_Supported):
         return self._look(seen, request) if self.id in seen.session.memory else ()
 
     def _look(self, seen: Seen, request: Request) -> Iterable[Finding]:
-        wanted, result = member(request.params, "task"), seen.body["result"]
-        if not isinstance(wanted, dict) or not isinstance(result, dict) or result.get("task") is not None:
+        task, result = member(request.params, "task"), seen.body["result"]
+        if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
         capabilities = _receiver(seen.session, seen.message.sender)
         if capabilities is None or not has(capabilities, _path(request.method)):
@@ -222,15 +223,14 @@ class NotCreated(_Supported):
         support = self.support(seen) if request.method == CALL else None
         if support is not None and support[1] == "forbidden":
             return ()
-        text = f"{request.method} was to be run as a task, but the result has none"
+        text = f"{request.method} asked for a task, but the result has none"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 
 class CreatedUnasked(Rule):
     """A task is created for a request that did not ask for one, or by a side that did not declare tasks.
 
-    **Why it matters.** The caller takes the response for the result, which it is not, and never fetches the real
-    result.
+    **Why it matters.** The caller mistakes the response for the result, and never fetches the real result.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"build"}}`
     `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`
@@ -266,12 +266,12 @@ class CreatedUnasked(Rule):
 class InitialStatus(Reports):
     """A task is not `working` when it is created.
 
-    **Why it matters.** Clients use the first status to decide whether to poll or to wait for input. Work that is done
-    at once could have been answered at once.
+    **Why it matters.** Clients use the first status to decide whether to poll or to wait for input. If the work is
+    already done, the result could have been the answer.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1","status":"completed",…}}}`
 
-    **Instead.** Create it as `working`, and report later changes by `tasks/get` and notifications.
+    **Instead.** Create it as `working`, and report later changes with `tasks/get` and notifications.
     """
 
     id = "tasks/initial-status"
@@ -286,13 +286,13 @@ class InitialStatus(Reports):
 
 
 class DuplicateId(Reports):
-    """A new task has the id of an earlier one.
+    """A new task has the id of an earlier task.
 
-    **Why it matters.** A client that polls by that id gets the status, and in the end the result, of a different task.
+    **Why it matters.** A client that polls with that id gets the status, and finally the result, of a different task.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"1",…}}}` … `< {"id":7,"result":{"task":{"taskId":"1",…}}}`
 
-    **Instead.** Use a new id for each task, long and random, as it may be all that protects the result.
+    **Instead.** Use a new id for each task. Make it long and random, as it may be the only protection of the result.
     """
 
     id = "tasks/duplicate-id"
@@ -301,15 +301,15 @@ class DuplicateId(Reports):
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
         if not report.is_new or report.task is None or not report.task.repeats:
             return ()
-        text = "a new task has the id of an earlier one"
+        text = "a new task has the id of an earlier task"
         return [self.finding(seen, text, pointer=f"{report.pointer}/taskId")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _receiver(session: Session, side: Side) -> dict[str, Any] | None:
-    """What the side that was asked has declared; None where that is not known."""
+    """The capabilities that the receiver of a request declared; None if they are unknown."""
     if side == "client":
         return session.client_capabilities
     declared = session.declared.get("handshake")

@@ -1,4 +1,4 @@
-"""Messages that say, or do not say, which task they are part of."""
+"""Messages that belong to a task, and whether they name it."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -12,7 +12,7 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
 
 MOST: Final = 100
-"""Unknown tasks that are told of in a session, and open requests that are looked at."""
+"""The most unknown tasks that are reported in a session, and the most open requests that are searched."""
 
 _ABOUT: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS})
 _ASKING: Final = frozenset({"elicitation/create", "sampling/createMessage"})
@@ -20,9 +20,9 @@ _AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
 
 
 class RelatedTaskUnknown(Rule):
-    """A message names a task that does not exist as the one it belongs to.
+    """A message says that it belongs to a task that does not exist.
 
-    **Why it matters.** A client that shows or waits for the messages of a task never gets to see it.
+    **Why it matters.** Clients that show or await the messages of a task ignore this one.
 
     **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
@@ -57,19 +57,20 @@ class RelatedTaskUnknown(Rule):
         if key in reported or len(reported) >= MOST or is_creating(session, "client") or is_creating(session, "server"):
             return ()
         reported.add(key)
-        text = "a message is part of a task that was never created"
+        text = "a message belongs to a task that was never created"
         return [self.finding(seen, text, pointer=f"/{part}/{_AT}/taskId")]
 
 
 class RelatedTaskMissing(Rule):
-    """A task waits for input, and the request for it, or its response, does not say that it belongs to the task.
+    """A task waits for input, but the request for the input or its response does not name the task.
 
-    **Why it matters.** The user gets a question without context, and the client cannot tell what it is for.
+    **Why it matters.** The user gets a question without context, and the client cannot tell which task it belongs to.
 
     **On the wire.** `< …"taskId":"t1","status":"input_required"`, then
     `< {"id":7,"method":"elicitation/create","params":{"message":"Which?",…}}`
 
-    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}` in the params, and in the result.
+    **Instead.** Send `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}` in the params and in the
+    result.
     """
 
     id = "tasks/related-task-missing"
@@ -83,7 +84,7 @@ class RelatedTaskMissing(Rule):
         if RELATED in _meta(seen.message) or session.lost_seq >= 0:
             return ()
         waiting = session.links.tasks.asking(session, sender)
-        if len(waiting) != 1 or _is_asked(session, sender):
+        if len(waiting) != 1 or _may_work_for(session, sender):
             return ()
         text = f"{seen.method} does not name the task that waits for input"
         return [self.finding(seen, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
@@ -94,14 +95,14 @@ class RelatedTaskMissing(Rule):
             return ()
         if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
             return ()
-        text = f"the answer to {request.method} does not name its task, as the request did"
+        text = f"the answer to {request.method} does not name its task, although the request does"
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
 
 class RelatedTaskRedundant(Rule):
     """A message about a task also names it in `_meta`.
 
-    **Why it matters.** It names the task twice, and the two may differ.
+    **Why it matters.** The task is named twice, and the two ids may differ.
 
     **On the wire.** `> {"id":4,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"io.modelcontextprotocol/related-task":{"taskId":"t1"}` in it
@@ -129,19 +130,19 @@ class RelatedTaskRedundant(Rule):
     def _look(self, seen: Seen, part: str) -> Iterable[Finding]:
         if RELATED not in _meta(seen.message):
             return ()
-        text = "a message about a task says which one it is part of"
+        text = "a message about a task also names it in _meta"
         return [self.finding(seen, text, pointer=f"/{part}/{_AT}")]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _meta(message: object) -> dict[str, Any]:
     return message.meta if isinstance(message, Request | Notification | Response) else {}
 
 
-def _is_asked(session: Session, side: Side) -> bool:
-    """Whether a side works on a request that is no task, and may ask on behalf of it."""
+def _may_work_for(session: Session, side: Side) -> bool:
+    """Whether a side works on an ordinary request, and may ask on its behalf."""
     table = session.tables["server" if side == "client" else "client"]
     if len(table) > MOST:
         return True

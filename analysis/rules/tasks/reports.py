@@ -29,18 +29,18 @@ from analysis.rules.support.walks import cursor_of
 from analysis.shapes.forms import Problem
 
 MOST: Final = 10
-"""Findings of one rule about one message."""
+"""The most findings of one rule about one message."""
 LONGEST: Final = 64
-"""Characters of a time that are looked at."""
+"""The most characters of a valid time."""
 WALKS: Final = 16
-"""Lists of one side that are asked for at the same time."""
+"""The most lists of one side that are requested at the same time."""
 ITEMS: Final = 10_000
-"""Tasks of one list; of a longer one nothing is known."""
+"""The most tasks of one list; a longer list is treated as unknown."""
 
 _MEMBERS: Final = frozenset({"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"})
 _NAMING: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
 _TIMES: Final = ("createdAt", "lastUpdatedAt")
-# What `datetime` does not take: hours alone, leap seconds, and midnight at the end of a day.
+# `datetime` does not accept hours alone, leap seconds, and midnight at the end of a day.
 _ISO: Final = re.compile(
     r"\d{4}-?\d{2}-?\d{2}T\d{2}(?::?\d{2}(?::?\d{2})?)?(?:[.,]\d+)?(?:Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
 ).fullmatch
@@ -49,8 +49,8 @@ _ISO: Final = re.compile(
 class InvalidShape(Reports):
     """A task lacks a required member, or has one of the wrong type.
 
-    **Why it matters.** Clients need these members to poll: without a status they cannot tell whether the task
-    continues, without `ttl` they do not know how long the result is kept.
+    **Why it matters.** Clients need these members to poll: without a status they cannot tell whether the task still
+    runs, and without `ttl` they do not know how long the result is kept.
 
     **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"running","createdAt":"today"}}`
 
@@ -84,11 +84,11 @@ class InvalidShape(Reports):
 class TerminalChanged(Changed):
     """A task that was over continues, or has ended differently.
 
-    **Why it matters.** Clients that saw the end have fetched the result, told the user, and no longer poll.
+    **Why it matters.** Clients that saw the task end have fetched the result, informed the user, and no longer poll.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"` … `< …"taskId":"t1","status":"working"`
 
-    **Instead.** Decide once: after `completed`, `failed` or `cancelled` the status must not change any more.
+    **Instead.** Keep the status after `completed`, `failed` or `cancelled`: it must not change again.
     """
 
     id = "tasks/terminal-changed"
@@ -100,14 +100,14 @@ class _Times:
     updated: datetime | None = None
     seq: int = -1
     t_ns: int = 0
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 class CreatedAtChanged(Reports):
     """The times of a task contradict each other.
 
-    **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. If the time moves, clients request
-    tasks that no longer exist, or give up on tasks that still do.
+    **Why it matters.** `createdAt` and `ttl` together say how long a task is kept. If `createdAt` changes, clients
+    request tasks that no longer exist, or give up on tasks that do.
 
     **On the wire.** `< …"createdAt":"2026-01-01T10:00:00Z"` … `< …"createdAt":"2026-01-01T10:05:00Z"`
 
@@ -123,8 +123,8 @@ class CreatedAtChanged(Reports):
         known: _Times = report.task.memory.setdefault(self.id, _Times())
         created, updated = (_moment(report.body.get(name)) for name in _TIMES)
         for name, text in _contradictions(seen, known, created, updated):
-            if text not in known.told:
-                known.told.add(text)
+            if text not in known.reported:
+                known.reported.add(text)
                 related = () if known.seq < 0 else (known.seq,)
                 yield self.finding(seen, text, pointer=f"{report.pointer}/{name}", related=related)
         known.created, known.updated = created or known.created, updated or known.updated
@@ -132,13 +132,13 @@ class CreatedAtChanged(Reports):
 
 
 class FailedWithoutMessage(Reports):
-    """A task has failed, and does not say why.
+    """A task has failed without saying why.
 
-    **Why it matters.** The user learns that it failed, but nothing that helps.
+    **Why it matters.** The user learns only that it failed, which does not help.
 
     **On the wire.** `< {"id":4,"result":{"taskId":"t1","status":"failed",…}}`
 
-    **Instead.** `"statusMessage":"the build ran out of memory"`.
+    **Instead.** Send, for example, `"statusMessage":"the build ran out of memory"`.
     """
 
     id = "tasks/failed-without-message"
@@ -155,15 +155,14 @@ class FailedWithoutMessage(Reports):
 
 
 class StatusFromRequestor(Rule):
-    """The status of a task is reported by the side that requested it.
+    """The side that requested a task reports its status.
 
-    **Why it matters.** Only the side that does the work knows its status. The other side ignores the report, or
-    believes it.
+    **Why it matters.** Only the side that does the work knows the status. It ignores the report, or is misled by it.
 
     **On the wire.** `> {"method":"tools/call",…,"task":{}}` `< {"result":{"task":{"taskId":"t1",…}}}`
     `> {"method":"notifications/tasks/status","params":{"taskId":"t1",…}}`
 
-    **Instead.** Ask with `tasks/get`, and end it with `tasks/cancel`.
+    **Instead.** Request the status with `tasks/get`, and end the task with `tasks/cancel`.
     """
 
     id = "tasks/status-from-requestor"
@@ -176,8 +175,8 @@ class StatusFromRequestor(Rule):
         if task is None or task.executor == sender or task.seq is None or seen.session.lost_seq >= 0:
             return ()
         if is_creating(seen.session, sender):
-            return ()  # it may have a task of its own with that id
-        text = f"the status of a task of the {task.executor} is reported by the {sender}"
+            return ()  # it may run another task with that id
+        text = f"the {sender} reports the status of a task of the {task.executor}"
         return [self.finding(seen, text, pointer="/params/taskId", related=(task.seq,))]
 
 
@@ -195,26 +194,26 @@ class _Walk:
 
 
 class _Lists:
-    """What the lists of a side have shown."""
+    """The lists of one side."""
 
     __slots__ = ("last", "open")
 
     def __init__(self) -> None:
         self.open: OrderedDict[Id, _Walk] = OrderedDict()
-        """By the cursor of the page that comes next."""
+        """Incomplete walks, by the cursor of the next page."""
         self.last: _Walk | None = None
-        """The last one that was complete."""
+        """The last complete walk."""
 
 
 class MissingFromList(Rule):
     """A task is missing from the list, although the same side answers requests about it.
 
-    **Why it matters.** Clients find the tasks of an earlier run in the list. A task that is missing is lost to them.
+    **Why it matters.** Clients use the list to find the tasks of an earlier run, so they lose a task that is missing.
 
     **On the wire.** `< …"task":{"taskId":"t1",…}`, then `> {"id":5,"method":"tasks/list"}`
     `< {"id":5,"result":{"tasks":[]}}`, then `< …"taskId":"t1","status":"working"` in answer to `tasks/get`
 
-    **Instead.** List every task that `tasks/get` finds, over as many pages as it takes.
+    **Instead.** List every task that `tasks/get` finds, on as many pages as necessary.
     """
 
     id = "tasks/missing-from-list"
@@ -241,7 +240,7 @@ class MissingFromList(Rule):
             return ()
         if task.memory.setdefault(self.id, seen.message.seq) != seen.message.seq:
             return ()
-        text = "an existing task was not in the list"
+        text = "an existing task was missing from the list"
         return [self.finding(seen, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
 
     def _take(self, seen: Seen, lists: _Lists) -> None:
@@ -264,11 +263,11 @@ class MissingFromList(Rule):
                 lists.open.popitem(last=False)
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_of_task(seen: Seen, problem: Problem) -> bool:
-    """Whether something is wrong with a member that each task must have."""
+    """Whether a problem concerns a member that each task must have."""
     if problem.kind not in ("shape", "scalar", "null"):
         return False
     place, _, name = problem.pointer.rpartition("/")
@@ -284,7 +283,7 @@ def _is_time(text: str) -> bool:
 
 
 def _moment(value: object) -> datetime | None:
-    """The time that a text writes; None where it writes none."""
+    """The time in a text; None if it is not a time."""
     if not isinstance(value, str) or len(value) > LONGEST:
         return None
     try:
@@ -299,9 +298,9 @@ def _contradictions(
     if _is_before(updated, created):
         yield "lastUpdatedAt", "a task was last updated before it was created"
     if _is_before(created, known.created) or _is_before(known.created, created):
-        yield "createdAt", "createdAt is not what it was"
+        yield "createdAt", "createdAt has changed"
     elif _is_before(updated, known.updated) and not may_cross(seen, known.t_ns):
-        yield "lastUpdatedAt", "lastUpdatedAt goes back"
+        yield "lastUpdatedAt", "lastUpdatedAt moves backwards"
 
 
 def _is_before(moment: datetime | None, other: datetime | None) -> bool:

@@ -1,4 +1,4 @@
-"""Requests about tasks, how they are answered, and progress of a task that is over."""
+"""Requests about tasks, their responses, and progress of finished tasks."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -14,18 +14,18 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
 
 TOKENS: Final = 10_000
-"""Progress tokens of tasks that are remembered in a session."""
+"""The most progress tokens of tasks that are remembered in a session."""
 
 
 class UnknownTask(Rule):
     """A request names a task that was never announced.
 
-    **Why it matters.** Tasks outlive connections, so it may come from an earlier session. Otherwise the response is an
-    error.
+    **Why it matters.** Tasks outlive connections, so the id may come from an earlier session. Otherwise the response is
+    an error.
 
     **On the wire.** `> {"id":2,"method":"tasks/get","params":{"taskId":"t9"}}`, the first mention of t9
 
-    **Instead.** Nothing, if the id was kept from an earlier session.
+    **Instead.** Nothing has to change if the id comes from an earlier session.
     """
 
     id = "tasks/unknown-task"
@@ -44,7 +44,7 @@ class UnknownTask(Rule):
 class ErrorCode(Rule):
     """A request about an unknown task or cursor, or a finished task, is refused with a code other than -32602.
 
-    **Why it matters.** -32602 tells a client that this task is the problem, and not the method or the server.
+    **Why it matters.** -32602 tells a client that the problem is this task, not the method or the server.
 
     **On the wire.** `> {"id":5,"method":"tasks/get","params":{"taskId":"old"}}`
     `< {"id":5,"error":{"code":-32603,"message":"Task not found"}}`
@@ -71,14 +71,14 @@ class ErrorCode(Rule):
 
 
 class CancelOfTerminalAccepted(Rule):
-    """Cancelling a task that is over is answered with a result.
+    """The cancellation of a finished task is answered with a result.
 
-    **Why it matters.** The client believes that the work was stopped in time, but it was completed.
+    **Why it matters.** The client believes that the work was stopped in time, although it had already ended.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
     `> {"id":6,"method":"tasks/cancel","params":{"taskId":"t1"}}` `< {"id":6,"result":{…}}`
 
-    **Instead.** Send -32602: a task that is over cannot be cancelled.
+    **Instead.** Send -32602, as a finished task cannot be cancelled.
     """
 
     id = "tasks/cancel-of-terminal-accepted"
@@ -92,18 +92,18 @@ class CancelOfTerminalAccepted(Rule):
         end = end_of(task) if task is not None and task.ended_ns is not None else None
         if end is None or request is None or end.seq >= request.seq:
             return ()
-        text = f"a task that was {end.status} is cancelled with success"
+        text = f"the cancellation of a task that was {end.status} succeeds"
         return [self.finding(seen, text, pointer="/result", related=(end.seq, request.seq))]
 
 
 class CancelNotCancelled(Rule):
-    """Cancelling a task succeeds, but its status is not `cancelled`.
+    """The cancellation of a task succeeds, but the status is not `cancelled`.
 
-    **Why it matters.** The response says that the task was cancelled, and its status says that it was not.
+    **Why it matters.** The response says that the task was cancelled, but its status says that it was not.
 
     **On the wire.** `> {"id":6,"method":"tasks/cancel",…}` `< {"id":6,"result":{"taskId":"t1","status":"working",…}}`
 
-    **Instead.** Set the task to `cancelled` before the answer is sent, even if the work takes longer to stop.
+    **Instead.** Set the status to `cancelled` before you answer, even if the work takes longer to stop.
     """
 
     id = "tasks/cancel-not-cancelled"
@@ -115,14 +115,15 @@ class CancelNotCancelled(Rule):
         status = member(seen.body["result"], "status")
         if not isinstance(status, str) or status == "cancelled":
             return ()
-        text = f"after it was cancelled the task is {short(status)!r}"
+        text = f"after its cancellation the task is {short(status)!r}"
         return [self.finding(seen, text, pointer="/result/status")]
 
 
 class PollTooFast(PolledTooFast):
     """A task is polled more than twice as often as its executor requests.
 
-    **Why it matters.** Each poll costs, and returns nothing new. Servers that are polled too fast begin to refuse.
+    **Why it matters.** Each poll costs time and returns nothing new. Servers that are polled too fast may start to
+    refuse.
 
     **On the wire.** `< …"taskId":"t1","status":"working","pollInterval":5000`, then `tasks/get` each second
 
@@ -136,14 +137,14 @@ class PollTooFast(PolledTooFast):
 
 
 class ProgressAfterTerminal(Rule):
-    """Progress is reported for a task that is over.
+    """Progress is reported for a finished task.
 
-    **Why it matters.** Progress bars come back, or count past the end.
+    **Why it matters.** Progress bars reappear, or run past the end.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, then
     `< {"method":"notifications/progress","params":{"progressToken":"p1",…}}` with the token of its request
 
-    **Instead.** Stop reporting progress of a task before its last status is sent.
+    **Instead.** Stop reporting the progress of a task before you send its last status.
     """
 
     id = "tasks/progress-after-terminal"
@@ -173,7 +174,7 @@ class ProgressAfterTerminal(Rule):
         elif isinstance(message, Request):
             token = message.meta.get("progressToken")
             if isinstance(token, str | int):
-                tokens.pop((message.sender, id_of(token)), None)  # it stands for something else from now on
+                tokens.pop((message.sender, id_of(token)), None)  # from now on it belongs to another request
         elif isinstance(message, Notification) and message.method == "notifications/progress":
             return self._progress(seen, message, tokens)
         return ()
@@ -194,11 +195,11 @@ class ProgressAfterTerminal(Rule):
         return [self.finding(seen, text, pointer="/params/progressToken", related=(end.seq,))]
 
     def _tokens(self, seen: Seen) -> OrderedDict[tuple[Side, Id], Task]:
-        found: OrderedDict[tuple[Side, Id], Task] = self.memory(seen.session, OrderedDict)
-        return found
+        tokens: OrderedDict[tuple[Side, Id], Task] = self.memory(seen.session, OrderedDict)
+        return tokens
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _wrong_cursor_code(seen: Seen) -> str | None:

@@ -1,4 +1,4 @@
-"""What `tasks/result` brings: the result of the call that a task is for, once it is there, and whose it is."""
+"""Responses to `tasks/result`: the result of the request that became the task."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, Reports, Ta
 from analysis.shapes.validation import problems
 
 MOST = 10
-"""Findings about the shape of one result."""
+"""The most findings about the shape of one result."""
 
 _RESULT = "tasks/result"
 
 
 class _Result(Rule):
-    """What the rules have in common that look at results alone."""
+    """The base of the rules that check only results."""
 
     versions = TASKS
     methods = frozenset({_RESULT})
@@ -25,20 +25,20 @@ class _Result(Rule):
 
 
 class ResultTooEarly(Reports):
-    """The result of a task is returned, but the task continues.
+    """The result of a task is returned while the task still runs.
 
-    **Why it matters.** `tasks/result` waits until the task is over. Anything earlier is not the result.
+    **Why it matters.** `tasks/result` must wait until the task has ended. An earlier response cannot be the result.
 
     **On the wire.** `> {"id":5,"method":"tasks/result",…}` `< {"id":5,"result":{…}}`, then
     `< …"taskId":"t1","status":"working"`
 
-    **Instead.** Answer when the task is over, and report its end before or with the response.
+    **Instead.** Answer when the task has ended, and report its end before or with the response.
     """
 
     id = "tasks/result-too-early"
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -55,19 +55,19 @@ class ResultTooEarly(Reports):
         given = task.memory.pop(self.id, None)
         if given is None:
             return ()
-        text = f"a task whose result was already returned is {status}"
+        text = f"a task is {status}, although its result was already returned"
         return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]
 
 
 class ResultShape(_Result):
     """The result of a task does not have the form that the original request requires.
 
-    **Why it matters.** Clients read it like the response to that request.
+    **Why it matters.** Clients parse it like the response to the original request.
 
-    **On the wire.** a `tools/call` became the task, `> {"id":5,"method":"tasks/result",…}`
+    **On the wire.** A `tools/call` became the task; `> {"id":5,"method":"tasks/result",…}`
     `< {"id":5,"result":{"output":"4"}}`
 
-    **Instead.** Send what the request would have returned: for a tool `{"content":[…]}`.
+    **Instead.** Send the result of the original request: for a tool, `{"content":[…]}`.
     """
 
     id = "tasks/result-shape"
@@ -91,11 +91,11 @@ class ResultShape(_Result):
 class ResultWithoutRelatedTask(_Result):
     """The result of a task does not name its task.
 
-    **Why it matters.** It looks like any other result; only this member says which task it belongs to.
+    **Why it matters.** Without this member the result does not show which task it belongs to.
 
     **On the wire.** `> {"id":5,"method":"tasks/result","params":{"taskId":"t1"}}` `< {"id":5,"result":{"content":[…]}}`
 
-    **Instead.** `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`, with the requested id.
+    **Instead.** Send `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}`, with the requested id.
     """
 
     id = "tasks/result-without-related-task"
@@ -109,19 +109,19 @@ class ResultWithoutRelatedTask(_Result):
         named = member(member(result.get("_meta"), RELATED), "taskId")
         if named == requested:
             return ()
-        text = "the result of a task does not name it" if named is None else "the result of a task names another one"
+        text = "the result does not name its task" if named is None else "the result names another task"
         return [self.finding(seen, text, pointer="/result/_meta", related=(request.seq,))]
 
 
 class ErrorNotFailed(Reports):
     """A tool has failed, but its task is `completed`.
 
-    **Why it matters.** Clients that check only the status tell their user that all went well.
+    **Why it matters.** Clients that check only the status report success to their user.
 
     **On the wire.** `< …"taskId":"t1","status":"completed"`, and for its result
     `< {"id":5,"result":{"content":[…],"isError":true,…}}`
 
-    **Instead.** A task whose result says `"isError":true` ends as `failed`.
+    **Instead.** Let a task end as `failed` if its result has `"isError":true`.
     """
 
     id = "tasks/error-not-failed"
@@ -129,7 +129,7 @@ class ErrorNotFailed(Reports):
     level = WARNING
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
 
-    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - of all alike
+    def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -152,5 +152,5 @@ class ErrorNotFailed(Reports):
         given = report.task.memory.pop(self.id, None)
         if given is None:
             return ()
-        text = "a task whose tool has failed is completed"
+        text = "the task is completed, but its tool has failed"
         return [self.finding(seen, text, pointer=f"{report.pointer}/status", related=(given,))]

@@ -1,3 +1,3 @@
-"""The group `tool`: how a server describes its tools, and calls to them."""
+"""The group `tool`: definitions of tools, calls to them, and their results."""
 
 MODULES = ("calls", "lists", "repeated_calls", "schemas")

@@ -15,7 +15,7 @@ from analysis.rules.support.listings import tools_of
 from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, Answered, Known, result_of
 
 BLOCKS: Final = 1_000
-"""Blocks of one result that are looked at."""
+"""The most blocks of one result that are checked."""
 
 _STRUCTURED: Final = "structuredContent"
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
@@ -24,11 +24,11 @@ _TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to
 class Unlisted(Known):
     """The client calls a tool that the server has not listed.
 
-    **Why it matters.** The model made the name up, or remembers it from elsewhere; the host let it pass.
+    **Why it matters.** The model invented the name or remembers it from elsewhere, and the host did not check it.
 
     **On the wire.** `< …"tools":[{"name":"add",…}]` and `> {"id":3,"method":"tools/call","params":{"name":"sum"}}`
 
-    **Instead.** Check names against the list, and tell the model which tools there are.
+    **Instead.** Check names against the list, and tell the model which tools exist.
     """
 
     id = "tool/unlisted"
@@ -49,12 +49,12 @@ class Unlisted(Known):
 class ArgumentsInvalid(Known):
     """The arguments of a call do not fit the schema of the tool.
 
-    **Why it matters.** The call can only fail, or do something unintended, and the model learns of it late.
+    **Why it matters.** The call can only fail or do something unintended, and the model learns of it late.
 
     **On the wire.** `> {"id":3,"method":"tools/call","params":{"name":"add","arguments":{"a":"1"}}}` for a tool that
-    wants numbers
+    expects numbers
 
-    **Instead.** Validate what the model writes against `inputSchema` before it is sent, and let it try again.
+    **Instead.** Validate the model's arguments against `inputSchema` before you send them, and let the model try again.
     """
 
     id = "tool/arguments-invalid"
@@ -80,11 +80,12 @@ class ArgumentsInvalid(Known):
 class StructuredMissing(Known):
     """A tool with an `outputSchema` returns a result without structured content.
 
-    **Why it matters.** A client that relies on `outputSchema` has nothing to work with, and may refuse the result.
+    **Why it matters.** Clients that rely on `outputSchema` cannot use the result, and may refuse it.
 
-    **On the wire.** a listed tool has `outputSchema`, `< {"id":3,"result":{"content":[{"type":"text","text":"4"}]}}`
+    **On the wire.** A listed tool has `outputSchema`, but returns
+    `< {"id":3,"result":{"content":[{"type":"text","text":"4"}]}}`
 
-    **Instead.** Send `structuredContent` with every result except those with `"isError":true`.
+    **Instead.** Send `structuredContent` with every result, unless it has `"isError":true`.
     """
 
     id = "tool/structured-missing"
@@ -107,14 +108,14 @@ class StructuredMissing(Known):
 
 
 class StructuredInvalid(Known):
-    """Structured content does not fit the schema that the tool declares.
+    """Structured content does not fit the `outputSchema` of the tool.
 
-    **Why it matters.** Programs, not people, read it, and they rely on the schema.
+    **Why it matters.** Programs read structured content, and they rely on the schema.
 
     **On the wire.** `…"outputSchema":{"type":"object","required":["sum"]}`,
     `< {"id":3,"result":{"content":[…],"structuredContent":{"total":4}}}`
 
-    **Instead.** Validate results against your own schema before they are sent.
+    **Instead.** Validate results against your own schema before you send them.
     """
 
     id = "tool/structured-invalid"
@@ -122,7 +123,7 @@ class StructuredInvalid(Known):
     versions = since("2025-06-18")
     impact = Impact.WRONG
     about = RESULTS
-    wanted = STRUCTURED
+    result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
@@ -148,7 +149,7 @@ class StructuredNotObject(Answered):
 
     **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":[1,2]}}`
 
-    **Instead.** Wrap it: `{"items":[1,2]}`. Since 2026-07-28 any JSON value will do.
+    **Instead.** Wrap it: `{"items":[1,2]}`. Since 2026-07-28 any JSON value is allowed.
     """
 
     id = "tool/structured-not-object"
@@ -171,8 +172,8 @@ class StructuredNotObject(Answered):
 class StructuredNotMirrored(Answered):
     """Structured content is not repeated in the result as text.
 
-    **Why it matters.** Clients that do not know structured content show only the text, and most models are given
-    nothing else.
+    **Why it matters.** Clients that do not support structured content show only the text, and most models get nothing
+    else.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"sum":4}}}`
 
@@ -204,9 +205,9 @@ class StructuredNotMirrored(Answered):
 class StructuredWithoutSchema(Known):
     """A result has structured content, but the tool has no `outputSchema`.
 
-    **Why it matters.** It is legal, but clients do not know what to expect of it and cannot check it.
+    **Why it matters.** This is legal, but clients do not know what to expect and cannot check it.
 
-    **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":{"sum":4}}}` of a tool without a schema
+    **On the wire.** `< {"id":3,"result":{"content":[…],"structuredContent":{"sum":4}}}` from a tool without a schema
 
     **Instead.** Declare an `outputSchema`.
     """
@@ -217,7 +218,7 @@ class StructuredWithoutSchema(Known):
     level = NOTE
     once = True
     about = RESULTS
-    wanted = STRUCTURED
+    result_members = STRUCTURED
     source = "2025-06-18 server/tools"
 
     def answered(self, seen: Seen) -> Iterable[Finding]:
@@ -227,18 +228,18 @@ class StructuredWithoutSchema(Known):
         entry = self.entry(seen, result.call)
         if entry is None or "outputSchema" in entry.item:
             return ()
-        text, pointer = "structuredContent of a tool without an outputSchema", f"{result.pointer}/{_STRUCTURED}"
+        text, pointer = "structuredContent, but the tool has no outputSchema", f"{result.pointer}/{_STRUCTURED}"
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
 
 
 class Failed(Answered):
     """A tool has failed.
 
-    **Why it matters.** The protocol worked: the failure is one of the tool, and the model is informed.
+    **Why it matters.** The protocol worked: the tool itself failed, and the model sees the error.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"no such file"}],"isError":true}}`
 
-    **Instead.** The response is not wrong; its text says what is wrong with the call.
+    **Instead.** The response itself is not wrong; its text says what went wrong in the call.
     """
 
     id = "tool/failed"
@@ -262,7 +263,7 @@ class Failed(Answered):
 class ResourceWithoutCapability(Answered):
     """A result embeds a resource, but the server has not declared `resources`.
 
-    **Why it matters.** The client may want to read it again, subscribe to it, or show where it comes from, but cannot.
+    **Why it matters.** The client cannot read the resource again, subscribe to it, or show its origin.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"…"}}]}}`
 
@@ -290,23 +291,23 @@ class ResourceWithoutCapability(Answered):
         return ()
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
     if len(blocks) > BLOCKS:
-        return True  # not looked at
+        return True  # not checked
     texts = [text for text in (member(block, "text") for block in blocks) if isinstance(text, str)]
-    wanted = [structured]
+    expected = [structured]
     if isinstance(structured, dict) and structured.keys() == {"result"}:
-        # What a function returns that is not an object gets wrapped by SDKs, and is told as it is in the text.
-        wanted.append(structured["result"])
-    if any(_says(text, one) for text in texts for one in wanted):
+        # SDKs wrap a return value that is not an object, but write it unwrapped into the text.
+        expected.append(structured["result"])
+    if any(_says(text, value) for text in texts for value in expected):
         return True
-    items = wanted[-1]
+    items = expected[-1]
     if not isinstance(items, list):
         return False
-    # A list is told in a block for each of its items; they may be blocks themselves.
+    # A list may have one block for each item; the items may be blocks themselves.
     if len(items) == len(texts) and all(map(_says, texts, items)):
         return True
     return len(items) == len(blocks) and all(map(_is_alike, items, blocks))
@@ -322,7 +323,7 @@ _STARTS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", t
 def _says(text: str, value: Any) -> bool:
     if text == value:
         return True
-    # To have a parser refuse a text that is no JSON takes longer than all else.
+    # Letting the parser refuse text that is not JSON would cost more than everything else here.
     start = text[:1] if text[:1] > " " else text.lstrip()[:1]
     if start not in _STARTS.get(type(value), "-0123456789") or not start:
         return False
@@ -331,4 +332,4 @@ def _says(text: str, value: Any) -> bool:
     except ValueError:
         return False
     except RecursionError:
-        return True  # too deep to be compared
+        return True  # too deep to compare

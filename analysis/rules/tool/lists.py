@@ -1,4 +1,4 @@
-"""The tools that a server lists: names, order, and which schemas there are."""
+"""Lists of tools: names, order, and kinds of schemas."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -18,7 +18,7 @@ _2020: Final = "2020-12"
 
 
 class Listed(Rule):
-    """What the rules about a page of tools have in common."""
+    """The base of the rules about a page of tools."""
 
     who = "server"
     sender = "server"
@@ -29,12 +29,12 @@ class Listed(Rule):
         return self.most(self.listed(seen, page)) if page.items else ()
 
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
-        """The findings about a page."""
+        """Check a page."""
         raise NotImplementedError
 
 
 class Plain(Listed):
-    """What those of them have in common that look at nothing but the page."""
+    """The base of the rules that depend only on the page."""
 
     def goes_by(self, _hook: str, _method: str, _like: Seen) -> Words | None:
         return "result"
@@ -43,12 +43,12 @@ class Plain(Listed):
 class DuplicateName(Listed):
     """Two tools of one list have the same name.
 
-    **Why it matters.** A call names nothing but the tool: one of the two can never be called, and which one differs
-    from client to client.
+    **Why it matters.** Calls identify a tool only by its name: one of the two can never be called, and clients differ
+    in which one that is.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search",…},{"name":"search",…}]}}`
 
-    **Instead.** Give each tool a name of its own; a prefix for where it comes from is usual.
+    **Instead.** Give each tool a unique name, for example with a prefix for its origin.
     """
 
     id = "tool/duplicate-name"
@@ -58,18 +58,18 @@ class DuplicateName(Listed):
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
         for index, before in page.repeats:
             related = () if before == seen.message.seq else (before,)
-            text = "a tool before it in the list has the same name"
+            text = "an earlier tool of the list has the same name"
             yield self.finding(seen, text, pointer=f"/result/tools/{index}/name", related=related)
 
 
 class Name(Plain):
-    """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits, `_-.`.
+    """The name of a tool is empty, longer than 128 characters, or has characters other than letters, digits and `_-.`.
 
-    **Why it matters.** Hosts pass names to models, whose providers refuse other names, and often the whole request.
+    **Why it matters.** Hosts pass names to model providers, which refuse invalid names, and often the whole request.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"search files",…}]}}`
 
-    **Instead.** `search_files`. Put the text for people into `title`.
+    **Instead.** Use a name such as `search_files`, and put the text for people into `title`.
     """
 
     id = "tool/name"
@@ -82,22 +82,22 @@ class Name(Plain):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str) or (0 < len(name) <= _LONGEST and _NAME.issuperset(name)):
                 continue
-            what = (
+            fault = (
                 f"has {len(name)} characters"
                 if not 0 < len(name) <= _LONGEST
                 else "has characters that are not allowed"
             )
-            yield self.finding(seen, f"the name of a tool {what}", pointer=f"/result/tools/{index}/name")
+            yield self.finding(seen, f"the name of a tool {fault}", pointer=f"/result/tools/{index}/name")
 
 
 class InputSchemaNotObject(Plain):
     """The `inputSchema` of a tool is missing, or does not describe an object.
 
-    **Why it matters.** Arguments are an object. Typed clients refuse the whole list because of one such tool.
+    **Why it matters.** Arguments are always an object. Typed clients refuse the whole list because of one such tool.
 
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"now","inputSchema":{}}]}}`
 
-    **Instead.** `{"type":"object","properties":{…}}`; for a tool without arguments `{"type":"object"}`.
+    **Instead.** Send `{"type":"object","properties":{…}}`, or `{"type":"object"}` for a tool without arguments.
     """
 
     id = "tool/input-schema-not-object"
@@ -108,8 +108,8 @@ class InputSchemaNotObject(Plain):
         for index, item in enumerate(page.items):
             schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
             if not isinstance(schema, dict):
-                what = "is missing" if "inputSchema" not in item else "is not an object"
-                yield self.finding(seen, f"inputSchema {what}", pointer=f"/result/tools/{index}/inputSchema")
+                fault = "is missing" if "inputSchema" not in item else "is not an object"
+                yield self.finding(seen, f"inputSchema {fault}", pointer=f"/result/tools/{index}/inputSchema")
             elif schema.get("type") != "object":
                 text = 'inputSchema lacks "type": "object"'
                 yield self.finding(seen, text, pointer=f"/result/tools/{index}/inputSchema/type")
@@ -124,7 +124,7 @@ class OutputSchemaNotObject(Plain):
     **On the wire.** `< {"id":2,"result":{"tools":[{"name":"ids",…,"outputSchema":{"type":"array"}}]}}`
 
     **Instead.** Wrap it: `{"type":"object","properties":{"ids":{"type":"array"}}}`. Since 2026-07-28 all types are
-    fine.
+    allowed.
     """
 
     id = "tool/output-schema-not-object"
@@ -144,8 +144,7 @@ class OutputSchemaNotObject(Plain):
 class SchemaInvalid(Plain):
     """A schema of a tool is not a valid JSON Schema.
 
-    **Why it matters.** Each reader interprets it differently: a model gets nonsense, a validator refuses all arguments,
-    or none.
+    **Why it matters.** Models cannot make sense of it, and validators refuse all arguments, or none.
 
     **On the wire.** `…"inputSchema":{"type":"object","properties":{"a":{"type":"strin"}}}`
 
@@ -171,8 +170,8 @@ class SchemaInvalid(Plain):
 class SchemaDialect(Plain):
     """A schema of a tool is written in a dialect other than 2020-12.
 
-    **Why it matters.** It is legal, but clients are required to know only 2020-12: they may read other dialects as
-    2020-12, or not at all.
+    **Why it matters.** This is legal, but clients must support only 2020-12: they may misread other dialects as
+    2020-12, or ignore the schema.
 
     **On the wire.** `…"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object",…}`
 
@@ -189,20 +188,20 @@ class SchemaDialect(Plain):
             if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
                 continue
             known = dialect(schema)
-            what = f"draft {known}" if known is not None else "an unknown draft, so it was not judged"
-            text = f"the dialect of {name} is {what}"
+            draft = f"draft {known}" if known is not None else "an unknown draft, so it was not checked"
+            text = f"the dialect of {name} is {draft}"
             yield self.finding(seen, text, pointer=f"/result/tools/{index}/{name}/$schema")
 
 
 class ListOrder(Listed):
     """A list of the same tools comes in a different order.
 
-    **Why it matters.** Tool definitions are at the beginning of a prompt. In another order they miss the cache of the
-    model's provider, and each turn is paid in full.
+    **Why it matters.** Tool definitions are at the beginning of a prompt. In a different order they miss the provider's
+    prompt cache, so each turn costs the full price.
 
     **On the wire.** `< …"tools":[{"name":"a",…},{"name":"b",…}]` and later `< …"tools":[{"name":"b",…},{"name":"a",…}]`
 
-    **Instead.** List tools in a fixed order, by name or in order of registration; never in hash order.
+    **Instead.** List tools in a fixed order, by name or in order of registration, never in hash order.
     """
 
     id = "tool/list-order"
@@ -214,12 +213,12 @@ class ListOrder(Listed):
 
     def listed(self, seen: Seen, page: Page) -> Iterator[Finding]:
         if page.reordered is not None:
-            text = "the same tools were listed in another order before"
+            text = "the same tools were listed in a different order before"
             yield self.finding(seen, text, pointer="/result/tools", related=(page.reordered,))
 
 
 def schemas_in(page: Page) -> Iterator[tuple[int, Any, str]]:
-    """The schemas of a page: place of the tool, schema, member. Whatever stands there."""
+    """The schemas of a page: position of the tool, value, member. The values may be of any type."""
     for index, item in enumerate(page.items):
         if isinstance(item, dict):
             for name in _SCHEMAS:

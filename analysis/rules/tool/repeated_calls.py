@@ -14,26 +14,26 @@ from analysis.rules.support.eras import member, short
 from analysis.rules.support.tool_definitions import CALL
 
 REPEATED: Final = 3
-"""So many equal calls are a finding."""
+"""How many equal calls are reported."""
 KEPT: Final = 1_000
-"""How many different calls of a session are remembered, and as many again that were repeated."""
+"""The most different calls of a session that are remembered, and as many repeated ones."""
 _CANCELLED: Final = "notifications/cancelled"
 _RELATED: Final = 10
-"""How many frames a finding relates to at most, besides its own."""
+"""The most related frames of a finding."""
 
 
 class RepeatedCall(Rule):
     """A tool is called three times or more with the same arguments in one session.
 
-    **Why it matters.** An agent that makes the same call again is usually going round in circles, or has lost the
-    answer; each call costs waiting time, and the tokens of the result. The finding says how many there were, and what
-    they cost.
+    **Why it matters.** An agent that repeats a call is usually going round in circles, or has lost the answer. Each
+    call costs waiting time and the tokens of the result. The finding says how many calls there were, and what they
+    cost.
 
-    **On the wire.** `> {"id":4,"method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}`, and the same
-    with the ids 5 and 6
+    **On the wire.** `> {"id":4,"method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}`, and again with
+    the ids 5 and 6
 
-    **Instead.** Keep results in the context, or in a cache of the client; let the server say in the result what would
-    help the model. Polling for a change is legitimate; progress, tasks or subscriptions cost less.
+    **Instead.** Keep results in the context or in a cache of the client, and let the server say in the result how the
+    model can proceed. Polling for a change is legitimate, but progress, tasks or subscriptions cost less.
     """
 
     id = "tool/repeated-call"
@@ -56,11 +56,11 @@ class RepeatedCall(Rule):
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         calls: _Calls | None = seen.session.memory.get(self.id)
-        given_up = seen.cancelled
-        if calls is not None and given_up is not None and given_up.cancelled_ns is not None:
-            alike = calls.of(_key(given_up.request))
+        cancelled = seen.cancelled
+        if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
+            alike = calls.of(_key(cancelled.request))
             if alike is not None:
-                alike.waited_ns += max(0, given_up.cancelled_ns - given_up.started_ns)
+                alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
@@ -69,12 +69,12 @@ class RepeatedCall(Rule):
         if calls is not None and exchange is not None and isinstance(answer, Response):
             alike = calls.of(_key(exchange.request))
             if alike is not None:
-                # Who has cancelled does not wait any more, however late the answer comes.
+                # A client that has cancelled no longer waits, however late the answer comes.
                 waited_ns = 0 if exchange.cancelled_ns is not None else exchange.duration_ns or 0
                 alike.answered(answer, waited_ns)
         return ()
 
-    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         calls: _Calls | None = session.memory.get(self.id)
         for alike in calls.repeated() if calls is not None else ():
             at, *related = alike.frames
@@ -94,21 +94,21 @@ class _Alike:
         self.name = name
         self.count = 0
         self.frames: list[Mark] = []
-        """The first of them, and the last."""
+        """The first frames, and the last one."""
         self.waited_ns = 0
-        """How long the client waited in all: for answers, those of later rounds included, or until it cancelled."""
+        """How long the client waited in total: for answers, including those of later rounds, or until it cancelled."""
         self.bytes = 0
-        """Of the frames of these answers."""
+        """The size of the answers' frames."""
         self._last_answer = -1
 
     def add_request(self, request: Request) -> None:
-        """One more."""
+        """Add one more call."""
         self.count += 1
         del self.frames[_RELATED:]
         self.frames.append(Mark(request.seq, request.t_ns))
 
     def answered(self, answer: Response, waited_ns: int) -> None:
-        """One of them was answered."""
+        """Add the answer to one of the calls."""
         self.waited_ns += waited_ns
         if answer.seq != self._last_answer:  # a batch may hold several answers
             self.bytes += sum(len(frame.raw) for frame in answer.frames)
@@ -120,15 +120,15 @@ class _Calls:
 
     def __init__(self) -> None:
         self._once: OrderedDict[bytes, _Alike] = OrderedDict()
-        """Calls not yet repeated; the least recently made is forgotten first."""
+        """Calls not yet repeated often enough; the least recent is forgotten first."""
         self._often: dict[bytes, _Alike] = {}
 
     def of(self, key: bytes | None) -> _Alike | None:
-        """What is known of the calls with a key."""
+        """The calls with a key; None if they are unknown."""
         return None if key is None else self._often.get(key) or self._once.get(key)
 
     def note(self, key: bytes, request: Request) -> None:
-        """The client calls."""
+        """Record a call."""
         alike = self.of(key)
         if alike is None:
             alike = self._once[key] = _Alike(short(request.params["name"]))
@@ -141,12 +141,12 @@ class _Calls:
                 self._often[key] = self._once.pop(key)
 
     def repeated(self) -> list[_Alike]:
-        """Those that were repeated, in the order in which they were first made."""
+        """The repeated calls, in the order of their first frames."""
         return sorted(self._often.values(), key=lambda alike: alike.frames[0].seq)
 
 
 def _key(request: Request) -> bytes | None:
-    """What identifies a call of the client by tool and arguments; None where it is no such call."""
+    """A digest of a client's call by tool and arguments; None if the request is not such a call."""
     name = member(request.params, "name")
     if request.method != CALL or request.sender != "client" or not isinstance(name, str):
         return None

@@ -1,4 +1,4 @@
-"""The contents of the schemas of tools: external references, and members that are sent as headers."""
+"""The contents of tool schemas: external references, and arguments that are sent as headers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from analysis.rules.support.tool_definitions import Known
 from analysis.rules.tool.lists import Plain, schemas_in
 
 PARTS: Final = 10_000
-"""Parts of a schema that are looked at."""
+"""The most parts of a schema that are checked."""
 HEADER: Final = "x-mcp-header"
 
 _ONE: Final = frozenset(
@@ -37,12 +37,12 @@ _SECRET: Final = (
 
 
 class Part(NamedTuple):
-    """A schema inside of a schema."""
+    """A schema inside a schema."""
 
     schema: dict[str, Any]
     pointer: str
     name: str | None
-    """Of the member that it is about, where nothing but `properties` leads to it; None elsewhere, and at the root."""
+    """The name of its member if only `properties` lead to it; None otherwise, and at the root."""
 
 
 class Annotation(NamedTuple):
@@ -50,13 +50,13 @@ class Annotation(NamedTuple):
 
     pointer: str
     name: str
-    """Of the member; empty where it is of none."""
+    """The name of the member; empty if it does not belong to one."""
     fault: str | None
-    """What is wrong with it."""
+    """What is wrong with it; None if nothing is."""
 
 
 def parts_of(schema: object) -> Iterator[Part]:
-    """All schemas in a schema, itself first; never its data, such as `default` and `enum`."""
+    """All schemas in a schema, beginning with itself, without data such as `default` and `enum`."""
     waiting: list[tuple[Any, str, str | None, bool]] = [(schema, "", None, True)]
     for _ in range(PARTS):
         if not waiting:
@@ -70,17 +70,17 @@ def parts_of(schema: object) -> Iterator[Part]:
             at = f"{pointer}/{step(key, 200)}"
             if key in _MAPS and isinstance(value, dict):
                 goes_on = is_chain and key == "properties"
-                for member, one in value.items():
-                    inner.append((one, f"{at}/{step(member, 200)}", member if goes_on else None, goes_on))
+                for member, part in value.items():
+                    inner.append((part, f"{at}/{step(member, 200)}", member if goes_on else None, goes_on))
             elif key in _LISTS and isinstance(value, list):
-                inner += [(one, f"{at}/{place}", None, False) for place, one in enumerate(value)]
+                inner += [(part, f"{at}/{place}", None, False) for place, part in enumerate(value)]
             elif key in _ONE:
                 inner.append((value, at, None, False))
         waiting += reversed(inner)
 
 
 def annotations_of(schema: Schema, value: object) -> list[Annotation]:
-    """The members of a tool's arguments that are to be sent as headers; found once."""
+    """The `x-mcp-header` annotations of a tool's arguments; collected once for each schema."""
     annotations: list[Annotation] | None = schema.memory.get(HEADER)
     if annotations is None:
         annotations = schema.memory[HEADER] = list(_annotations(value))
@@ -100,7 +100,7 @@ def _annotations(value: object) -> Iterator[Annotation]:
         elif header.lower() in names:
             fault = "is also used by another member"
         elif part.name is None:
-            fault = "is not reached through properties alone"
+            fault = "is not reached only through properties"
         elif part.schema.get("type") not in _SCALARS:
             fault = "is on a member that is not a string, integer or boolean"
         if isinstance(header, str):
@@ -111,12 +111,12 @@ def _annotations(value: object) -> Iterator[Annotation]:
 class SchemaExternalRef(Plain):
     """A schema of a tool refers to another schema on the network.
 
-    **Why it matters.** Clients must not fetch it automatically, so the schema cannot be used; a client that does fetch
-    it lets the server choose what is requested from inside the client's network.
+    **Why it matters.** Clients must not fetch it automatically, so they cannot use the schema. A client that does fetch
+    it lets the server send requests from inside the client's network.
 
     **On the wire.** `…"inputSchema":{"type":"object","properties":{"at":{"$ref":"https://example.com/geo.json"}}}`
 
-    **Instead.** Put the definitions into the schema, below `$defs`, and refer to `#/$defs/geo`.
+    **Instead.** Put the definitions into the schema, under `$defs`, and refer to `#/$defs/geo`.
     """
 
     id = "tool/schema-external-ref"
@@ -139,14 +139,14 @@ class SchemaExternalRef(Plain):
 
 
 class HeaderAnnotation(Plain):
-    """An `x-mcp-header` cannot be turned into a header.
+    """An `x-mcp-header` does not name a valid header.
 
-    **Why it matters.** Clients have to drop a tool with such an annotation, so it cannot be called over HTTP.
+    **Why it matters.** Clients have to drop tools with such an annotation, so they cannot be called over HTTP.
 
     **On the wire.** `…"properties":{"region":{"type":"string","x-mcp-header":"my region"}}`
 
-    **Instead.** A name of letters, digits and hyphens that no other member of the tool has, on a string, an integer or
-    a boolean which nothing but `properties` leads to: `"x-mcp-header":"Region"`.
+    **Instead.** Use a name of letters, digits and hyphens that no other argument of the tool uses, such as
+    `"x-mcp-header":"Region"`. Put it on a string, integer or boolean that only `properties` lead to.
     """
 
     id = "tool/header-annotation"
@@ -165,13 +165,13 @@ class HeaderAnnotation(Plain):
 
 
 class HeaderAnnotationSensitive(Plain):
-    """An argument whose name suggests a secret is to be sent as a header.
+    """A tool has an argument sent as a header although its name suggests a secret.
 
-    **Why it matters.** Every proxy and load balancer on the way logs headers, but not bodies.
+    **Why it matters.** Proxies and load balancers on the way log headers, but not bodies.
 
     **On the wire.** `…"properties":{"api_key":{"type":"string","x-mcp-header":"Key"}}`
 
-    **Instead.** Leave secrets in the body; better still, do not let a model handle them at all.
+    **Instead.** Leave secrets in the body; better still, keep them away from the model.
     """
 
     id = "tool/header-annotation-sensitive"
@@ -188,14 +188,16 @@ class HeaderAnnotationSensitive(Plain):
             for annotation in annotations_of(schema, value):
                 if annotation.name.lower().endswith(_SECRET):
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
-                    yield self.finding(seen, "an argument that looks like a secret goes into a header", pointer=pointer)
+                    yield self.finding(
+                        seen, "an argument that looks like a secret is sent as a header", pointer=pointer
+                    )
 
 
 class HeaderAnnotationCalled(Known):
     """The client calls a tool whose `x-mcp-header` is invalid.
 
-    **Why it matters.** It should have dropped the tool: the header that the server uses for routing and checks cannot
-    be sent.
+    **Why it matters.** The client should have dropped the tool: it cannot send the header that the server uses for
+    routing and checks.
 
     **On the wire.** `< …"x-mcp-header":"my region"` in a list, and `> {"id":3,"method":"tools/call",…}` for that tool
 
@@ -219,7 +221,7 @@ class HeaderAnnotationCalled(Known):
         return [self.finding(seen, text, pointer="/params/name", related=(entry.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _external(value: object) -> list[str]:

@@ -1,3 +1,3 @@
-"""The group `version`: which revision is in use, and how both sides agree on it."""
+"""The group `version`: the revision in use, and how the two sides agree on it."""
 
 MODULES = ("choice", "names")

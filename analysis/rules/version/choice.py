@@ -1,4 +1,4 @@
-"""The group `version`, its second half: probes, lists of versions, and what client and server make of them."""
+"""Probes and lists of versions, and how client and server act on them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -27,37 +27,37 @@ _VERSIONING: Final = "2026-07-28 basic/versioning"
 _HEADER_MISMATCH: Final = -32020
 _METHOD_NOT_FOUND: Final = -32601
 _PROMPT_NS: Final = 1_000_000_000
-"""An answer within this time was waited for: clients do not give up so soon."""
+"""Clients certainly wait this long for an answer."""
 _KEPT: Final = 1000
 _MIXED: Final = "version/mixed-on-connection of both eras"
 _SPARED: Final = frozenset({401, 403, 429})
 
 
 class Notice(NamedTuple):
-    """An answer from which the client learned what the server speaks."""
+    """A response from which the client learned the server's versions."""
 
     seq: int
     t_ns: int
     took_ns: int
     method: str
-    """Of the request that it refused; empty where it was no refusal."""
+    """The method of the request that it refused; empty if it was not a refusal."""
     versions: tuple[str, ...] = ()
 
     def is_read(self, t_ns: int) -> bool:
-        """P3: whether the client has surely read it when it sends what one sends after it only."""
+        """P3: whether the client has certainly read it before it sends a later request."""
         return self.took_ns <= _PROMPT_NS or t_ns - self.t_ns > RACE_NS
 
 
 class DiscoverMissing(Rule):
     """A server of the modern era does not support `server/discover`.
 
-    **Why it matters.** Clients use it as a probe: they take the server for one of the handshake era, and fall back to
-    an `initialize` that it may not know either.
+    **Why it matters.** Clients use it as a probe: they conclude that the server belongs to the handshake era, and fall
+    back to an `initialize` that it may not support either.
 
     **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}` although other
     results have a `resultType`
 
-    **Instead.** Serve `server/discover`; every modern server has to. A server of the handshake era need not.
+    **Instead.** Serve `server/discover`, as every server of the modern era must. Servers of the handshake era need not.
     """
 
     id = "version/discover-missing"
@@ -95,15 +95,15 @@ class DiscoverMissing(Rule):
 
 
 class FallbackDespiteModern(Rule):
-    """The client falls back to `initialize` although the server has said that it is of the modern era.
+    """The client falls back to `initialize` although the server has shown that it supports the modern era.
 
-    **Why it matters.** The client gives up a revision that both sides could speak; a server that supports only the
-    modern era will refuse it.
+    **Why it matters.** The client gives up a revision that both sides support, and a server that supports only the
+    modern era will refuse the handshake.
 
     **On the wire.** `< {"id":1,"result":{"supportedVersions":["2026-07-28"],…}}` `> {"id":2,"method":"initialize",…}`
 
-    **Instead.** Continue with a version from the list. Fall back on errors that no modern server sends, or if there is
-    no response.
+    **Instead.** Continue with a version from the list. Fall back only after an error that modern servers never send, or
+    without a response.
     """
 
     id = "version/fallback-despite-modern"
@@ -132,7 +132,7 @@ class FallbackDespiteModern(Rule):
         notice = self._notices.get(_connection(seen))
         if notice is None or not notice.is_read(request.t_ns):
             return ()
-        text = "the client falls back to initialize, although the server is known to be of the modern era"
+        text = "the client falls back to initialize, although the server is known to support the modern era"
         return [self.finding(seen, text, related=(notice.seq,))]
 
     def _learn(self, seen: Seen, exchange: Exchange) -> None:
@@ -145,20 +145,20 @@ class FallbackDespiteModern(Rule):
         else:
             is_word = exchange.request.method == "server/discover" and has_modern(versions or ())
         if is_word:
-            # Over HTTP another client may share all but the connection.
+            # Over HTTP, clients may share everything but the connection.
             _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
 
 
 class Fallback(Rule):
-    """The client has probed for the modern era without success, and now begins a handshake.
+    """The client probes for the modern era without success, and then begins a handshake.
 
-    **Why it matters.** The probe and the handshake belong to one connection; the error before it is not a fault. The id
-    of the probe stays used.
+    **Why it matters.** The probe and the handshake belong together, and the error between them is not a fault. The id
+    of the probe must not be reused.
 
     **On the wire.** `> {"id":1,"method":"server/discover",…}` `< {"id":1,"error":{"code":-32601,…}}`
     `> {"id":2,"method":"initialize",…}`
 
-    **Instead.** Nothing. If the server is known to be older, the probe can be left out.
+    **Instead.** Nothing has to change. Leave the probe out if you know that the server is older.
     """
 
     id = "version/fallback"
@@ -170,7 +170,8 @@ class Fallback(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._probed: dict[object, int] = {}
-        self._heard: dict[object, None] = {}  # clients that a modern server has answered: what they send is no probe
+        self._modern: dict[object, None] = {}
+        """Clients that a modern server has answered, so that their requests are not probes."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
@@ -180,11 +181,11 @@ class Fallback(Rule):
         if not isinstance(request, Request) or request.sender != "client":
             return ()
         if seen.era == "modern":
-            if _client(seen) not in self._heard:
+            if _client(seen) not in self._modern:
                 _keep(self._probed, _client(seen), request.seq)
         elif self._probed:
-            # Who did not say its name in the probe is known by the connection.
-            probes = [self._probed.pop(who, None) for who in (_client(seen), _connection(seen))]
+            # A client that did not name itself in the probe is recognised by its connection.
+            probes = [self._probed.pop(peer, None) for peer in (_client(seen), _connection(seen))]
             probe = next((exchange for exchange in probes if exchange is not None), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
@@ -196,18 +197,18 @@ class Fallback(Rule):
             return ()
         if _is_modern_answer(seen.exchange.response):
             self._probed.pop(_client(seen), None)
-            _keep(self._heard, _client(seen), None)
+            _keep(self._modern, _client(seen), None)
         return ()
 
 
 class InitializeRefusedSilently(Rule):
     """A server of the modern era refuses `initialize` without naming the versions that it supports.
 
-    **Why it matters.** A client of the handshake era gets no information that it could show to its user.
+    **Why it matters.** A client of the handshake era cannot tell its user why the connection failed.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` `< {"id":1,"error":{"code":-32601,"message":"unknown"}}`
 
-    **Instead.** Name the versions that are supported in the message, or in `data.supported`.
+    **Instead.** Name the supported versions in the message, or in `data.supported`.
     """
 
     id = "version/initialize-refused-silently"
@@ -234,18 +235,18 @@ class InitializeRefusedSilently(Rule):
             return
         is_refusal = self._is_modern and seen.exchange.request.method == "initialize" and seen.era != "modern"
         if is_refusal and not _names_version(response):
-            yield self.finding(seen, "initialize is refused without the versions that are supported")
+            yield self.finding(seen, "initialize is refused without naming the supported versions")
 
 
 class UnsupportedNotRejected(Rule):
-    """A request names a version that the server has not listed, and is not refused with -32022.
+    """A request names a version that the server has not listed, but is not refused with -32022.
 
-    **Why it matters.** The server uses a different revision than the client means, or refuses for a reason that does
-    not help the client to choose another version.
+    **Why it matters.** The server uses a different revision than the client, or refuses with an error that does not
+    help the client to choose another version.
 
     **On the wire.** `< …"supportedVersions":["2026-07-28"]` … `> …"protocolVersion":"2027-02-01"` `< {"result":{…}}`
 
-    **Instead.** Refuse it with -32022 and the list of versions. If the header differs too, -32020 is right.
+    **Instead.** Refuse it with -32022 and the list of versions. If the header differs as well, -32020 is right.
     """
 
     id = "version/unsupported-not-rejected"
@@ -262,7 +263,7 @@ class UnsupportedNotRejected(Rule):
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         request = seen.exchange.request if seen.exchange is not None else None
-        # Of nearly all the version is of the list.
+        # Nearly all requests name a listed version.
         is_usual = request is None or not self._listed or version_of(request) in self._listed
         return () if is_usual and not _may_list(seen) else self._look(seen)
 
@@ -273,9 +274,9 @@ class UnsupportedNotRejected(Rule):
         version, code = version_of(exchange.request), code_of(response) if response.is_error else None
         is_refused = code in (UNSUPPORTED_VERSION, _HEADER_MISMATCH) or _is_spared(seen)
         is_unlisted = version is not None and bool(self._listed) and version not in self._listed
-        # One that lacks something may be refused for that.
+        # An incomplete request may be refused for that reason.
         if version is not None and is_unlisted and not is_refused and lacks(exchange.request) is None:
-            text = f"the server has not listed {short(version)}, and does not refuse it with -32022"
+            text = f"the server has not listed {short(version)}, but does not refuse it with -32022"
             yield self.finding(seen, text, related=(exchange.request.seq, self._listed_at))
         if code == UNSUPPORTED_VERSION or exchange.request.method == "server/discover":
             versions = listed(response)
@@ -284,7 +285,7 @@ class UnsupportedNotRejected(Rule):
 
 
 class _Refusal(Rule):
-    """What the rules about a refusal with -32022 have in common."""
+    """The base of the rules about refusals with -32022."""
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response, exchange = seen.message, seen.exchange
@@ -294,18 +295,18 @@ class _Refusal(Rule):
                 yield from self.refused(seen, response, version)
 
     def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
-        """A request for a version was refused."""
+        """Check the refusal of a version."""
         raise NotImplementedError
 
 
 class SupportedButRejected(_Refusal):
     """A refusal with -32022 lists the version that it refuses.
 
-    **Why it matters.** The client tries the same version again, or gives up for no reason.
+    **Why it matters.** The client tries the same version again, or gives up needlessly.
 
     **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`
 
-    **Instead.** Serve every version that is listed, and list every version that is served.
+    **Instead.** Serve every version that you list, and list every version that you serve.
     """
 
     id = "version/supported-but-rejected"
@@ -320,7 +321,7 @@ class SupportedButRejected(_Refusal):
 
 
 class UnsupportedRequestedWrong(_Refusal):
-    """A refusal with -32022 names a requested version other than the one in the request.
+    """The requested version in a refusal with -32022 differs from the request.
 
     **Why it matters.** Developers who read the error look for the mistake in the wrong place.
 
@@ -340,19 +341,19 @@ class UnsupportedRequestedWrong(_Refusal):
     def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
         named = data_of(response).get("requested")
         if isinstance(named, str) and named != version:
-            text = f"{short(named)} is named as requested, and the request said {short(version)}"
+            text = f"data.requested is {short(named)}, but the request names {short(version)}"
             yield self.finding(seen, text, pointer="/error/data/requested")
 
 
 class RetryUnlisted(Rule):
-    """The server has listed the versions that it supports, and the client sends a different one.
+    """The client uses a version that the server has not listed.
 
-    **Why it matters.** The server has to refuse it again; a client that does not read the list never succeeds.
+    **Why it matters.** The server has to refuse it again, so a client that ignores the list never succeeds.
 
     **On the wire.** `< {"error":{"code":-32022,…,"data":{"supported":["2026-07-28"],…}}}` `> …"protocolVersion":
     "2027-02-01"`
 
-    **Instead.** Use a version from the list, or stop and show it.
+    **Instead.** Use a version from the list, or stop and show the list to the user.
     """
 
     id = "version/retry-unlisted"
@@ -377,7 +378,7 @@ class RetryUnlisted(Rule):
         version = version_of(request)
         if version is None or version in notice.versions:
             return ()
-        # Other requests may have been under way when the refusal came.
+        # Other requests may have been in transit when the refusal came.
         is_next = not notice.method or request.method == notice.method
         if not (is_next and notice.is_read(request.t_ns)) and request.t_ns - notice.t_ns <= RACE_NS:
             return ()
@@ -396,14 +397,14 @@ class RetryUnlisted(Rule):
 
 
 class MixedOnConnection(Rule):
-    """The requests of one connection name different versions, or are of both eras.
+    """The requests of one connection name different versions, or belong to both eras.
 
-    **Why it matters.** It is legal: since 2026-07-28 every request is independent. A reader of the conversation has to
-    check each of them. A failed probe followed by a handshake is reported only as `version/fallback`.
+    **Why it matters.** This is legal, as every request is independent since 2026-07-28, but each request has to be
+    checked by its own version. A failed probe followed by a handshake is reported only as `version/fallback`.
 
     **On the wire.** `> …"io.modelcontextprotocol/protocolVersion":"2026-07-28"` and `> {"method":"initialize",…}`
 
-    **Instead.** Nothing, if it is intended.
+    **Instead.** Nothing has to change if it is intended.
     """
 
     id = "version/mixed-on-connection"
@@ -430,21 +431,21 @@ class MixedOnConnection(Rule):
         return ()
 
     def _is_reported(self, seen: Seen) -> bool:
-        """Whether this was found before, even if a finding of another rule has replaced it."""
-        has_told: bool = seen.session.memory.get(_MIXED, False)
+        """Whether this was already reported, even if another rule has replaced the finding."""
+        is_reported: bool = seen.session.memory.get(_MIXED, False)
         seen.session.memory[_MIXED] = True
-        return has_told
+        return is_reported
 
 
 class StdioNoProbe(Rule):
-    """The client uses the modern era without a probe, and the server does not understand it.
+    """The client uses the modern era without a probe, but the server does not support it.
 
-    **Why it matters.** A server of the handshake era may answer anything to a request other than `initialize`, or
-    nothing at all. Only `server/discover` distinguishes the eras safely.
+    **Why it matters.** Servers of the handshake era may answer a request other than `initialize` in any way, or not at
+    all. Only `server/discover` distinguishes the eras reliably.
 
     **On the wire.** `> {"id":1,"method":"tools/list","params":{"_meta":{…}}}` `< {"id":1,"error":{"code":-32600,…}}`
 
-    **Instead.** Begin with `server/discover` if the server's era is not known.
+    **Instead.** Begin with `server/discover` if you do not know the server's era.
     """
 
     id = "version/stdio-no-probe"
@@ -472,31 +473,31 @@ class StdioNoProbe(Rule):
             return ()
         if exchange.request.method == "server/discover" or _is_modern_answer(exchange.response):
             return ()
-        text = "the first request of the modern era is not a probe, and the server does not understand it"
+        text = "the first request of the modern era is not a probe, and the server does not support that era"
         return [self.finding(seen, text, related=(exchange.request.seq,))]
 
 
-# ---- what the rules ask
+# ---- shared by the rules
 
 
 def _connection(seen: Seen) -> int:
-    """The connection of a message: of stdio the only one; over HTTP that of TCP, which one client has."""
+    """The connection of a message: the TCP connection over HTTP, and -1 on stdio."""
     return seen.message.frames[0].conn if seen.http is not None else -1
 
 
 def _client(seen: Seen) -> object:
-    """Whose exchange it is, as far as that can be told: many clients may share an address, and say their names."""
+    """The client of a message: its address and name if known, as clients may share an address; else its connection."""
     name = seen.session.client
     return (seen.http.client, name) if seen.http is not None and name is not None else _connection(seen)
 
 
 def _is_fallen_back(seen: Seen) -> bool:
-    """Whether the modern era only shows in a probe before the handshake, which no modern server has answered."""
+    """Whether only a probe before the handshake used the modern era, and no modern server has answered it."""
     return seen.era != "modern" and not seen.session.server_is_modern
 
 
 def _may_list(seen: Seen) -> bool:
-    """Whether an answer may say which versions the server speaks: that to a probe, or an error."""
+    """Whether a response may list the server's versions: it answers a probe, or is an error."""
     return "error" in seen.body or seen.method == "server/discover"
 
 
@@ -508,7 +509,7 @@ def _notice_of(seen: Seen, response: Response, versions: tuple[str, ...] | None)
 
 
 def _is_modern_answer(response: Response | None) -> bool:
-    """Whether only a server of the modern era answers so."""
+    """Whether only a server of the modern era sends such a response."""
     if response is None:
         return False
     if response.is_error:
@@ -517,7 +518,7 @@ def _is_modern_answer(response: Response | None) -> bool:
 
 
 def _is_spared(seen: Seen) -> bool:
-    """Whether the answer is that of a door keeper, who has not read the request."""
+    """Whether the response may come from a gateway that has not read the request."""
     status = seen.http.status if seen.http is not None else None
     return status is not None and (status in _SPARED or status >= 500)
 
@@ -528,7 +529,7 @@ def _names_version(message: Response) -> bool:
 
 
 def _keep(table: dict[Any, Any], key: object, value: object) -> None:
-    """Remember the latest; the oldest are forgotten first."""
+    """Remember the latest values; the oldest are forgotten first."""
     table.pop(key, None)
     table[key] = value
     if len(table) > _KEPT:

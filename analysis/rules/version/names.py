@@ -1,4 +1,4 @@
-"""The group `version`, its first half: the versions that are named, and what the handshake makes of them."""
+"""Versions that messages name, and how the handshake uses them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -16,16 +16,16 @@ from analysis.rules.support.eras import listed, member, modern_initialize, short
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _META_POINTER: Final = "/params/_meta/" + PROTOCOL_VERSION.replace("/", "~1")
 _ITEMS: Final = 100
-"""Items of a list that are looked at for newer members."""
+"""The most items of a list that are searched for newer members."""
 
 
 class _Unpublished(Rule):
-    """What the rules have in common about versions that are named and were never published."""
+    """The base of the rules about versions that were never published."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if hook == "result":
             return method == "initialize"
-        # On a pipe, what a request names is what is in force for it. Over HTTP the header names one, too.
+        # On stdio, the version that a request names is in force for it. Over HTTP the header names a version as well.
         is_usual = not like.session.is_http and (hook == "notification" or is_known(like.revision))
         return like.message.sender == "client" and not is_usual
 
@@ -43,19 +43,19 @@ class _Unpublished(Rule):
         return [finding for version, pointer in odd for finding in self.look(seen, version, pointer)] if odd else ()
 
     def look(self, seen: Seen, version: str, pointer: str) -> Iterator[Finding]:
-        """What is wrong with a version that is named at a place."""
+        """Check a version; `pointer` is its place."""
         raise NotImplementedError
 
 
 class Unknown(_Unpublished):
-    """A peer names a version that looks like a date, or is called a draft, but is not a published revision.
+    """A peer names a version that is a date or a draft, but not a published revision.
 
-    **Why it matters.** It is checked as the nearest older revision, and drafts as the newest: findings may be about
-    something that the version itself permits.
+    **Why it matters.** Messages are checked against the nearest older revision, or against the newest for a draft, so
+    findings may report something that the version itself allows.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2025-09-01",…}}`
 
-    **Instead.** Name a published revision, or update this program if there is a newer one.
+    **Instead.** Name a published revision. If it is newer than this program, update the program.
     """
 
     id = "version/unknown"
@@ -71,12 +71,12 @@ class Unknown(_Unpublished):
 class Malformed(_Unpublished):
     """A peer names a version that is not a date.
 
-    **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually that of a program or of an SDK
-    in the wrong place, and the other side refuses it or guesses.
+    **Why it matters.** Revisions of MCP are dates. A number such as `1.0.0` is usually the version of a program or an
+    SDK in the wrong place, and the other side refuses it or guesses.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"1.0.0",…}}`
 
-    **Instead.** Send the revision that is in use, such as `2025-11-25`.
+    **Instead.** Send the revision in use, such as `2025-11-25`.
     """
 
     id = "version/malformed"
@@ -92,12 +92,12 @@ class Malformed(_Unpublished):
 class ModernInHandshake(Rule):
     """`initialize` or its result names a revision that has no handshake, even if only in `_meta`.
 
-    **Why it matters.** Since 2026-07-28 every request names its version itself. Two peers that agree on such a revision
-    by a handshake have agreed on something that no specification describes.
+    **Why it matters.** Since 2026-07-28 every request names its version itself. If two peers agree on such a revision
+    in a handshake, no specification describes their session.
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28",…}}`
 
-    **Instead.** Request 2025-11-25 at most in `initialize`; use newer revisions without it.
+    **Instead.** Request at most 2025-11-25 in `initialize`; use newer revisions without a handshake.
     """
 
     id = "version/modern-in-handshake"
@@ -110,26 +110,26 @@ class ModernInHandshake(Rule):
     def on_request(self, seen: Seen) -> Iterator[Finding]:
         for version, pointer in _named(seen):
             if pointer and (rank_of(version) or 0) >= MODERN:
-                yield self.finding(seen, f"{short(version)} has no initialize", pointer=pointer)
+                yield self.finding(seen, f"{short(version)} does not have initialize", pointer=pointer)
                 return
         own = modern_initialize(seen.message)
         if own is not None:
-            # All that a handshake needs is missing then, which is one mistake and not several.
-            yield self.finding(seen, f"{short(own)} has no initialize", pointer="/params")
+            # All members of a handshake are missing in that case, which is one mistake, not several.
+            yield self.finding(seen, f"{short(own)} does not have initialize", pointer="/params")
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
         yield from self.on_request(seen)
 
 
 class ServerChoseOther(Rule):
-    """The server answers `initialize` with a version other than the one that the client requested.
+    """The server answers `initialize` with a different version than the client requested.
 
-    **Why it matters.** This is how a version is agreed on. A client that ignores the answer continues in the wrong
-    revision.
+    **Why it matters.** This is how the sides agree on a version. A client that ignores the answer continues with the
+    wrong revision.
 
     **On the wire.** `> …"protocolVersion":"2025-11-25"` `< …"protocolVersion":"2025-06-18"`
 
-    **Instead.** Nothing, if the client speaks that version too; otherwise it should disconnect.
+    **Instead.** Nothing has to change if the client supports that version; otherwise it should disconnect.
     """
 
     id = "version/server-chose-other"
@@ -140,20 +140,20 @@ class ServerChoseOther(Rule):
     source = _LIFECYCLE
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
-        asked, given = _requested(seen), _given(seen)
-        if asked != given and is_known(asked) and is_known(given):
-            text = f"the client asked for {asked}, and the server chose {given}"
+        requested, given = _requested(seen), _given(seen)
+        if requested != given and is_known(requested) and is_known(given):
+            text = f"the client requested {requested}, but the server chose {given}"
             yield self.finding(seen, text, pointer="/result/protocolVersion")
 
 
 class RefusedThoughSupported(Rule):
-    """The server refuses a version in `initialize` that it supports, as its own messages show.
+    """The server refuses a version in `initialize` although its own messages show that it supports it.
 
-    **Why it matters.** Client and server could communicate, and do not, or not as well as they might.
+    **Why it matters.** Client and server could communicate but do not, or use an older revision than necessary.
 
     **On the wire.** `> …"protocolVersion":"2025-06-18"` `< {"error":{…,"data":{"supported":["2025-06-18"]}}}`
 
-    **Instead.** Answer with the requested version whenever it is supported.
+    **Instead.** Answer with the requested version whenever you support it.
     """
 
     id = "version/refused-though-supported"
@@ -164,54 +164,55 @@ class RefusedThoughSupported(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        # Only published versions enter, so both stay small.
+        # Only published versions are added, so both stay small.
         self._accepted: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, int] = {}
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        asked, response = _requested(seen), seen.message
-        if asked is None or not isinstance(response, Response):
+        requested, response = _requested(seen), seen.message
+        if requested is None or not isinstance(response, Response):
             return
         versions = listed(response)
         for version in versions or ():
             if is_known(version):
                 self._listed.setdefault(version, response.seq)
-        if versions and asked in versions:
+        if versions and requested in versions:
             yield self.finding(
-                seen, f"{short(asked)} was refused, although it is listed as supported", pointer="/error/data"
+                seen, f"{short(requested)} was refused, although it is listed as supported", pointer="/error/data"
             )
         elif versions is not None or _is_about_version(response):
-            # Any other error is no word about the version.
-            yield from self._elsewhere(seen, asked, "refused")
+            # Any other error says nothing about the version.
+            yield from self._elsewhere(seen, requested, "refused")
 
     def on_result(self, seen: Seen) -> Iterator[Finding]:
-        asked, given = _requested(seen), _given(seen)
-        if asked is None or given is None:
+        requested, given = _requested(seen), _given(seen)
+        if requested is None or given is None:
             return
-        if asked == given:
-            if is_known(asked):
-                self._accepted.setdefault(asked, (seen.session.number, seen.message.seq))
-        elif asked in self._listed:
-            text = f"{asked} was requested and not chosen, although it was listed as supported"
-            yield self.finding(seen, text, pointer="/result/protocolVersion", related=(self._listed[asked],))
+        if requested == given:
+            if is_known(requested):
+                self._accepted.setdefault(requested, (seen.session.number, seen.message.seq))
+        elif requested in self._listed:
+            text = f"{requested} was requested but not chosen, although it was listed as supported"
+            yield self.finding(seen, text, pointer="/result/protocolVersion", related=(self._listed[requested],))
         else:
-            yield from self._elsewhere(seen, asked, "not given")
+            yield from self._elsewhere(seen, requested, "not chosen")
 
-    def _elsewhere(self, seen: Seen, asked: str, how: str) -> Iterator[Finding]:
-        session, seq = self._accepted.get(asked, (seen.session.number, 0))
+    def _elsewhere(self, seen: Seen, requested: str, how: str) -> Iterator[Finding]:
+        session, seq = self._accepted.get(requested, (seen.session.number, 0))
         if session != seen.session.number:
-            yield self.finding(seen, f"{asked} was {how}, and accepted in another session", related=(seq,))
+            yield self.finding(seen, f"{requested} was {how}, but accepted in another session", related=(seq,))
 
 
 class NewerMember(Rule):
     """A message has a member that only a newer revision defines.
 
-    **Why it matters.** The peer does not know it and ignores it, so the information is lost. That is legal.
+    **Why it matters.** This is legal, but the peer does not know the member and ignores it, so the information is lost.
     Capabilities of a newer revision are reported only as `capability/unknown`, which names each of them.
 
-    **On the wire.** under 2025-03-26 `< {"id":2,"result":{"content":[…],"structuredContent":{…}}}`
+    **On the wire.** In 2025-03-26, `< {"id":2,"result":{"content":[…],"structuredContent":{…}}}`
 
-    **Instead.** Nothing, if the message makes sense without it; otherwise agree on the newer revision.
+    **Instead.** Nothing has to change if the message makes sense without the member; otherwise agree on the newer
+    revision.
     """
 
     id = "version/newer-member"
@@ -258,7 +259,7 @@ class NewerMember(Rule):
                 name = next((name for name in members if name in place), None)
                 if name is not None:
                     where = "/".join(["", part, *_steps(path, index)])
-                    text = f"{name} is of {REVISIONS[members[name]]}, not of {REVISIONS[rank]}"
+                    text = f"{name} belongs to {REVISIONS[members[name]]}, not to {REVISIONS[rank]}"
                     yield self.finding(seen, text, pointer=f"{where}/{name}")
 
 
@@ -267,7 +268,7 @@ _LIST: Final = {"ttlMs": 4, "cacheScope": 4}
 _AGAIN: Final = {"inputResponses": 4, "requestState": 4}
 _ANY_RESULT: Final = {"": {"resultType": 4}}
 
-# Where → member → rank of the revision that brought it. A path ends in `*` where every item of a list is meant.
+# Path → member → rank of the revision that introduced it. A path that ends in `*` means every item of a list.
 _PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
     "initialize": {"clientInfo": _ABOUT_SELF},
     "tools/call": {"": {"task": 3, **_AGAIN}},
@@ -297,7 +298,7 @@ _Newer: TypeAlias = tuple[tuple[str, dict[str, int]], ...]
 
 @cache
 def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
-    """The rows for a body, with those members alone that came after a revision."""
+    """The rows for a body, reduced to members that came after a revision."""
     tables = [_PARAMS.get(method, {})] if part == "params" else [_ANY_RESULT, _RESULTS.get(method, {})]
     rows = [(path, members) for table in tables for path, members in table.items()]
     newer = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
@@ -305,7 +306,7 @@ def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
 
 
 def _places(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
-    """The objects at a path of the tables; nothing stands in what is none."""
+    """The objects at a path of the tables; empty objects replace other items."""
     if not path:
         return (value,)
     inner = value.get(path.removesuffix("*"))
@@ -320,7 +321,7 @@ def _steps(path: str, index: int) -> list[str]:
 
 
 def _named(seen: Seen) -> list[tuple[str, str]]:
-    """The versions that a message and its header name, each once, with the place."""
+    """The versions that a message and its header name, without duplicates, each with its pointer."""
     message, versions = seen.message, list[tuple[str, str]]()
     if isinstance(message, Response):
         given = _given(seen)
@@ -339,7 +340,7 @@ def _named(seen: Seen) -> list[tuple[str, str]]:
 
 
 def _requested(seen: Seen) -> str | None:
-    """The version that an `initialize` asked for, of which this is the answer."""
+    """The version that the answered `initialize` requested."""
     return version_of(seen.exchange.request) if seen.exchange is not None else None
 
 

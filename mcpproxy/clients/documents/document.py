@@ -91,6 +91,14 @@ class Document:
             raise ConfigError("what would be written, such as the name of a directory, is not UTF-8 text") from None
 
 
+def data_of(path: Path, form: Format) -> Any:
+    """What a file says, as plain values; None if it is not there or cannot be read."""
+    try:
+        return Document(read_file(path), form).data
+    except (OSError, ConfigError):
+        return None
+
+
 def _read(text: str, form: Format) -> EditableText:
     if form in ("json", "jsonc"):
         return JsonText(text, strict=form == "json")

@@ -102,9 +102,17 @@ def value_at(data: Any, path: Path) -> Any:
     return data
 
 
+def value_or(data: Any, path: Path, default: Any = None) -> Any:
+    """The value at a path, or a default if nothing is there."""
+    try:
+        return value_at(data, path)
+    except (LookupError, TypeError):
+        return default
+
+
 def expected(data: Any, edits: list[Edit]) -> Any:
     """What a file must say after the edits; `data` is what it says before."""
-    after = copy.deepcopy(data)
+    after = copy.copy(data)
 
     def plain(value: Value) -> Any:
         if isinstance(value, tuple):
@@ -112,7 +120,7 @@ def expected(data: Any, edits: list[Edit]) -> Any:
         return value_at(data, value.path) if isinstance(value, Moved) else value
 
     for edit in edits:
-        parent = value_at(after, edit.path[:-1])
+        parent = _own(after, edit.path[:-1])
         key = edit.path[-1]
         match edit:
             case SetValue():
@@ -129,3 +137,11 @@ def expected(data: Any, edits: list[Edit]) -> Any:
             case RemoveMember():
                 del parent[key]
     return after
+
+
+def _own(top: Any, path: Path) -> Any:
+    """The value at a path, with everything on the way copied; what no edit concerns is shared, however large it is."""
+    for key in path:
+        top[key] = copy.copy(top[key])
+        top = top[key]
+    return top

@@ -1,46 +1,46 @@
-"""JSON, with or without comments and trailing commas, as text with the position of every value.
+"""JSON, with or without comments and trailing commas, as text with the position of every value that an edit concerns.
 
 The grammar is that of VS Code's settings: RFC 8259 with `//` and `/* */` comments, and with a comma before a closing
 bracket. A strict file takes neither. No library edits such a file in place: those that read comments lay it out anew.
+
+Python's parser does the reading, because some files hold megabytes of a client's history: comments are blanked first,
+so that every position stays, and a value that no edit concerns is only skipped.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy.clients.documents.editable_text import EditableText
-from mcpproxy.clients.documents.edits import AddMember, ConfigError, Item, Moved, Path
+from mcpproxy.clients.documents.edits import AddMember, Item, Moved, Path
+from mcpproxy.clients.documents.json_faults import COMMENTS, fault
 from mcpproxy.clients.documents.splice import Span, Splices, blank_before
 
-MAX_DEPTH: Final = 200
-"""Deeper files are refused: no client's file comes near it, and the reader calls itself for each level."""
-
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_SCALAR: Final = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)(?![\w.+-])")
+_COMMENT: Final = r"//[^\n]*+|/\*(?:.*?\*/|.*)"
+_BETWEEN: Final = rf"(?:[ \t\r\n]|{_COMMENT})*+"
+_NOISE: Final = re.compile(
+    rf'"(?:[^"\\]|\\.)*+"?|{_COMMENT}|,(?={_BETWEEN}[}}\]])|[\[{{](?={_BETWEEN},)',
+    re.DOTALL,
+)
+"""A string, a comment, a trailing comma, or a bracket with a comma right behind it. What is not closed reaches to the
+end, and nothing is tried twice: a hostile file must not take a time that grows with the square of its size."""
+_DECODER: Final = json.JSONDecoder()
 
 
-@dataclass(slots=True)
-class Node:
-    """One value of the text."""
+class Member(NamedTuple):
+    """Where a member of an object is."""
 
-    start: int
-    end: int = -1
-    members: dict[str, Node] | None = None
-    """Of an object: its values; of a name that occurs twice, the last, which is what readers take."""
-    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of an object: where each name is."""
-    items: list[Node] | None = None
-    """Of an array."""
+    key: Span
+    value: Span
 
 
 class JsonText(EditableText):
     """A JSON file."""
 
-    COMMENTS = ("//", "/*")
+    COMMENTS = COMMENTS
 
     def __init__(self, text: str, *, strict: bool) -> None:
         """Read a file.
@@ -53,28 +53,16 @@ class JsonText(EditableText):
             ConfigError: it is not JSON; the text says at which line.
         """
         self.text = text
-        self._strict = strict
-        self._nodes: Node | None = None
+        self._plain = text
+        self._members_at: dict[int, dict[str, Member]] = {}
         try:
-            # Most files hold neither comments nor edits to make, and some hold megabytes of a client's history.
-            self.data = json.loads(text, parse_constant=_refuse)
+            self.data = _loaded(text)
         except (ValueError, RecursionError):
-            self.data = self._slowly_read()
-
-    @property
-    def _top(self) -> Node:
-        """The positions of all values, read when they are first needed."""
-        if self._nodes is None:
-            self._nodes = _Reader(self.text, self._strict).document()
-        return self._nodes
-
-    def _slowly_read(self) -> Any:
-        top = self._top
-        try:
-            return self._value(top)
-        except ValueError:
-            # Python reads no integer of more than 4300 digits.
-            raise ConfigError("a number has too many digits") from None
+            self._plain = _NOISE.sub(_blanked, text)
+            try:
+                self.data = _loaded(text if strict else self._plain)
+            except (ValueError, RecursionError):
+                raise fault(text, self._plain, strict=strict) from None
 
     def _add(self, edit: AddMember, splices: Splices) -> None:
         start, end = self._value_span(edit.after)
@@ -87,38 +75,37 @@ class JsonText(EditableText):
         splices.insert(end, f",{separator}{self._spelled_key(edit.key)}{colon}{value}")
 
     def _remove(self, path: Path, splices: Splices) -> None:
-        parent = self._at(path[:-1])
-        members = list((parent.members or {}).items())
+        members = list(self._members(self._value_span(path[:-1])[0]).items())
         place = [name for name, _ in members].index(str(path[-1]))
-        node = members[place][1]
+        key, value = members[place][1]
         if place:
-            splices.replace((members[place - 1][1].end, node.end), "")
+            splices.replace((members[place - 1][1].value[1], value[1]), "")
         else:
-            following = members[1][0] if len(members) > 1 else None
-            end = parent.keys[following][0] if following is not None else node.end
-            splices.replace((parent.keys[str(path[-1])][0], end), "")
-
-    def _at(self, path: Path) -> Node:
-        node = self._top
-        for key in path:
-            if node.members is not None:
-                node = node.members[str(key)]
-            elif node.items is not None and isinstance(key, int):
-                node = node.items[key]
-            else:
-                raise TypeError(key)
-        return node
+            splices.replace((key[0], members[1][1].key[0] if len(members) > 1 else value[1]), "")
 
     def _value_span(self, path: Path) -> Span:
-        node = self._at(path)
-        return node.start, node.end
+        span = self._value_at(0)
+        for key in path:
+            opening = self._plain[span[0]]
+            if opening == "{":
+                span = self._members(span[0])[str(key)].value
+            elif opening == "[" and isinstance(key, int):
+                span = self._items(span[0])[key]
+            else:
+                raise TypeError(key)
+        return span
 
     def _key_span(self, path: Path) -> Span:
-        return self._at(path[:-1]).keys[str(path[-1])]
+        start, _ = self._value_span(path[:-1])
+        if self._plain[start] != "{":
+            raise TypeError(path[-1])
+        return self._members(start)[str(path[-1])].key
 
     def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
-        node = self._at(path)
-        return (node.start, node.end), [(item.start, item.end) for item in node.items or []]
+        span = self._value_span(path)
+        if self._plain[span[0]] != "[":
+            raise TypeError(path[-1])
+        return span, self._items(span[0])
 
     def _spelled_key(self, key: str) -> str:
         return json.dumps(key)
@@ -128,118 +115,58 @@ class JsonText(EditableText):
             return self.text[slice(*self._value_span(item.path))]
         return json.dumps(item, ensure_ascii=False)
 
-    def _value(self, node: Node) -> Any:
-        if node.members is not None:
-            return {name: self._value(child) for name, child in node.members.items()}
-        if node.items is not None:
-            return [self._value(child) for child in node.items]
-        return json.loads(self.text[node.start : node.end])
+    def _value_at(self, at: int) -> Span:
+        """The value that comes next."""
+        start = self._skip(at)
+        return start, _DECODER.raw_decode(self._plain, start)[1]
+
+    def _members(self, start: int) -> dict[str, Member]:
+        """The members of the object at a position; of a name that occurs twice, the last, as readers take it."""
+        known = self._members_at.get(start)
+        if known is not None:
+            return known
+        members: dict[str, Member] = {}
+        at = self._skip(start + 1)
+        while self._plain[at] != "}":
+            name, end = _DECODER.raw_decode(self._plain, at)
+            value = self._value_at(self._skip(end) + 1)
+            members.pop(name, None)
+            members[name] = Member((at, end), value)
+            at = self._behind_comma(value[1])
+        self._members_at[start] = members
+        return members
+
+    def _items(self, start: int) -> list[Span]:
+        """The items of the list at a position."""
+        items: list[Span] = []
+        at = self._skip(start + 1)
+        while self._plain[at] != "]":
+            items.append(self._value_at(at))
+            at = self._behind_comma(items[-1][1])
+        return items
+
+    def _behind_comma(self, at: int) -> int:
+        """The next member or item, or the closing bracket."""
+        at = self._skip(at)
+        return self._skip(at + 1) if self._plain[at] == "," else at
+
+    def _skip(self, at: int) -> int:
+        matched = _BLANK.match(self._plain, at)
+        assert matched is not None
+        return matched.end()
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-class _Reader:
-    """One pass over a text."""
-
-    def __init__(self, text: str, strict: bool) -> None:
-        self._text = text
-        self._strict = strict
-        self._at = 0
-
-    def document(self) -> Node:
-        node = self._value(0)
-        self._skip()
-        if self._at < len(self._text):
-            raise self._error("there is more text behind the end of the file's value")
-        return node
-
-    def _value(self, depth: int) -> Node:
-        self._skip()
-        if depth > MAX_DEPTH:
-            raise self._error(f"values are nested more than {MAX_DEPTH} deep")
-        char = self._text[self._at : self._at + 1]
-        if char == "{":
-            return self._object(depth)
-        if char == "[":
-            return self._array(depth)
-        start = self._at
-        matched = (_STRING if char == '"' else _SCALAR).match(self._text, start)
-        if matched is None:
-            raise self._error("a value is missing" if char in ("", ",", "}", "]", ":") else "this is not a JSON value")
-        self._at = matched.end()
-        return Node(start, self._at)
-
-    def _object(self, depth: int) -> Node:
-        node = Node(self._at, members={})
-        assert node.members is not None
-        self._at += 1
-        while not self._closes("}", bool(node.members)):
-            start = self._at
-            matched = _STRING.match(self._text, start)
-            if matched is None:
-                raise self._error("the name of a member in double quotes is missing")
-            name = json.loads(matched[0])
-            self._at = matched.end()
-            self._skip()
-            if self._text[self._at : self._at + 1] != ":":
-                raise self._error("a colon is missing behind the name of a member")
-            self._at += 1
-            child = self._value(depth + 1)
-            node.members.pop(name, None)
-            node.members[name], node.keys[name] = child, (start, matched.end())
-        node.end = self._at
-        return node
-
-    def _array(self, depth: int) -> Node:
-        node = Node(self._at, items=[])
-        assert node.items is not None
-        self._at += 1
-        while not self._closes("]", bool(node.items)):
-            node.items.append(self._value(depth + 1))
-        node.end = self._at
-        return node
-
-    def _closes(self, bracket: str, begun: bool) -> bool:
-        """Whether the bracket comes next; otherwise the next member or item does, behind its comma."""
-        self._skip()
-        char = self._text[self._at : self._at + 1]
-        if char == bracket:
-            self._at += 1
-            return True
-        if begun:
-            if char != ",":
-                raise self._error(f"a comma or {bracket} is missing" if char else f"the closing {bracket} is missing")
-            comma = self._at
-            self._at += 1
-            self._skip()
-            if self._text[self._at : self._at + 1] == bracket:
-                if self._strict:
-                    raise self._error("a comma before a closing bracket, which this client refuses", comma)
-                self._at += 1
-                return True
-        elif not char:
-            raise self._error(f"the closing {bracket} is missing")
-        return False
-
-    def _skip(self) -> None:
-        while True:
-            matched = _BLANK.match(self._text, self._at)
-            assert matched is not None
-            self._at = matched.end()
-            mark = self._text[self._at : self._at + 2]
-            if mark not in JsonText.COMMENTS:
-                return
-            if self._strict:
-                raise self._error("a comment, which this client refuses")
-            end = self._text.find("\n" if mark == "//" else "*/", self._at + 2)
-            if end < 0 and mark == "/*":
-                raise self._error("a comment is not closed")
-            self._at = len(self._text) if end < 0 else end + (0 if mark == "//" else 2)
-
-    def _error(self, reason: str, at: int | None = None) -> ConfigError:
-        place = self._at if at is None else at
-        line = self._text.count("\n", 0, place) + 1
-        column = place - self._text.rfind("\n", 0, place)
-        return ConfigError(f"line {line}, column {column}: {reason}")
+def _blanked(match: re.Match[str]) -> str:
+    first = match[0][0]
+    if first == '"':
+        return match[0]
+    # A comma without a value in front is no trailing comma: the text must not parse.
+    return "\0" if first in "[{" else " " * len(match[0])

@@ -1,4 +1,4 @@
-"""Capture list: every capture, newest first, with a summary of each that a thread computes."""
+"""Capture list: every capture, newest first, each with a summary that a thread computes."""
 
 import time
 from calendar import timegm
@@ -17,15 +17,17 @@ from captures.tail import STEP, Tail
 from mcpproxy.clients.overview import RoutedServer
 
 FIND_S: Final = 1.0
-"""How long after a search for captures the next one starts."""
+"""The pause between two searches for captures."""
 CLIENTS_S: Final = 3.0
-"""How long after a look at the clients' configuration the next one comes."""
+"""The pause between two checks of the clients' configuration."""
+PATIENCE: Final = 20
+"""Steps for the visible captures alone; then all others get every second one."""
 FIND_SHARE: Final = 4
-"""The next search also waits this many times the duration of the last, so that most of the time is left for reading."""
+"""The pause is at least this many times as long as the last search, which leaves most of the time for reading."""
 
 
 class ListedCapture:
-    """One capture of the list."""
+    """One capture in the list."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +37,7 @@ class ListedCapture:
         self.is_summed = False
         """Whether the summary covers the whole capture so far."""
         self.tally: Tally | None = None
-        """How many findings it has; None if it was not checked, or is being recorded."""
+        """How many findings it has; None if it has not been checked or is still being recorded."""
         self.is_readable = True
         self.has_begun = False
         self._file_ns = _time_of(path)
@@ -44,7 +46,7 @@ class ListedCapture:
 
     @property
     def server(self) -> str:
-        """Its name in the header, or else the name of its directory."""
+        """The server's name in the header, or else the name of the capture's directory."""
         return (self.summary and self.summary.name) or self.path.parent.name
 
     @property
@@ -54,7 +56,7 @@ class ListedCapture:
         return self._file_ns if wall_ns is None else wall_ns
 
     def begin(self) -> None:
-        """Get what is available at once: a cached summary, or the header."""
+        """Load whatever is available immediately: a cached summary, or the header."""
         try:
             self._begin()
         finally:
@@ -78,7 +80,7 @@ class ListedCapture:
         self._sum = tail, Summarizer()
 
     def step(self) -> bool:
-        """Read on; False if there is nothing more at present."""
+        """Read the next part; False if there is nothing more to read for now."""
         if self._sum is None:
             return False
         tail, summarizer = self._sum
@@ -98,7 +100,7 @@ class ListedCapture:
         return bool(items)
 
     def close(self) -> None:
-        """Close its files, and read no more of it."""
+        """Close its files and stop reading it."""
         self.is_summed = True
         if self._sum is not None:
             self._sum[0].close()
@@ -111,29 +113,31 @@ class CaptureList:
     def __init__(
         self, find: Callable[[], list[Path]], routed: Callable[[], Sequence[RoutedServer]] | None = None
     ) -> None:
-        """Start without having searched.
+        """Create a list that has not searched yet.
 
         Args:
             find: returns the captures, newest first.
-            routed: returns the servers that clients lead through mcpproxy; None if they are not of interest.
+            routed: returns the servers that clients route through mcpproxy; None to ignore them.
         """
         self.captures: list[ListedCapture] = []
         self.has_looked = False
         """Whether the first search is complete."""
         self.is_paused = False
-        """Whether the list is hidden; it then leaves the processor to the visible screen."""
+        """Whether the list is hidden; it then does no work, so that the visible screen has the processor."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
         self.unheard: Sequence[RoutedServer] = ()
-        """The routed servers of which there is no capture yet."""
+        """The routed servers that have no capture yet."""
         self._find = find
         self._routed = routed
         self._next_routed = 0.0
         self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
+        self._turn = 0
+        """How many steps the visible captures have had without a pause."""
 
     def step(self) -> bool:
-        """Look for captures, or read a little of one; False if there is nothing to do at present."""
+        """Search for captures, or read part of one; False if there is nothing to do for now."""
         if self.is_paused:
             return False
         began = time.monotonic()
@@ -143,13 +147,13 @@ class CaptureList:
             # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
             return is_new or bool(self.captures)
-        for capture in self.in_view:
+        in_view = list(self.in_view)
+        for capture in in_view:
             if not capture.has_begun:
                 capture.begin()
                 return True
-            if not (capture.is_summed or capture.is_live):
-                capture.step()
-                return True
+        if self._read_in_view(in_view):
+            return True
         for capture in self.captures:
             if not capture.has_begun:
                 capture.begin()
@@ -165,8 +169,20 @@ class CaptureList:
             unread.step()
         return unread is not None
 
+    def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
+        """Read a little of the visible captures in turn, so that a large one holds up no other.
+
+        Returns False if there is nothing to read, and now and then if that takes long: the others begin meanwhile.
+        """
+        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
+        self._turn = self._turn + 1 if unread else 0
+        if not unread:
+            return False
+        unread[self._turn % len(unread)].step()
+        return self._turn < PATIENCE or self._turn % 2 == 0
+
     def note(self, path: Path, counted: Tally) -> None:
-        """Note how many findings a capture has."""
+        """Store the number of findings of a capture."""
         capture = self._known.get(path)
         if capture is not None:
             capture.tally = counted
@@ -196,7 +212,7 @@ class CaptureList:
         return self._look_at_clients() or is_new
 
     def _look_at_clients(self) -> bool:
-        """Ask which routed servers have not been heard; whether that changed."""
+        """Update the routed servers that have no capture yet; True if they changed."""
         now = time.monotonic()
         if self._routed is None or now < self._next_routed:
             return False

@@ -16,6 +16,9 @@ from mcpproxy.tui.data.calls import KEPT
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
 from mcpproxy.tui.row_text import message_at
+from mcpproxy.tui.text.content import Writing
+from mcpproxy.tui.text.lines import TextLines
+from mcpproxy.tui.text.messages import write_tool
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 MOST: Final = 5000
@@ -62,7 +65,9 @@ class ShownDefinition(NamedTuple):
     version: int
     """Its number, from 0."""
     tree: Tree | None
-    """None if it can no longer be read."""
+    """Its JSON; None if it can no longer be read."""
+    lines: TextLines
+    """Its text: description and parameters."""
     changed: tuple[str, ...]
     """The members in which it differs from the one before. Untrusted text."""
 
@@ -82,11 +87,17 @@ class Tools:
         self._settled = 0
         self._lists: list[int] = []
         self._numbers: dict[str, int] = {}
-        self._wanted: tuple[str, int] | None = None
+        self._wanted: tuple[str, int, int] | None = None
 
-    def choose(self, name: str, version: int) -> None:
-        """Read one definition of a tool."""
-        self._wanted = name, version
+    def choose(self, name: str, version: int, width: int = 80) -> None:
+        """Read one definition of a tool.
+
+        Args:
+            name: of the tool.
+            version: its number, from 0.
+            width: cells of a line.
+        """
+        self._wanted = name, version, width
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
@@ -165,16 +176,22 @@ class Tools:
     def _show(self) -> bool:
         if self._wanted is None:
             return False
-        (name, number), self._wanted = self._wanted, None
+        (name, number, width), self._wanted = self._wanted, None
         tool = self.rows[self._numbers[name]]
+        writing = Writing(width)
         if not 0 <= number < len(tool.versions):
-            self.shown = ShownDefinition(name, number, None, ())
+            self.shown = ShownDefinition(name, number, None, writing.lines, ())
             return True
         definition = self._definition(tool.versions[number])
         before = self._definition(tool.versions[number - 1]) if number else None
         changed = changed_members(before, definition) if before is not None and definition is not None else ()
-        tree = Tree(branches(parse(definition.text))) if definition is not None else None
-        self.shown = ShownDefinition(name, number, tree, changed)
+        tree = None
+        if definition is not None:
+            value = parse(definition.text)
+            tree = Tree(branches(value))
+            tree.fit(width)
+            write_tool(writing, value)
+        self.shown = ShownDefinition(name, number, tree, writing.lines, changed)
         return True
 
     def _definition(self, version: Version) -> Definition | None:

@@ -16,8 +16,9 @@ from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
+from mcpproxy.tui.widgets.detail_box import MARGIN, NARROWEST
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 COLUMNS: Final = (
@@ -31,6 +32,10 @@ COLUMNS: Final = (
 )
 NAME: Final = 200
 """Characters of a name that a row can show."""
+
+
+VIEWS: Final = ("text", "pretty")
+"""The views of a definition."""
 
 
 class ToolRows(MemoryRows[Tool]):
@@ -70,7 +75,8 @@ class ToolsScreen(CaptureScreen):
     ToolsScreen {
         & #tools { height: 1fr; }
         & #below { height: 1; background: $panel; padding: 0 1; display: none; }
-        & #definition { height: 55%; padding: 0 1; display: none; }
+        & #reader { height: 55%; display: none; }
+        & #definition { padding: 0 1; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,6 +85,11 @@ class ToolsScreen(CaptureScreen):
         Binding("right_square_bracket", "turn(1)", "next version", show=False, id="after"),
         TO_SORT,
         TO_DETAIL,
+        Binding("slash", "find", "find", show=False, id="filter"),
+        Binding("n", "match(1)", "next", show=False, id="next"),
+        Binding("N", "match(-1)", "previous", show=False, id="previous"),
+        Binding("1", "view(0)", "text", show=False, id="view-1"),
+        Binding("2", "view(1)", "pretty", show=False, id="view-2"),
     ]
     LIST = "#tools"
     DETAIL = "#definition"
@@ -93,10 +104,11 @@ class ToolsScreen(CaptureScreen):
         super().__init__(capture.reading)
         self.tools = Tools(capture.reading)
         self._rows = ToolRows()
+        self.view = VIEWS[0]
         self._version: int | None = None
         """The number of the definition to show; None for the latest."""
         self._requested: object = None
-        self._shown: ShownDefinition | None = None
+        self._shown: tuple[ShownDefinition, str] | None = None
         bind_switches(self._bindings, "tools")
 
     def compose(self) -> ComposeResult:
@@ -104,7 +116,7 @@ class ToolsScreen(CaptureScreen):
         yield Words(id="title")
         yield Table(COLUMNS, id="tools")
         yield Words(id="below")
-        yield Pane(id="definition")
+        yield Reader(id="reader", pane="definition")
         yield Foot()
 
     def on_mount(self) -> None:
@@ -118,6 +130,11 @@ class ToolsScreen(CaptureScreen):
     def selected(self) -> Tool | None:
         """The tool at the cursor."""
         return self._rows.at(self.table.cursor)
+
+    @property
+    def reader(self) -> Reader:
+        """What shows the definition, and finds in it."""
+        return self.query_one(Reader)
 
     # ---- updates
 
@@ -158,19 +175,21 @@ class ToolsScreen(CaptureScreen):
     def _show(self) -> None:
         """Show the definition of the tool at the cursor; request it if it is not loaded."""
         tool = self.selected
-        if not self.pane.display or tool is None:
+        if not self.reader.display or tool is None:
             return
         last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
         version = last if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
         wanted = tool.name, version
-        if wanted != self._requested:
-            self._requested = wanted
-            self.tools.choose(*wanted)
+        width = max(NARROWEST, self.size.width - MARGIN)
+        if (*wanted, width) != self._requested:
+            self._requested = (*wanted, width)
+            self.tools.choose(*wanted, width)
         definition = self.tools.shown
         if definition is None or (definition.name, definition.version) != wanted:
             return
         count = len(tool.versions)
         spans = [Span(sanitise(tool.name, 60), "accent")]
+        spans += [Span(f"  {n} {view}", "plain" if view == self.view else "dim") for n, view in enumerate(VIEWS, 1)]
         if count:
             seq = self.reading.index.entry(tool.versions[version].row).seq
             spans.append(Span(f"  from frame {seq:,}", "dim"))
@@ -179,14 +198,16 @@ class ToolsScreen(CaptureScreen):
         if definition.changed:
             spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
         self.query_one("#below", Words).show(spans)
-        if definition is self._shown:
+        if (definition, self.view) == self._shown:
             return
-        self._shown = definition
-        if definition.tree is not None:
-            self.pane.show_tree(definition.tree)
+        self._shown = definition, self.view
+        if definition.tree is not None and self.view == "pretty":
+            self.reader.show(definition.tree)
+        elif definition.tree is not None:
+            self.reader.show(definition.lines)
         else:
             word = "gone: its recorder has deleted this part of the capture" if count else "in no tools/list response"
-            self.pane.show_lines([[Span(word, "bad")]])
+            self.reader.show([[Span(word, "bad")]])
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -200,7 +221,7 @@ class ToolsScreen(CaptureScreen):
         """Show the definition, and move the focus to it."""
         if self.selected is None:
             return
-        self.pane.display = self.query_one("#below").display = True
+        self.reader.display = self.query_one("#below").display = True
         self._show()
         self.pane.focus()
 
@@ -212,6 +233,30 @@ class ToolsScreen(CaptureScreen):
         last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
         self._version = max(0, min((last if self._version is None else self._version) + by, len(tool.versions) - 1))
         self.action_into()
+
+    def action_find(self) -> None:
+        """Type a text to find in the definition."""
+        if self.selected is not None:
+            self.action_into()
+            self.reader.open_box()
+
+    def action_match(self, by: int) -> None:
+        """Go to the next or previous match."""
+        self.reader.go(by)
+
+    def action_back(self) -> None:
+        """Find nothing any more, or else close the definition or leave the screen."""
+        if not (self.reader.display and self.reader.leave()):
+            super().action_back()
+
+    def action_view(self, number: int) -> None:
+        """Show the text of the definition, or its JSON."""
+        self.view = VIEWS[number]
+        self.action_into()
+
+    def on_resize(self) -> None:
+        """Wrap the definition again."""
+        self._show()
 
     def action_calls(self) -> None:
         """Show the calls of a tool."""
@@ -225,8 +270,8 @@ class ToolsScreen(CaptureScreen):
 
     def close_detail(self) -> bool:
         """Hide the definition; False if it was not shown."""
-        was_shown = self.pane.display
-        self.pane.display = self.query_one("#below").display = False
+        was_shown = self.reader.display
+        self.reader.display = self.query_one("#below").display = False
         return was_shown
 
 

@@ -1,4 +1,4 @@
-"""Help: every key, on one page."""
+"""Help: every key, on one page; those of the screen that it was opened from come first."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -37,11 +37,16 @@ KEYS: Final = (
     ("sessions", ""),
     ("Enter", "open"),
     ("s", "sort by the next column"),
+    ("d", "delete the capture, after a question; never a live one"),
     ("traffic", ""),
     ("Enter  →  l", "detail"),
     ("←  h", "fold; back to the list"),
     ("Tab", "list or detail"),
-    ("1 2 3 4 5 6", "pretty, raw, hex, headers, exchange, findings"),
+    ("1 2 3 4 5 6 7", "text, pretty, raw, hex, headers, exchange, findings"),
+    ("/  n N", "in the detail: find a text, next and previous match"),
+    ("z", "the detail on the whole screen, and back"),
+    ("< >", "a smaller or larger detail"),
+    ("o", "save an image, a sound or a blob of the row to a new file"),
     ("[ ]", "pages of a long frame"),
     ("p", "from a request to its response, and back"),
     ("f", "follow the end"),
@@ -59,26 +64,33 @@ KEYS: Final = (
     ("e", "export the rows shown as JSON lines"),
     ("findings", ""),
     ("Enter", "go to the frame; on a rule: fold"),
-    ("← →  h l", "fold and unfold a rule"),
-    ("r", "the page of the rule"),
+    ("← →  h l", "fold and unfold identical findings, and a rule"),
+    ("r", "the page of the rule; so in the traffic, for the findings in the row"),
     ("c", "check again, if the process that runs the rules has died"),
     ("timeline", ""),
     ("+ -  ← →", "zoom around the cursor, pan"),
     ("n N", "next and previous server"),
     ("o", "fold or unfold a server; so does a click on its row"),
+    ("a", "unfold all servers, or fold all"),
     ("z u 0", "fit the item at the cursor, the start-up, everything"),
-    ("Enter", "go to the exchange in the traffic of its capture"),
+    ("Enter", "go to the exchange in the traffic of its capture; on a row of a heat map: to its calls"),
     ("latency, tools", ""),
     ("s", "sort by the next column"),
-    ("Enter", "in latency: the traffic of that kind; in tools: the definition"),
+    ("Enter", "in latency: the traffic of that kind or bucket; in tools: the definition"),
+    ("w W  a", "in latency: the slowest call of the row, and of all; one axis for all shapes"),
+    ("1 2  /", "in tools: the definition as text or JSON; find in it"),
     ("[ ]  c", "in tools: previous and next definition; the calls"),
+    ("peers", ""),
+    ("↑ ↓  j k", "read on: what client and server say about themselves"),
     ("stderr", ""),
     ("Enter", "the traffic at that time"),
     ("f t", "follow the end; time"),
     ("sql", ""),
     ("Enter  Ctrl+J", "run; a new line"),
     ("Tab", "complete; then to the rows and back"),
+    ("Enter  o", "in the rows: the frame in the traffic; all of the row"),
     ("← →  v", "in the rows: other columns; the tables and views"),
+    ("y  e", "copy and export the result as CSV or JSON lines"),
     ("Ctrl+R", "load captures that have grown, and run the query again"),
     ("marks", ""),
     ("◆", "a marked row"),
@@ -103,6 +115,8 @@ NAMED: Final = {
     "t": "times",
     "m M '": "mark note next-mark",
     "e": "export",
+    "z": "full",
+    "< >": "smaller larger",
     "r": "rule",
     "o": "fold-server",
     "z u 0": "fit startup whole",
@@ -119,6 +133,23 @@ def in_force(keys: str, keymap: Mapping[str, str]) -> str:
     return " ".join(keymap.get(name, key) for name, key in zip(names, own, strict=True))
 
 
+def help_of(name: str) -> str:
+    """What a key does, by its name in `keys.toml`; empty if this page does not say."""
+    keys = next((keys for keys, names in NAMED.items() if name in names.split()), "")
+    return next((text for shown, text in KEYS if text and shown == keys), "")
+
+
+def ordered(word: str) -> list[tuple[str, str]]:
+    """The keys, those of a screen first; the screen is given by its word, such as `traffic`."""
+    sections: list[list[tuple[str, str]]] = []
+    for row in KEYS:
+        if not row[1]:
+            sections.append([])
+        sections[-1].append(row)
+    sections.sort(key=lambda section: word not in section[0][0].split(", "))
+    return [row for section in sections for row in section]
+
+
 class HelpScreen(ModalScreen[None]):
     """The keys."""
 
@@ -129,6 +160,11 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "app.pop_screen", "back", id="back"),
     ]
+
+    def __init__(self, word: str) -> None:
+        """The page for a screen, given by its word."""
+        super().__init__()
+        self._word = word
 
     def compose(self) -> ComposeResult:
         """The page."""
@@ -144,7 +180,7 @@ class HelpScreen(ModalScreen[None]):
         more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
         own = [(keys, name) for name, keys in keymap.items()]
         rows = [
-            *((in_force(keys, keymap) if text else keys, text) for keys, text in KEYS),
+            *((in_force(keys, keymap) if text else keys, text) for keys, text in ordered(self._word)),
             *([("screens of a capture", "")] if more else []),
             *more,
             *([("your keys, from keys.toml", "")] if own else []),

@@ -1,10 +1,10 @@
-"""Actions on the rows of a capture: mark, annotate, copy, export."""
+"""Actions on the rows of a capture: mark, annotate, copy, save what cannot be read, export."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -19,10 +19,17 @@ from mcpproxy.tui.copy_forms import CopyForm, forms
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.export_thread import Export
-from mcpproxy.tui.messages import Copied, Exported, Marked
+from mcpproxy.tui.messages import AttachmentsRead, Copied, Exported, Marked, Saved
 from mcpproxy.tui.safe_text import copy, notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.rule import RuleScreen
+from mcpproxy.tui.text.content import Attachment
+from mcpproxy.tui.text.rows import row_text
+from mcpproxy.tui.text.saving import saved
+
+WIDTH: Final = 80
+"""Cells of a line of a text that is read for its attachments alone."""
 
 
 class RowActionsScreen(CaptureScreen):
@@ -34,6 +41,8 @@ class RowActionsScreen(CaptureScreen):
         Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
         Binding("c", "copy", "copy", id="copy"),
         Binding("e", "export", "export", id="export"),
+        Binding("r", "rule", "rule", show=False, id="rule"),
+        Binding("o", "save", "save", show=False, id="save"),
     ]
 
     def __init__(self, reading: Reading) -> None:
@@ -76,6 +85,19 @@ class RowActionsScreen(CaptureScreen):
             return ""
         export = self._export[0]
         return f"exporting {100 * export.written // max(1, len(export.rows))}%"
+
+    # ---- rules
+
+    def action_rule(self) -> None:
+        """Show the pages of the rules with findings in the row, the worst first."""
+        entry, findings = self.entry, self.reading.findings
+        kept = sorted(findings.kept_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        others = findings.rules_at(entry) if entry is not None else ()
+        rules = dict.fromkeys([*(finding.rule for finding in kept), *others])
+        if rules:
+            self.app.push_screen(RuleScreen(*rules))
+        else:
+            notify(self.app, "this row has no findings")
 
     # ---- marks
 
@@ -180,6 +202,57 @@ class RowActionsScreen(CaptureScreen):
         if form is not None:
             copy(self.app, form.text)
             notify(self.app, f"copied {form.word}, {size(len(form.text.encode()))}, if the terminal allows it")
+
+    # ---- saving images, sounds and blobs
+
+    def action_save(self) -> None:
+        """Save an image, a sound or a blob of the row to a new file."""
+        entry = self.entry
+        if entry is None:
+            notify(self.app, "nothing is selected")
+            return
+
+        def work() -> None:
+            try:
+                writing = row_text(self.reading, entry, WIDTH)
+            except OSError:
+                writing = None
+            seq = self.reading.index.entry(entry).seq
+            self.post_message(AttachmentsRead(seq, writing.attachments if writing is not None else ()))
+
+        self.app.key_queue.wait_for(self._files.submit(work))
+
+    @on(AttachmentsRead)
+    def _choose_attachment(self, event: AttachmentsRead) -> None:
+        attachments = [attachment for attachment in event.attachments if isinstance(attachment, Attachment)]
+        if len(attachments) <= 1:
+            for attachment in attachments:
+                self._save_to(event.seq, "", attachment)
+            if not attachments:
+                notify(self.app, "this row has no image, sound or blob")
+            return
+        # More than there are digits cannot be chosen here.
+        forms = [CopyForm(str(n), attachment.words, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
+
+        def take(form: CopyForm | None) -> None:
+            if form is not None:
+                self._save_to(event.seq, f"-{form.key}", attachments[int(form.key) - 1])
+
+        self.app.push_screen(ChoiceScreen("save", forms), take)
+
+    def _save_to(self, seq: int, place: str, attachment: Attachment) -> None:
+        """Prompt for a file and save an attachment to it."""
+
+        def take(name: str | None) -> None:
+            if name and name.strip():
+                self._files.submit(lambda: self.post_message(saved(attachment, name.strip())))
+
+        default = f"{safe_name(self.reading.name)}-{seq}{place}.{attachment.ending}"
+        self.app.push_screen(LineScreen(f"save {attachment.words} to", default), take)
+
+    @on(Saved)
+    def _saved(self, event: Saved) -> None:
+        notify(self.app, event.words, bad=event.is_bad)
 
     # ---- export
 

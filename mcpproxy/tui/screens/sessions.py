@@ -23,8 +23,8 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import bind
+from mcpproxy.tui.screens.deletion import DeletionScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
-from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
@@ -46,6 +46,8 @@ COLUMNS: Final = (
 )
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
+LARGEST_COUNTED: Final = 20_000
+"""Frames of a capture whose findings are counted without being selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -120,6 +122,12 @@ class SessionRows(MemoryRows[ListedCapture]):
         }
 
 
+def _is_countable(capture: ListedCapture) -> bool:
+    """Whether the findings of a capture are unknown, and counting them takes some seconds at most."""
+    is_small = capture.summary is not None and capture.summary.frames <= LARGEST_COUNTED
+    return capture.is_readable and capture.is_summed and not capture.is_live and capture.tally is None and is_small
+
+
 def mark(capture: ListedCapture) -> str:
     """`●` live, `○` ended, `✝` died, `▲` lost records."""
     summary = capture.summary
@@ -163,7 +171,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return blocks(sums)
 
 
-class SessionsScreen(WordFilterScreen):
+class SessionsScreen(DeletionScreen):
     """The list of sessions."""
 
     DEFAULT_CSS = """
@@ -250,6 +258,10 @@ class SessionsScreen(WordFilterScreen):
         """The capture at the cursor."""
         return self._rows.at(self.table.cursor)
 
+    def selected_path(self) -> Path | None:
+        """The path of the capture at the cursor."""
+        return self.selected.path if self.selected is not None else None
+
     @property
     def captures(self) -> Sequence[ListedCapture]:
         """The captures that are listed."""
@@ -265,23 +277,27 @@ class SessionsScreen(WordFilterScreen):
         self.table.renew()
 
     def _count(self) -> None:
-        """Count findings in the selected and the live captures, while this list is visible."""
+        """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
         if self._counting is None:
             return
-        chosen = self.selected
+        chosen, captures = self.selected, self.capture_list.captures
+        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        # Their summaries come first: a check takes the processor from the thread that reads them.
+        is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
+        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
         unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        live = [capture.path for capture in self.capture_list.captures if capture.is_live and capture.is_readable]
-        self._counting.want(
-            [path for path in live if self.app.findings(path) is None],
-            chosen.path if chosen is not None and unknown and self.app.findings(chosen.path) is None else None,
-        )
+        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
+        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
     def renew(self) -> None:
         """Show the captures that match the words."""
         words = self.words.lower().split()
         captures = [
-            capture for capture in self.capture_list.captures if all(word in self._text(capture) for word in words)
+            capture
+            for capture in self.capture_list.captures
+            if capture.path not in self.deleted and all(word in self._text(capture) for word in words)
         ]
         # Until all headers are read, the order is that of the files: rows must not trade places one by one.
         are_dated = all(capture.has_begun for capture in self.capture_list.captures)

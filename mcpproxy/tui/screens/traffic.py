@@ -6,19 +6,19 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 
 from mcpproxy.report.text import Span
-from mcpproxy.tui.detail import VIEWS
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
-from mcpproxy.tui.screens.list_screen import TO_DETAIL
 from mcpproxy.tui.screens.traffic_filter import TrafficFilterScreen
 from mcpproxy.tui.screens.traffic_title import Place, title
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
 
@@ -40,20 +40,8 @@ class TrafficScreen(TrafficFilterScreen):
         Binding("f", "follow", "follow", id="follow"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
-        TO_DETAIL,
-        Binding("1", "view(0)", "pretty", show=False, id="view-1"),
-        Binding("2", "view(1)", "raw", show=False, id="view-2"),
-        Binding("3", "view(2)", "hex", show=False, id="view-3"),
-        Binding("4", "view(3)", "headers", show=False, id="view-4"),
-        Binding("5", "view(4)", "exchange", show=False, id="view-5"),
-        Binding("6", "view(5)", "findings", show=False, id="view-6"),
-        Binding("left_square_bracket", "turn(-1)", "previous page", show=False, id="before"),
-        Binding("right_square_bracket", "turn(1)", "next page", show=False, id="after"),
-        Binding("right,l", "into", "detail", show=False, id="detail"),
-        Binding("left,h", "outof", "list", show=False, id="list"),
     ]
     LIST = "#traffic"
-    DETAIL = "#text"
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -61,19 +49,20 @@ class TrafficScreen(TrafficFilterScreen):
         Args:
             capture: the capture; if it names a row, that row is shown first.
         """
-        super().__init__(capture.reading, capture.only)
-        self._first = capture.row
+        super().__init__(capture)
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
         bind(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
-        """The list, and the detail below."""
+        """The list, and the detail below it or beside it."""
         yield Words(id="title")
         yield Words(id="lost")
-        yield Table((), id="traffic")
-        yield Words(id="nothing")
-        yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
+        with Split():
+            with Vertical():
+                yield Table((), id="traffic")
+                yield Words(id="nothing")
+            yield DetailBox(self.reading, self.marks, lambda: self.entry, id="below")
         yield Words(id="wrong")
         yield FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
         yield Foot()
@@ -83,16 +72,11 @@ class TrafficScreen(TrafficFilterScreen):
         self.set_columns()
         self.table.show(self._rows)
         self.table.focus()
-        self.table.following = self.reading.is_live and self._first is None
+        self.table.following = self.reading.is_live and self.goal is None
         self._grown()
         self.set_interval(1.0, self._renew_ages)
         if self._only is not None:
             self.select(self._only)
-
-    @property
-    def detail(self) -> DetailBox:
-        """The detail, and what is beside it."""
-        return self.query_one(DetailBox)
 
     @property
     def capture(self) -> OpenCapture:
@@ -111,9 +95,7 @@ class TrafficScreen(TrafficFilterScreen):
     def _grown(self) -> None:
         self._rows.forget()
         self.fit_columns()
-        if self._first is not None and self.reading.understood > self._first:
-            self.reach(self._first)
-            self._first = None
+        self.go_to_goal()
         self.table.renew()
         self.show_place()
 
@@ -186,7 +168,12 @@ class TrafficScreen(TrafficFilterScreen):
         self.show_title()
 
     def action_match(self, by: int) -> None:
-        """Go to the next row that the filter selects or, without a filter, to the next error or finding."""
+        """Go to the next row that the filter selects or, without a filter, to the next error or finding.
+
+        In the detail, go to the next match there.
+        """
+        if self.go_to_found(by):
+            return
         entry = self.entry
         if self._scan is None:
             self._go_wrong(entry, by)
@@ -213,21 +200,6 @@ class TrafficScreen(TrafficFilterScreen):
         row = self.line_of(row)
         return (entry is None or (row - entry) * by > 0) and self.go_to(row)
 
-    # ---- the detail
-
-    @on(Table.Chosen)
-    def action_into(self) -> None:
-        """Show the detail, and move the focus to it."""
-        # New rows must not replace the row that is being read.
-        self.table.following = False
-        self.detail.display = True
-        self.show_place()
-        self.pane.focus()
-
-    def action_outof(self) -> None:
-        """Go back to the list."""
-        self.table.focus()
-
     def action_panes(self) -> None:
         """Move between the list and the detail; in the filter, complete the term."""
         if self.query_one(FilterBox).display:
@@ -235,27 +207,10 @@ class TrafficScreen(TrafficFilterScreen):
         else:
             super().action_panes()
 
-    def close_detail(self) -> bool:
-        """Hide the detail; False if it was not shown."""
-        was_shown = self.detail.display
-        self.detail.display = False
-        return was_shown
-
     def leave(self) -> None:
         """Go back to the screen below, or to another capture from which this one was opened."""
         self.app.leave()
 
-    def action_view(self, number: int) -> None:
-        """Show one of the views of the detail."""
-        self.detail.display = True
-        self.detail.choose(VIEWS[number])
-
-    def action_turn(self, by: int) -> None:
-        """Show the next or previous page of long content."""
-        self.detail.turn(by)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Fit the columns, the title, and the exchange beside the detail."""
-        self.set_columns()
+    def on_resize(self) -> None:
+        """Fit the title."""
         self.show_title()
-        self.detail.resize(event.size.width)

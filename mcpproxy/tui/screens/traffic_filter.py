@@ -15,11 +15,11 @@ from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.copy_forms import CopyForm
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.messages import Pointed, Progressed
 from mcpproxy.tui.pointing import terms_of
 from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.screen_entries import OpenCapture
 from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.traffic_rows import TrafficRowsScreen
@@ -42,15 +42,14 @@ class TrafficFilterScreen(TrafficRowsScreen):
         Binding("minus", "point(True)", "without these", show=False, id="exclude"),
     ]
 
-    def __init__(self, reading: Reading, only: str | None) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
 
         Args:
-            reading: the capture.
-            only: the filter that the screen is opened with, if any.
+            capture: the capture, where to go first, and the filter that the screen is opened with, if any.
         """
-        super().__init__(reading)
-        self._only = parse(only).text if only else None
+        super().__init__(capture)
+        self._only = parse(capture.only).text if capture.only else None
         self._scan: Scan | None = None
         """The filter in force."""
         self._counts: dict[str, int] = {}
@@ -80,7 +79,9 @@ class TrafficFilterScreen(TrafficRowsScreen):
     # ---- the box
 
     def action_filter(self) -> None:
-        """Type an expression, or edit the one in force."""
+        """Type an expression, or edit the one in force; in the detail, type a text to find."""
+        if self.find():
+            return
         self.query_one(FilterBox).open(self._scan.only.text if self._scan is not None else "")
 
     @on(Input.Changed)

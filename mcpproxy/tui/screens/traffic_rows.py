@@ -9,14 +9,14 @@ from textual import on
 from textual.binding import Binding, BindingType
 
 from mcpproxy.report.text import count_text
-from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import Sorting
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Failed, RowsRead, Sorted
 from mcpproxy.tui.safe_text import notify
+from mcpproxy.tui.screen_entries import OpenCapture
+from mcpproxy.tui.screens.arrival import ArrivalScreen
 from mcpproxy.tui.screens.list_screen import TO_SORT
 from mcpproxy.tui.screens.prompts import LineScreen
-from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
 from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.table import Table
@@ -26,7 +26,7 @@ ALL: Final = "all records"
 MESSAGES: Final = "messages only"
 
 
-class TrafficRowsScreen(RowActionsScreen):
+class TrafficRowsScreen(ArrivalScreen):
     """A screen that lists the frames or exchanges of a capture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,12 +37,14 @@ class TrafficRowsScreen(RowActionsScreen):
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
     ]
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture."""
-        super().__init__(reading)
-        self._rows = TrafficRows(reading, self._report_rows)
-        self._rows.view = reading.folded
+        super().__init__(capture)
+        self._rows = TrafficRows(self.reading, self._report_rows)
+        self._rows.view = self.reading.folded
         self._needs = Needs()
+        self._list_width = 0
+        """Cells of a line of the list; 0 until it is laid out."""
         self.row_order = CAPTURE_ORDER
         """The order of the rows."""
         self.sorted_count = 0
@@ -165,9 +167,6 @@ class TrafficRowsScreen(RowActionsScreen):
         """Whether no filter selects the rows."""
         return True
 
-    def show_place(self) -> None:
-        """Show the title and the detail for the row at the cursor."""
-
     def action_go_to(self) -> None:
         """Prompt for the number of a frame, and go there."""
         self.app.push_screen(LineScreen("go to frame"), self._go_to_number)
@@ -204,11 +203,16 @@ class TrafficRowsScreen(RowActionsScreen):
     def set_columns(self) -> None:
         """Show the columns that the rows need now."""
         self._needs = needs_of(self.reading)
-        width = self.app.size.width - 1
+        width = (self._list_width or self.app.size.width) - 1
         rows = self._rows
         columns = traffic_columns(width, self._needs, rows.times, self.row_order, is_exchanges=rows.is_exchanges)
         rows.fit(columns, width)
         self.table.set_columns(columns)
+
+    def fit_list(self, width: int) -> None:
+        """Fit the columns to the width of the list."""
+        self._list_width = width
+        self.set_columns()
 
     def fit_columns(self) -> None:
         """The same, if that has changed."""

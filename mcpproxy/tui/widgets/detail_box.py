@@ -18,7 +18,7 @@ from mcpproxy.tui.detail import VIEWS, Detail, detail, entry_name, exchange_line
 from mcpproxy.tui.finding_lines import short_lines
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import Words
-from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.reader import Reader
 
 SIDE_BY_SIDE: Final = 110
 """The terminal width from which there is room beside a list or a detail."""
@@ -28,6 +28,10 @@ MARGIN: Final = 4
 """Cells of a terminal line that the detail cannot use."""
 MARGIN_BESIDE: Final = 50
 """The same if the exchange is shown beside it."""
+BOTH: Final = 150
+"""The width from which the findings are beside a view of the exchange; else they are below it."""
+PADDING: Final = 2
+"""Cells of a line of tabs that stay empty."""
 NARROWEST: Final = 10
 """The least width for which the detail is laid out, in cells."""
 
@@ -37,9 +41,9 @@ class DetailBox(Vertical):
 
     DEFAULT_CSS = """
     DetailBox {
-        height: 45%; display: none;
+        display: none;
         & #tabs { height: 1; background: $panel; padding: 0 1; }
-        & #text { width: 1fr; padding: 0 1; }
+        & #text { padding: 0 1; }
         & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
     }
     """
@@ -63,6 +67,8 @@ class DetailBox(Vertical):
         super().__init__(id=id)
         self.view, self.page, self.pages = VIEWS[0], 0, 1
         self._reading, self._marks, self._entry = reading, marks, entry
+        self.width = 0
+        """Its width in cells, before it is laid out."""
         self._shown: tuple[object, ...] = ()
         """Everything that determines the detail, as of the last reading."""
         self._silence: tuple[int, str] = -1, ""
@@ -73,17 +79,28 @@ class DetailBox(Vertical):
         """The tabs, the detail, and what is beside it."""
         yield Words(id="tabs")
         with Horizontal():
-            yield Pane(id="text")
+            yield Reader(id="reader", pane="text")
             yield Words(id="beside")
 
     def on_unmount(self) -> None:
         """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def reader(self) -> Reader:
+        """What shows the detail, and finds in it."""
+        return self.query_one(Reader)
+
     def resize(self, width: int) -> None:
-        """Fit it to the width of the terminal."""
-        self.query_one("#beside").display = width >= SIDE_BY_SIDE
+        """Fit it to its width."""
+        self.width = width
         self.show(again=True)
+
+    def _has_beside(self, entry: int) -> bool:
+        """Whether there is something beside the detail, and room for it."""
+        if self.view != "exchange":
+            return self.width >= SIDE_BY_SIDE
+        return self.width >= BOTH and self._reading.findings.at(entry)[1] > 0
 
     def choose(self, view: str) -> None:
         """Show another view."""
@@ -106,22 +123,21 @@ class DetailBox(Vertical):
         reading, entry = self._reading, self._entry()
         if not self.display or entry is None:
             return
-        screen_width = self.screen.size.width
         number = reading.exchange(entry)
         outcome = reading.outcome(number) if number is not None else None
         # A tree keeps its folds, whatever the rules find meanwhile.
         findings = reading.findings
-        marks = (findings.at(entry), entry < findings.checked) if self.view == "findings" else None
-        wanted = (entry, self.view, self.page, screen_width, outcome, entry < reading.understood, marks)
+        marks = (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
+        wanted = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, marks)
         if wanted == self._shown:
             return
         self._shown = wanted
-        margin = MARGIN_BESIDE if self.query_one("#beside").display else MARGIN
-        width = max(NARROWEST, screen_width - margin)
+        has_beside = self.query_one("#beside").display = self._has_beside(entry)
+        width = max(NARROWEST, self.width - (MARGIN_BESIDE if has_beside else MARGIN))
 
         def read(view: str = self.view, page: int = self.page) -> None:
             try:
-                content = detail(reading, entry, view, page, width)
+                content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
@@ -134,21 +150,18 @@ class DetailBox(Vertical):
             return
         content, self.pages = event.item, event.item.pages
         self._silence = event.row, content.silence
-        pane = self.query_one(Pane)
-        if content.tree is not None:
-            pane.show_tree(content.tree)
-        else:
-            pane.show_lines(content.lines)
+        self.reader.show(content.tree if content.tree is not None else content.lines)
         self._show_tabs(event.row, self.show_beside())
 
     def _show_tabs(self, entry: int, note: str | None) -> None:
+        page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim")]
-        for number, view in enumerate(VIEWS, 1):
-            tabs.append(Span(f"{number} {view}  ", "accent" if view == self.view else "dim"))
-        if self.pages > 1:
-            tabs.append(Span(f"page {self.page + 1:,} of {self.pages:,}  [ ]", "plain"))
+        left = self.width - PADDING - sum(len(span.text) for span in tabs) - len(page)
+        tabs += tab_spans(self.view, left)
+        if page:
+            tabs.append(Span(page, "plain"))
         if note:
-            tabs.append(Span(f"◆ {note}", "accent"))
+            tabs.append(Span(f"  ◆ {note}", "accent"))
         self.query_one("#tabs", Words).show(tabs)
 
     def show_beside(self) -> str | None:
@@ -159,6 +172,20 @@ class DetailBox(Vertical):
         note = self._marks.notes.get(self._reading.index.entry(entry).seq)
         note_lines = [[Span(f"◆ {note}", "accent")]] if note else []
         silence = self._silence[1] if self._silence[0] == entry else ""
-        exchange, findings = exchange_lines(self._reading, entry, silence), short_lines(self._reading, entry, BESIDE)
+        # What the view shows itself is not shown twice.
+        exchange = exchange_lines(self._reading, entry, silence) if self.view != "exchange" else []
+        findings = short_lines(self._reading, entry, BESIDE) if self.view != "findings" else []
         self.query_one("#beside", Words).show_lines([*note_lines, *exchange, *findings])
         return note
+
+
+def tab_spans(chosen: str, width: int) -> list[Span]:
+    """The views with their keys; if there is no room for all names, only the name of the chosen view."""
+    for apart, is_short in (("  ", False), (" ", False), (" ", True)):
+        words = [
+            f"{number}{'' if is_short and view != chosen else f' {view}'}{apart}"
+            for number, view in enumerate(VIEWS, 1)
+        ]
+        if sum(map(len, words)) <= width:
+            break
+    return [Span(word, "accent" if view == chosen else "dim") for word, view in zip(words, VIEWS, strict=True)]

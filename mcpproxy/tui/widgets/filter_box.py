@@ -15,7 +15,45 @@ LONGEST: Final = 4096
 REMEMBERED: Final = 50
 
 
-class FilterBox(Input):
+class LineBox(Input):
+    """One line of input. What is pasted into it is sanitised."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", show=False)]
+
+    class Left(Message):
+        """Escape was pressed."""
+
+    def __init__(self, placeholder: str, *, is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """Create an empty box.
+
+        Args:
+            placeholder: the text of the empty box.
+            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
+            id: of the widget.
+        """
+        super().__init__(
+            placeholder=placeholder, id=id, max_length=LONGEST, compact=True, select_on_focus=not is_edited
+        )
+
+    def open(self, text: str = "") -> None:
+        """Show the box with a text, and give it the focus."""
+        self.value = sanitise(text, LONGEST)
+        self.cursor_position = len(self.value)
+        self.display = True
+        self.focus()
+
+    def action_leave(self) -> None:
+        """Leave the box."""
+        self.post_message(self.Left())
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Sanitise pasted text, which may contain anything."""
+        event.prevent_default()
+        event.stop()
+        self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", LONGEST))
+
+
+class FilterBox(LineBox):
     """One line for an expression; ↑ and ↓ go through earlier expressions, also of previous runs."""
 
     DEFAULT_CSS = """
@@ -23,13 +61,9 @@ class FilterBox(Input):
     FilterBox:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", show=False),
         Binding("up", "earlier(1)", "Earlier", show=False),
         Binding("down", "earlier(-1)", "Later", show=False),
     ]
-
-    class Left(Message):
-        """Escape was pressed."""
 
     def __init__(self, placeholder: str, *, of: str = "", is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Create an empty box.
@@ -40,9 +74,7 @@ class FilterBox(Input):
             is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
             id: of the widget.
         """
-        super().__init__(
-            placeholder=placeholder, id=id, max_length=LONGEST, compact=True, select_on_focus=not is_edited
-        )
+        super().__init__(placeholder, is_edited=is_edited, id=id)
         self._of = of
         self.history: deque[str] = deque(maxlen=REMEMBERED)
         """Earlier expressions, newest first."""
@@ -56,10 +88,7 @@ class FilterBox(Input):
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
         self._at = -1
-        self.value = sanitise(text, LONGEST)
-        self.cursor_position = len(self.value)
-        self.display = True
-        self.focus()
+        super().open(text)
 
     def keep(self, text: str) -> None:
         """Remember an expression."""
@@ -81,10 +110,6 @@ class FilterBox(Input):
         self.value = self.value[: at - len(word)] + sanitise(text, LONGEST) + self.value[at:]
         self.cursor_position = at - len(word) + len(text)
 
-    def action_leave(self) -> None:
-        """Leave the box."""
-        self.post_message(self.Left())
-
     def action_earlier(self, by: int) -> None:
         """Show the previous or next expression."""
         at = self._at + by
@@ -92,9 +117,3 @@ class FilterBox(Input):
             self._at = at
             self.value = sanitise(self.history[at], LONGEST) if at >= 0 else ""
             self.cursor_position = len(self.value)
-
-    def _on_paste(self, event: events.Paste) -> None:
-        """Sanitise pasted text, which may contain anything."""
-        event.prevent_default()
-        event.stop()
-        self.insert_text_at_cursor(sanitise(event.text.splitlines()[0] if event.text else "", LONGEST))

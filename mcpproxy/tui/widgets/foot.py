@@ -1,4 +1,7 @@
-"""Foot: the keys of a screen on one line, as many as fit; help comes first, because it lists the others."""
+"""Foot: the keys of a screen on one line, as many as fit.
+
+Help comes first, because it lists the others; then what this screen does, and last how to get to other screens.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -9,8 +12,10 @@ from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
-FIRST: Final = (("app.help",), ("filter",), ("app.quit", "app.enter"), ("choose", "back", "app.pop_screen"))
-"""The actions whose keys come first; all others follow, in the order in which they are bound."""
+FIRST: Final = ("app.help", "filter", "app.quit", "back", "app.pop_screen")
+"""The actions whose keys come first, in this order."""
+LAST: Final = ("mark", "copy", "export", "choose", "app.enter", "app.switch")
+"""The actions whose keys come last, in this order. All others are between, in the order in which they are bound."""
 
 
 class _Key(NamedTuple):
@@ -67,4 +72,6 @@ class Foot(Footer):
 
 def _rank(key: _Key) -> int:
     action = key.action.partition("(")[0]
-    return next((rank for rank, actions in enumerate(FIRST) if action in actions), len(FIRST))
+    if action in FIRST:
+        return FIRST.index(action) - len(FIRST)
+    return LAST.index(action) + 1 if action in LAST else 0

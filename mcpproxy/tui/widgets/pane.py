@@ -5,11 +5,13 @@ from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.safe_text import segments, strip
+from mcpproxy.tui.find import Found, Place
+from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
 
 ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
@@ -18,7 +20,9 @@ ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 class Pane(ScrollView, can_focus=True):
     """Lines to read, with a cursor if they fold."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor", "pane--found", "pane--match",
+    }  # fmt: skip
     DEFAULT_CSS = """
     Pane {
         background: $surface; color: $foreground; scrollbar-size-vertical: 1; overflow-x: hidden;
@@ -27,6 +31,8 @@ class Pane(ScrollView, can_focus=True):
         & .pane--dim { color: $dim; }
         & .pane--bad { color: $text-error; text-style: bold; }
         & .pane--cursor { background: $primary-muted; }
+        & .pane--found { text-style: underline; background: $accent 30%; }
+        & .pane--match { text-style: bold reverse; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -41,11 +47,17 @@ class Pane(ScrollView, can_focus=True):
         Binding("enter", "turn", "Fold", show=False, id="fold-or-unfold"),
     ]
 
+    class Left(Message):
+        """The key for the list was pressed, and there is nothing to fold."""
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Span]] = ()
         self.branching: Tree | None = None
         self.cursor = 0
+        self.found = Found()
+        """The matches that are marked."""
+        self._match: Place | None = None
 
     def show_lines(self, lines: Sequence[Sequence[Span]]) -> None:
         """Show lines as they are."""
@@ -64,6 +76,30 @@ class Pane(ScrollView, can_focus=True):
         """Show lines that fold."""
         self._lines, self.branching = (), tree
         self._renewed()
+
+    def show_found(self, found: Found) -> None:
+        """Mark matches."""
+        self.found, self._match = found, None
+        self.refresh()
+
+    @property
+    def top(self) -> int:
+        """The line at the cursor, or the first line that is shown if there is no cursor."""
+        return self.branching.visible[self.cursor] if self.branching is not None else int(self.scroll_y)
+
+    def go_to(self, match: Place) -> None:
+        """Show a match, and mark it as the current one."""
+        self._match = match
+        tree, height = self.branching, max(1, self.scrollable_content_region.height)
+        if tree is not None:
+            tree.reveal(match.line)
+            if match.part >= 0 and match.line not in tree.unfolded:
+                tree.unfold(match.line)
+            self.virtual_size = Size(1, len(self))
+            self._go(tree.place(match.line, match.part))
+        elif not int(self.scroll_y) <= match.line < int(self.scroll_y) + height:
+            self.scroll_to(y=max(0, match.line - height // 3), animate=False, immediate=True, force=True)
+        self.refresh()
 
     def __len__(self) -> int:
         return len(self.branching.visible) if self.branching is not None else len(self._lines)
@@ -100,7 +136,9 @@ class Pane(ScrollView, can_focus=True):
             self._go(0 if which < 0 else last)
 
     def action_fold(self, fold: bool) -> None:
-        """Fold or unfold what the line opens or belongs to."""
+        """Fold or unfold what the line opens or belongs to; if nothing folds, leave."""
+        if fold and self.branching is None:
+            self.post_message(self.Left())
         self._toggle(fold)
 
     def action_turn(self) -> None:
@@ -112,6 +150,12 @@ class Pane(ScrollView, can_focus=True):
             return
         self.cursor = self.branching.toggle(self.cursor, fold=fold)
         self.virtual_size = Size(1, len(self))
+        if self.branching.visible[self.cursor] in self.branching.unfolded:
+            # What has unfolded is below.
+            height = max(1, self.scrollable_content_region.height)
+            top = self.cursor - height // 3
+            if top > int(self.scroll_y):
+                self.scroll_to(y=top, animate=False, immediate=True, force=True)
         self._go(self.cursor)
 
     def _go(self, line: int) -> None:
@@ -141,4 +185,24 @@ class Pane(ScrollView, can_focus=True):
         if self.branching is not None and line == self.cursor and self.has_focus:
             base = base + self.get_component_rich_style("pane--cursor", partial=True)
         styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
-        return strip(segments(spans, width, styles), width)
+        drawn = strip(segments(spans, width, styles), width)
+        if self.found.pattern is None:
+            return drawn
+        text = "".join(span.text for span in spans)
+        found_style, match_style = (
+            self.get_component_rich_style(f"pane--{name}", partial=True) for name in ("found", "match")
+        )
+        marked = [
+            (start, end, match_style if self._is_match(line, start) else found_style)
+            for start, end in self.found.on(line, text)
+        ]
+        return marked_strip(drawn, text, marked)
+
+    def _is_match(self, line: int, start: int) -> bool:
+        """Whether the current match begins at a character of a line."""
+        match, tree = self._match, self.branching
+        if match is None:
+            return False
+        if tree is not None:
+            return (tree.visible[line], tree.parts[line]) == (match.line, match.part)
+        return (line, start) == (match.line, match.start)

@@ -1,18 +1,22 @@
-"""JSON as foldable lines: digits and duplicate members as written, and a limited number of lines."""
+"""JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; not more than a limit."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Number
 from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.text.lines import Full, TextLines
 
 MOST_LINES: Final = 20_000
 """Lines of one value; the rest is in the raw bytes."""
 LONGEST: Final = 4096
 """Characters of one string."""
 _INDENT: Final = 2
+_UNKNOWN: Final = 80
+"""Cells of a line whose width is unknown."""
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -28,6 +32,10 @@ class Branch(NamedTuple):
     """For a line that opens an object or array, the line that closes it."""
     folded: tuple[Span, ...] = ()
     """What is shown instead when it is folded."""
+    value: str | None = None
+    """The string of which it is the line; None for any other value."""
+    label: tuple[Span, ...] = ()
+    """What stands before the string."""
 
 
 def parse(text: str) -> Any:
@@ -39,11 +47,16 @@ def parse(text: str) -> Any:
     """
     return json.loads(
         text,
-        object_pairs_hook=Pairs,
+        object_pairs_hook=_pairs,
         parse_float=Number,
         parse_int=Number,
         parse_constant=Number,
     )
+
+
+def _pairs(members: list[tuple[str, Any]]) -> Pairs:
+    # A function of Python lets the drawing thread in, which the parser itself does not: 5 MB take it 0.2 s.
+    return Pairs(members)
 
 
 def branches(value: Any) -> list[Branch]:
@@ -93,11 +106,12 @@ def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> 
     """The line of a value, or the one that opens it."""
     name, value, is_last = item
     comma = "" if is_last else ","
-    label = (Span(_quoted(name[:200]), "accent"), Span(": ", "dim")) if name is not None else ()
+    label = (Span(quoted(name[:200]), "accent"), Span(": ", "dim")) if name is not None else ()
     is_object = isinstance(value, Pairs)
     if not isinstance(value, list) or not value:
         text = ("{}" if is_object else "[]") if isinstance(value, list) else _scalar(value)
-        lines.append(Branch(depth, (*label, Span(text), Span(comma, "dim"))))
+        string = value if isinstance(value, str) else None
+        lines.append(Branch(depth, (*label, Span(text), Span(comma, "dim")), value=string, label=label))
         return
     opening, closing = ("{", "}") if is_object else ("[", "]")
     folded = f"[ {len(value):,} ]"
@@ -112,25 +126,46 @@ def _scalar(value: object) -> str:
         return sanitise(value.token, LONGEST)
     if isinstance(value, str):
         more = f"… ({len(value):,} characters)" if len(value) > LONGEST else ""
-        return _quoted(value[:LONGEST]) + more
+        return quoted(value[:LONGEST]) + more
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A string as JSON, sanitised."""
     return sanitise(json.dumps(text, ensure_ascii=False), None)
 
 
 class Tree:
-    """The lines of a value, some of them folded."""
+    """The lines of a value; objects and arrays fold, strings unfold."""
 
     def __init__(self, lines: list[Branch]) -> None:
         self.lines = lines
+        self.width = 0
+        """Cells of a line; 0 if unknown. A string that does not fit unfolds."""
         self.folded: set[int] = set()
+        self.unfolded: dict[int, TextLines] = {}
+        """By line: the text of its string, with its line ends."""
         self.visible: list[int] = []
+        """The line of each visible line."""
+        self.parts: list[int] = []
+        """For each visible line: which line of an unfolded string it is; -1 for the line itself."""
         self._count()
 
+    def __len__(self) -> int:
+        return len(self.visible)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def fit(self, width: int) -> None:
+        """Wrap unfolded strings at a width."""
+        if width != self.width:
+            self.width = width
+            self.unfolded = {line: self._text(line) for line in self.unfolded}
+            self._count()
+
     def toggle(self, place: int, *, fold: bool | None = None) -> int:
-        """Fold or unfold the object or array that a visible line opens or belongs to; returns its line now.
+        """Fold or unfold the string, object or array that a visible line opens or belongs to; returns its line now.
 
         Args:
             place: number of the line among the visible ones.
@@ -139,6 +174,14 @@ class Tree:
         if not 0 <= place < len(self.visible):
             return place
         line = self.visible[place]
+        if line in self.unfolded:
+            if fold is not False:
+                del self.unfolded[line]
+                self._count()
+            return self.place(line) if fold is not False else place
+        if fold is not True and self.unfolds(line):
+            self.unfold(line)
+            return self.place(line)
         if self.lines[line].end <= line and fold is not False:
             line = self._around(line)
         if self.lines[line].end > line:
@@ -146,20 +189,69 @@ class Tree:
             if fold is None or fold != is_folded:
                 (self.folded.discard if is_folded else self.folded.add)(line)
                 self._count()
-        return self.visible.index(line)
+        return self.place(line)
+
+    def unfolds(self, line: int) -> bool:
+        """Whether it is worth unfolding the string of a line: it has escapes, or does not fit."""
+        branch = self.lines[line]
+        if branch.value is None:
+            return False
+        text = branch.spans[-2].text
+        size = _INDENT * (branch.depth + 1) + sum(len(span.text) for span in branch.spans)
+        return len(text) - 2 != len(branch.value) or "\\" in text or 0 < self.width < size
+
+    def unfold(self, line: int) -> None:
+        """Show the string of a line with its line ends."""
+        self.unfolded[line] = self._text(line)
+        self._count()
+
+    def reveal(self, line: int) -> None:
+        """Unfold all objects and arrays around a line."""
+        around = [at for at in self.folded if at < line <= self.lines[at].end]
+        if around:
+            self.folded.difference_update(around)
+            self._count()
+
+    def place(self, line: int, part: int = -1) -> int:
+        """Where a line is among the visible ones."""
+        return bisect_left(self.visible, line) + part + 1
 
     def spans(self, place: int) -> tuple[Span, ...]:
         """A visible line."""
-        line = self.visible[place]
+        line, part = self.visible[place], self.parts[place]
         branch, is_folded = self.lines[line], line in self.folded
-        mark = ("▸ " if is_folded else "▾ ") if branch.end > line else "  "
-        return (Span(" " * (_INDENT * branch.depth) + mark, "dim"), *(branch.folded if is_folded else branch.spans))
+        if part >= 0:
+            return (Span(" " * (_INDENT * (branch.depth + 2)), "dim"), *self.unfolded[line][part])
+        indent = " " * (_INDENT * branch.depth)
+        if line in self.unfolded:
+            count = f"{len(branch.value or ''):,} characters"
+            return (Span(f"{indent}▾ ", "dim"), *branch.label, Span(count, "dim"))
+        mark = ("▸ " if is_folded else "▾ ") if branch.end > line else "▸ " if self.unfolds(line) else "  "
+        return (Span(indent + mark, "dim"), *(branch.folded if is_folded else branch.spans))
+
+    def text(self, line: int) -> TextLines:
+        """The text of the string of a line, with its line ends."""
+        return self.unfolded.get(line) or self._text(line)
+
+    def _text(self, line: int) -> TextLines:
+        branch = self.lines[line]
+        lines = TextLines((self.width or _UNKNOWN) - _INDENT * (branch.depth + 2))
+        try:
+            lines.foreign(branch.value or "")
+        except Full:
+            lines.cut()
+        return lines
 
     def _around(self, line: int) -> int:
         return next((at for at in range(line - 1, -1, -1) if self.lines[at].end >= line), line)
 
     def _count(self) -> None:
-        self.visible, at = [], 0
+        self.visible, self.parts, at = [], [], 0
         while at < len(self.lines):
             self.visible.append(at)
+            self.parts.append(-1)
+            text = self.unfolded.get(at)
+            if text is not None:
+                self.visible += [at] * len(text)
+                self.parts += range(len(text))
             at = self.lines[at].end + 1 if at in self.folded else at + 1

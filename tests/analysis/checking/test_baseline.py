@@ -87,14 +87,14 @@ def test_a_hostile_message_takes_no_longer_than_it_is_long() -> None:
 
 
 def test_half_a_surrogate_pair_of_a_peer_spoils_no_baseline() -> None:
-    row = ROW | {"message": "no request ever had the id \ud800"}
+    row = ROW | {"message": "no request has the id \ud800"}
     line = json.dumps(row).encode()
     assert rb"\ud800" in line
     assert mark(message=row["message"]) in Baseline(entries([line]))
 
 
 def test_what_is_guessed_makes_no_other_finding() -> None:
-    plain = "no request ever had the id 9"
+    plain = "no request has the id 9"
     assert mark(message=f"{plain}; probably meant for ping #3 (frame 4), the only request open then") == mark(
         message=plain
     )

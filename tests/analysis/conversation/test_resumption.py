@@ -223,7 +223,7 @@ def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list
 def asking(streams: Streams, number: int, after: str | None = None) -> HttpExchange:
     """The stream of a GET, of whose request all is known."""
     http = streams.begin(number, "GET", after=after, fields={"Last_Event_ID": after} if after else {})
-    http.asked = Mark(streams.seq, 0)
+    http.started = Mark(streams.seq, 0)
     return http
 
 

@@ -185,8 +185,8 @@ def test_the_death_of_a_server_names_status_requests_and_last_words() -> None:
     ]
     assert len(died) == 1
     assert died[0].frame == 9
-    waits = "the server ends with status 3 while the client waits for an answer to ping (id 1)"
-    assert died[0].message == f"{waits}; its last words on stderr are in record 8"
+    text = "the server ends with status 3 before it has answered ping (id 1)"
+    assert died[0].message == f"{text}; its last output on stderr is in record 8"
     assert died[0].related == (4, 6, 7, 8)
     assert "status 3" in died[0].message
     assert "record 8" in died[0].message

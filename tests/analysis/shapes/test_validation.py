@@ -482,7 +482,7 @@ def test_base64_of_anything_is_base64(raw: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("data", "word"),
-    [("AA", "length"), ("A A=", "white"), ("A_-A", "URLs"), ("A=AA", "not"), ("====", "not"), ("\ud800", "not")],
+    [("AA", "length"), ("A A=", "white"), ("A_-A", "URL-safe"), ("A=AA", "not"), ("====", "not"), ("\ud800", "not")],
 )
 def test_what_is_no_base64(data: str, word: str) -> None:
     (found,) = problems("result", "resources/read", 3, {"contents": [{"uri": "a:b", "blob": data}]})

@@ -78,6 +78,13 @@ FORKED = [
 ]
 
 
+def test_help_refers_to_no_option_that_the_command_lacks() -> None:
+    for name in COMMANDS:
+        text = mcpproxy(name, "--help").stdout.decode()
+        lines = [line for line in text.splitlines() if line.strip().startswith("--json")]
+        assert ("the same as --format json" in "".join(lines)) <= ("--format {" in text), name
+
+
 def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path) -> None:
     """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
     assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "up", "tui", "demo"}

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
@@ -67,7 +70,7 @@ def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
     done = run(home, "uninstall", "--all")
     assert (done.returncode, done.stderr) == (0, b"")
     assert contents(home) == before
-    assert b"No server is routed" in run(home, "uninstall", "--all").stdout
+    assert b"Nothing to restore" in run(home, "uninstall", "--all").stdout
     state = home / ".local/state/mcpproxy"
     assert {path.stat().st_mode & 0o077 for path in [state, *state.rglob("*")]} == {0}
 
@@ -112,6 +115,17 @@ def test_a_shared_project_file_is_routed_once_and_with_a_warning(home: Path) -> 
     assert wrapped["args"][-2:] == ["npx", "x"]
 
 
+def test_qwen_code_wants_approval_anew_after_every_change_of_a_project_entry(home: Path) -> None:
+    """Its approval is bound to a hash of the entry, which `uninstall` changes as well as `install`."""
+    (home / "project/.qwen").mkdir()
+    (home / "project/.qwen/settings.json").write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
+    for command in ("install", "uninstall"):
+        done = run(home, command, "qwen", "--scope", "project")
+        assert done.returncode == 0
+        text = " ".join(done.stdout.decode().split())
+        assert "Next, in Qwen Code: start a new session (first run `qwen mcp approve NAME`)" in text, command
+
+
 def test_a_broken_file_is_named_and_the_others_are_written(home: Path) -> None:
     (home / ".claude.json").write_text('{"mcpServers": {\n  "files": }')
     done = run(home, "install", "--all")
@@ -128,6 +142,42 @@ def test_a_comment_that_a_client_refuses_is_named(home: Path) -> None:
     assert done.returncode == 2
     assert b"a comment, which this client refuses" in done.stderr
     assert (home / ".claude.json").read_text() == text
+
+
+def test_a_constant_that_only_python_reads_is_named(home: Path) -> None:
+    for text, place in (
+        ('{"mcpServers": {"a": {"command": "x"}},\n "n": NaN}', "line 2, column 7: NaN is not JSON"),
+        ('{"mcpServers": {"a": {"command": "x"},},\n "n": -Infinity}', "line 2, column 7: -Infinity is not JSON"),
+    ):
+        (home / ".cursor/mcp.json").write_text(text)
+        for command in ("install", "uninstall"):
+            done = run(home, command, "cursor")
+            assert done.returncode == 2
+            assert place in done.stderr.decode()
+        assert (home / ".cursor/mcp.json").read_text() == text
+
+
+def test_what_a_killed_install_leaves_beside_the_file_of_cline_goes_with_the_next(home: Path) -> None:
+    path = home / ".cline/data/settings/cline_mcp_settings.json"
+    lock = path.with_name(f"{path.name}.lock")
+    lock.mkdir(parents=True)
+    (lock / "owner.cline").touch()
+    os.utime(lock, (time.time() + 3600,) * 2)  # not stale, however busy the machine is
+    path.write_text(json.dumps({"mcpServers": {"files": entry(*SERVER)}}))
+    with started("install", "cline", HOME=str(home)) as process:
+        wait_until(lambda: list(path.parent.glob("*.lock.tmp.*/owner.*")))
+        process.kill()
+        process.wait(60)
+    (left,) = path.parent.glob("*.lock.tmp.*")
+    others = [path.with_name(f"{lock.name}.tmp.{name}") for name in ("1234-abc", "0" * 16, "1" * 16, "2" * 16)]
+    for other in others[:3]:
+        other.mkdir()
+    (others[1] / "theirs").touch()
+    others[3].write_text("a file")
+    for old in (left, lock, others[0], others[1], others[3]):
+        os.utime(old, (0, 0))
+    assert run(home, "install", "cline").returncode == 0
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
 def test_names_from_files_cannot_act_on_a_terminal(home: Path) -> None:
@@ -239,3 +289,69 @@ def test_a_directory_that_no_file_can_name(home: Path) -> None:
     assert b"is not UTF-8 text" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert contents(home) == before
+
+
+@pytest.mark.parametrize("url", ["http://ho\tst/mcp", "http://exa\nmple.com/"])
+def test_a_url_with_characters_that_are_left_out_is_left_alone(home: Path, url: str) -> None:
+    text = json.dumps({"mcpServers": {"odd": {"url": url}}})
+    (home / ".cursor/mcp.json").write_text(text)
+    done = run(home, "install", "cursor")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"left alone" in done.stdout
+    assert (home / ".cursor/mcp.json").read_text() == text
+
+
+def test_a_file_of_the_project_that_is_a_link_out_of_it_is_left_alone(home: Path) -> None:
+    (home / ".factory").mkdir()
+    text = json.dumps({"mcpServers": {"own": entry("x")}})
+    (home / ".factory/mcp.json").write_text(text)
+    (home / "project/.cursor").symlink_to(home / ".factory")
+    done = run(home, "install", "cursor", "--scope", "project")
+    assert done.returncode == 2
+    assert b"it is a link to" in done.stderr
+    assert (home / ".factory/mcp.json").read_text() == text
+
+
+def test_a_file_with_two_names_is_restored_by_either(home: Path) -> None:
+    (home / ".factory").mkdir()
+    (home / ".cursor/mcp.json").unlink()
+    own = home / "shared.json"
+    text = json.dumps({"mcpServers": {"own": {"command": "x"}}})
+    own.write_text(text)
+    for name in (".cursor/mcp.json", ".factory/mcp.json"):
+        (home / name).symlink_to(own)
+    run(home, "install", "cursor", "droid")
+    assert own.read_text() != text
+    run(home, "uninstall", "droid")
+    run(home, "uninstall", "--all")
+    assert own.read_text() == text
+
+
+def test_an_entry_that_is_gone_keeps_no_listener(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        entry_ = {"url": url, "headers": {"Authorization": "x"}}
+        (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": entry_}}))
+        with started("install", "cursor", HOME=str(home), NO_PROXY="127.0.0.1") as process:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 401 x\r\nContent-Length: 0\r\n\r\n")
+            process.communicate(timeout=60)
+    state = home / ".local/state/mcpproxy/install.json"
+    assert len(json.loads(state.read_text())["listeners"]) == 1
+    (home / ".cursor/mcp.json").write_text("{}")
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert json.loads(state.read_text())["listeners"] == []
+
+
+@pytest.mark.parametrize("odd", ['"at_s": 1' + "0" * 400, '"at_s": 1e300', '"at_s": NaN', '"at_s": -1'])
+def test_times_in_our_records_that_cannot_be_end_no_command(home: Path, odd: str) -> None:
+    run(home, "install", "claude-code")
+    state = home / ".local/state/mcpproxy/install.json"
+    text = state.read_text()
+    state.write_text(re.sub(r'"at_s": [0-9.e+]+', lambda _: odd, text))
+    assert state.read_text() != text
+    for command in ("status", "uninstall"):
+        done = run(home, command, "claude-code")
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -39,7 +39,7 @@ def ids(*arguments: str) -> list[str]:
 def test_the_list_holds_every_rule_under_its_group() -> None:
     text = mcpproxy("rule").stdout.decode()
     assert re.findall(r"^  (?:error|warning|note) +(\S+)", text, re.MULTILINE) == list(rules())
-    assert "id  identity and correlation of requests and responses\n" in text
+    assert "id  ids of requests, and the responses that match them\n" in text
     assert ids() == list(rules())
 
 
@@ -108,7 +108,7 @@ def test_a_page_says_what_why_how_and_instead() -> None:
     text = mcpproxy("rule", "id/type-changed").stdout.decode()
     lines = text.splitlines()
     assert lines[0] == "id/type-changed"
-    assert lines[2] == "The id of a response is that of its request, but as another JSON type."
+    assert lines[2] == "A response has the id of its request, but as another JSON type."
     headings = [line for line in lines if line in ("Why it matters", "On the wire", "Instead")]
     assert headings == ["Why it matters", "On the wire", "Instead"]
     assert lines[-2] == "source      2024-11-05 basic/messages"

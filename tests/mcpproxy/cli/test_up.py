@@ -2,15 +2,18 @@
 
 import configparser
 import json
+import os
 import plistlib
 import shlex
 import socket
 import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -90,6 +93,12 @@ def post(url: str, message: bytes = PING) -> bytes | None:
         return None
 
 
+def hello(client: str) -> bytes:
+    """The first line of a client."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": client, "version": "9.9"}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode() + b"\n"
+
+
 def captures(home: Path, name: str) -> list[Path]:
     return sorted((home / ".local/share/mcpproxy/captures" / name).glob("*.mcpcap"))
 
@@ -104,14 +113,15 @@ def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) 
         one.asked.clear()
         with started("up", HOME=str(tmp_path)) as up:
             assert wait_until(lambda: post(urls["one"])) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
-            assert wait_until(lambda: post(urls["other"]))
-            assert one.asked == [("/mcp?key=v", "Bearer x")]
+            assert wait_until(lambda: post(urls["other"], hello("cursor")))
+            assert post(urls["one"], hello("cursor"))
+            assert one.asked == [("/mcp?key=v", "Bearer x")] * 2
             up.terminate()
             wait_until(lambda: up.poll() is not None)
             assert up.returncode == 0
         for name in ("one", "other"):
             (capture,) = captures(tmp_path, name)
-            assert len(frames(capture)) == 2
+            assert len(frames(capture)) == (4 if name == "one" else 2)
             assert mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0
         status = mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path))
         assert all(json.loads(line)["last_frame"] for line in status.stdout.splitlines())
@@ -140,9 +150,6 @@ def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
             nul = {"name": "x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["x"], "capture": "\0"}
             odd = json.dumps({"files": {}, "listeners": [nul]})
             for garbage in (
-                "",
-                "[]",
-                "[" * 100_000,
                 odd,
                 '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}',
             ):
@@ -153,6 +160,50 @@ def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
             assert up.poll() is None
 
 
+def test_a_state_that_cannot_be_read_stops_no_listener(tmp_path: Path) -> None:
+    with upstream() as server:
+        (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"}).values()
+        state = tmp_path / ".local/state/mcpproxy/install.json"
+        with started("up", HOME=str(tmp_path)):
+            assert wait_until(lambda: post(url))
+            for garbage in ("", "[]", "[" * 100_000, None):
+                state.unlink()
+                if garbage is None:
+                    os.mkfifo(state)
+                else:
+                    state.write_text(garbage)
+                until = time.monotonic() + 2.5  # it looks every second
+                while time.monotonic() < until:
+                    assert post(url)
+            assert len(captures(tmp_path, "far")) == 1
+
+
+def test_more_listeners_than_the_limit_of_open_files_allows_end_no_session(tmp_path: Path) -> None:
+    with upstream() as server:
+        names = [f"s{number}" for number in range(12)]
+        urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in names})
+        command = f"ulimit -n 160; exec {shlex.quote(sys.executable)} -m mcpproxy up"
+        with subprocess.Popen(["bash", "-c", command], env={**os.environ, "HOME": str(tmp_path)}) as up:
+            try:
+                for url in urls.values():
+                    assert wait_until(lambda url=url: post(url))  # type: ignore[misc]
+                ports = [int(url.split(":")[2].split("/")[0]) for url in urls.values()]
+                idle = []
+                for port in ports * 20:
+                    with suppress(OSError):
+                        idle.append(socket.create_connection(("127.0.0.1", port), 5))
+                until = time.monotonic() + 2.5
+                while time.monotonic() < until:
+                    assert up.poll() is None
+                for connection in idle:
+                    connection.close()
+                for name, url in urls.items():
+                    assert wait_until(lambda url=url: post(url))  # type: ignore[misc]
+                    assert len(captures(tmp_path, name)) == 1
+            finally:
+                up.terminate()
+
+
 def test_a_port_that_is_taken_stops_no_other_listener(tmp_path: Path) -> None:
     with upstream() as server:
         urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in ("a", "b")})
@@ -161,7 +212,10 @@ def test_a_port_that_is_taken_stops_no_other_listener(tmp_path: Path) -> None:
             assert wait_until(lambda: post(urls["b"]))
             assert up.stderr is not None
             said = up.stderr.readline() + up.stderr.readline()
-            assert f"a is not recorded: cannot listen on 127.0.0.1:{port}".encode() in said
+            assert (
+                f"a is not recorded and cannot be reached; still trying (cannot listen on 127.0.0.1:{port}".encode()
+                in said
+            )
 
 
 def test_secrets_of_a_url_are_in_no_file_of_ours_and_in_no_list_of_processes(tmp_path: Path) -> None:
@@ -186,3 +240,16 @@ def test_units_start_the_program_as_it_is(tmp_path: Path, program: tuple[str, ..
     assert plistlib.loads(mac.path.read_bytes())["ProgramArguments"] == [*program, "up"]
     assert subprocess.run(["bash", "-n", "-c", linux.start], check=False).returncode == 0
     assert shlex.split(mac.start)[-1] == str(mac.path)
+
+
+def test_a_second_one_says_that_one_is_running(tmp_path: Path) -> None:
+    with upstream() as server, started("up", HOME=str(tmp_path)) as up:
+        url = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})["far"]
+        assert wait_until(lambda: post(url))
+        done = mcpproxy("up", HOME=str(tmp_path))
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr == f"mcpproxy: mcpproxy up is already running, as process {up.pid}\n".encode()
+        # What is routed already is not asked anew: the question would be in its capture.
+        server.asked.clear()
+        assert mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path)).returncode == 0
+        assert server.asked == []

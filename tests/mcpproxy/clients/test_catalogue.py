@@ -96,7 +96,7 @@ def test_claude_desktop_of_the_store_has_its_own_file(tmp_path: Path, there: lis
     desktop = next(client for client in CLIENTS if client.id == "claude-desktop")
     found = find(desktop, homes.machine(tmp_path, "windows"))
     if wanted is None:
-        assert "several packages" in found.broken[0][1]
+        assert "it is not clear which" in found.broken[0][1]
     else:
         assert found.files == ([files[wanted]] if files[wanted].exists() else [])
         assert [server.name for server in found.servers] == ([wanted] if files[wanted].exists() else [])

@@ -254,8 +254,8 @@ def test_codex_is_told_the_resource(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "probe", "reason"),
     [
-        ({}, Probe("oauth"), "needs OAuth; --bridge"),
-        ({}, Probe("denied"), "wants credentials"),
+        ({}, Probe("oauth"), "needs OAuth; use --bridge"),
+        ({}, Probe("denied"), "requires credentials"),
         ({}, Probe("redirect", "other.example"), "redirects to other.example"),
         ({"headers": {"Authorization": "x"}}, Probe("unreachable", "Connection refused"), "cannot be reached"),
         ({"headers": {"Authorization": "x"}}, Probe("oauth"), ""),

@@ -2,86 +2,21 @@
 
 import json
 import os
-import shutil
-import socket
-import ssl
-import subprocess
+import re
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcpproxy.doctor.config_checks import PROXIES
 from mcpproxy.doctor.pages import pages
 from mcpproxy.doctor.verdict import HEADINGS
 from mcpproxy.doctor.verdicts import VERDICTS
 from tests.harness import all_pids, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.doctor.cases import GOOD, configure, doctor, entry, examine, good, verdicts
 
 ROOT = Path(__file__).parents[3]
-
-GOOD = """
-import json, os, sys, time
-for line in sys.stdin:
-    message = json.loads(line)
-    results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-                              "serverInfo": {"name": "good", "version": "1"}},
-               "tools/list": {"tools": [{"name": sorted(os.environ)[0], "inputSchema": {"type": "object"}}]}}
-    if message.get("method") in results:
-        BEFORE
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}), flush=True)
-"""
-
-
-def good(before: str = "pass") -> list[str]:
-    return [sys.executable, "-c", GOOD.replace("BEFORE", before)]
-
-
-def refusing() -> list[str]:
-    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "too old"}}
-    return [sys.executable, "-c", f"import sys\nfor line in sys.stdin: print({json.dumps(error)!r}, flush=True)"]
-
-
-def entry(words: list[str], **more: Any) -> dict[str, Any]:
-    return {"command": words[0], "args": words[1:], **more}
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "project/.git").mkdir(parents=True)
-    return tmp_path
-
-
-def configure(home: Path, servers: dict[str, Any], file: str = ".claude.json", key: str = "mcpServers") -> None:
-    (home / file).parent.mkdir(parents=True, exist_ok=True)
-    (home / file).write_text(json.dumps({key: servers}))
-
-
-UNSET = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXIES), "")
-"""Variables of the machine that runs the tests, which are not what they are about."""
-
-
-def doctor(home: Path, *arguments: str, code: int = 1, **variables: str) -> list[dict[str, Any]]:
-    environment: Any = {"HOME": str(home), **UNSET, **variables}
-    done = mcpproxy("doctor", *arguments, "--json", cwd=home / "project", **environment)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def examine(home: Path, text: str, code: int = 1) -> list[dict[str, Any]]:
-    """What `doctor` says of a server in Python."""
-    configure(home, {"server": entry([sys.executable, "-c", text])})
-    return doctor(home, "claude-code", "server", code=code)
-
-
-def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Each verdict with its evidence and advice."""
-    return {one["verdict"]: f"{one['evidence']} → {one['advice']}" for row in rows for one in row["verdicts"]}
 
 
 # ---- servers with a command
@@ -97,7 +32,13 @@ def test_a_server_that_works_has_no_verdict(home: Path) -> None:
 def test_a_command_can_be_examined_without_a_client(home: Path) -> None:
     done = mcpproxy("doctor", "--", *good(), cwd=home, HOME=str(home))
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"1 tool" in done.stdout
+    first, times = done.stdout.decode().splitlines()[:2]
+    assert first.endswith("  1 tool")
+    assert re.fullmatch(r"    first byte after \d+ ms, initialize after \d+ ms, tools/list after \d+ ms", times)
+    without_tools = good().copy()
+    without_tools[-1] = without_tools[-1].replace('"capabilities": {"tools": {}}', '"capabilities": {}')
+    done = mcpproxy("doctor", "--", *without_tools, cwd=home, HOME=str(home))
+    assert re.search(r"\n    first byte after \d+ ms, initialize after \d+ ms\n", done.stdout.decode())
 
 
 @pytest.mark.parametrize(
@@ -137,13 +78,137 @@ def test_a_program_outside_of_the_path_is_looked_for(home: Path) -> None:
     assert str(program) in verdicts(doctor(home))["start/not-found"]
 
 
+LINE = f"{sys.executable} -c pass"
+APART = f'"{sys.executable}"', '["-c", "pass"]'
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "text", "advice"),
+    [
+        ("cursor", ".cursor/mcp.json", {"mcpServers": {"a": {"command": LINE}}}, '"command": {}, "args": {}'),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            {"mcpServers": {"a": {"command": LINE, "args": ["x"]}}},
+            '"command": {}, "args": {}, followed by what args contains now',
+        ),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            {"mcpServers": {"a": entry([sys.executable, "run", "--name", "a", "--", LINE])}},
+            f'replace "{LINE}" with "{sys.executable}", "-c", "pass" in its args',
+        ),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            {"mcp": {"a": {"command": [LINE]}}},
+            f'"command": ["{sys.executable}", "-c", "pass"]',
+        ),
+        ("codex", ".codex/config.toml", f'[mcp_servers.a]\ncommand = "{LINE}"\n', "command = {}, args = {}"),
+        ("goose", ".config/goose/config.yaml", f"extensions:\n  a:\n    cmd: {LINE}\n", "cmd: {}, args: {}"),
+    ],
+    ids=("JSON", "JSON with args", "routed", "a list", "TOML", "YAML"),
+)
+def test_a_command_line_in_one_word_is_recognised(
+    home: Path, client: str, file: str, text: str | dict[str, Any], advice: str
+) -> None:
+    """The advice shows the words as this client's file would hold them."""
+    if isinstance(text, dict) and advice.endswith("in its args"):
+        text["mcpServers"]["a"]["command"] = str(Path(sys.executable).parent / "mcpproxy")
+    (home / file).parent.mkdir(parents=True)
+    (home / file).write_text(text if isinstance(text, str) else json.dumps(text))
+    found = verdicts(doctor(home, client))
+    assert list(found) == ["start/not-found"]
+    assert f"{sys.executable} is a program; the words after it are arguments" in found["start/not-found"]
+    assert advice.format(*APART) in found["start/not-found"]
+
+
+def test_a_command_line_in_one_word_whose_program_is_missing_or_typed(home: Path) -> None:
+    configure(home, {"a": {"command": "no-such-program-of-ours -y x"}})
+    found = verdicts(doctor(home, "claude-code"))["start/not-found"]
+    assert "no-such-program-of-ours is not in" in found
+    assert (
+        '→ install no-such-program-of-ours, and write "command": "no-such-program-of-ours", "args": ["-y", "x"]'
+        in found
+    )
+    done = mcpproxy("doctor", "--", LINE, cwd=home, HOME=str(home))
+    assert f"→ run mcpproxy doctor -- {LINE}" in " ".join(done.stdout.decode().split())
+    configure(home, {"a": {"command": "/no such/program -y"}})
+    assert "/no such/program -y does not exist → None" in verdicts(doctor(home, "claude-code"))["start/not-found"]
+
+
+def test_a_secret_behind_a_variable_is_not_in_the_advice(home: Path) -> None:
+    configure(home, {"a": {"command": LINE + " ${PASSWORD_OF_OURS}"}})
+    found = verdicts(doctor(home, "claude-code", PASSWORD_OF_OURS="hunter2"))["start/not-found"]
+    assert '"${PASSWORD_OF_OURS}"' in found
+    assert "hunter2" not in found
+
+
+def test_a_recorder_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
+    """The directory for captures of a routed server has become a file."""
+    configure(home, {"a b": entry(good())}, ".cursor/mcp.json")
+    assert mcpproxy("install", "cursor", "--capture", "own", cwd=home, HOME=str(home)).returncode == 0
+    assert verdicts(doctor(home, "cursor", code=0)) == {}
+    assert not (home / "own").exists(), "doctor leaves nothing where captures go"
+    (home / "own").write_text("")
+    found = verdicts(doctor(home, "cursor"))
+    assert list(found) == ["route/cannot-record"]
+    assert f"{home}/own is not a directory" in found["route/cannot-record"]
+    assert "`mcpproxy install cursor --server 'a b' --capture DIR`" in found["route/cannot-record"]
+
+
+def test_where_a_routed_server_records_is_found_as_its_recorder_finds_it(home: Path) -> None:
+    loose = home / "loose"
+    loose.mkdir()
+    loose.chmod(0o777)
+    (home / "file").write_text("")
+    (home / "taken.mcpcap").write_text("")
+    cases: dict[str, tuple[list[str], dict[str, str], str]] = {
+        "data": ([], {"XDG_DATA_HOME": f"{home}/file"}, f"{home}/file is not a directory"),
+        "variable": (["--name", "x"], {"MCPPROXY_CAPTURES": f"{home}/file"}, f"{home}/file is not a directory"),
+        "loose": (["--capture", f"{loose}/"], {}, "is writable by others"),
+        "no slash": (["--capture", str(loose)], {}, "is writable by others"),
+        "below": (["--capture", f"{loose}/below/"], {}, f"{loose} is writable by everyone"),
+        "taken": (["--capture", f"{home}/taken.mcpcap"], {}, "already exists"),
+        "new": (["--capture", f"{home}/new.mcpcap"], {}, ""),
+        "relative": (["--capture", "captures/"], {}, ""),
+    }
+    program = str(Path(sys.executable).parent / "mcpproxy")
+    servers = {
+        name: entry([program, "run", *options, "--", *good()], env=variables)
+        for name, (options, variables, _) in cases.items()
+    }
+    configure(home, servers, ".cursor/mcp.json")
+    before = sorted(home.rglob("*"))
+    rows = {row["server"]: row for row in doctor(home, "cursor")}
+    for name, (_, _, evidence) in cases.items():
+        assert [*verdicts([rows[name]])] == (["route/cannot-record"] if evidence else []), name
+        assert evidence in "".join(verdicts([rows[name]]).values()), name
+    assert sorted(path for path in home.rglob("*") if ".config" not in path.parts) == before
+
+
+def test_a_doctor_that_cannot_record_is_not_taken_for_the_server(home: Path) -> None:
+    """The recorder refuses to write below a directory in which everyone can rename entries."""
+    loose = home / "loose"
+    loose.mkdir()
+    loose.chmod(0o777)
+    configure(home, {"a": entry(good()), "b": entry([sys.executable, "-c", "import sys; sys.exit(73)"])})
+    rows = doctor(home, "claude-code", TMPDIR=str(loose))
+    for row in rows:
+        found = verdicts([row])
+        assert list(found) == ["route/cannot-record"]
+        assert f"{loose} is writable by everyone" in found["route/cannot-record"]
+        assert "→ set TMPDIR" in found["route/cannot-record"]
+    assert [*verdicts(doctor(home, "claude-code", "b"))] == ["start/exits"]
+
+
 def test_a_missing_interpreter_is_told_from_a_missing_program(home: Path) -> None:
     for name, first in (("gone", "#!/no/such/python"), ("unknown", "#!/usr/bin/env node-of-nobody")):
         program = home / name
         program.write_text(f"{first}\n")
         program.chmod(0o755)
         configure(home, {"server": {"command": str(program)}})
-        assert first.split()[-1] in verdicts(doctor(home))["start/interpreter-missing"]
+        assert first.split()[-1].removeprefix("#!") in verdicts(doctor(home))["start/interpreter-missing"]
 
 
 def test_a_server_that_hangs_is_given_up_and_ended(home: Path) -> None:
@@ -297,6 +362,8 @@ def test_files_that_a_client_cannot_read(home: Path) -> None:
 def test_servers_under_the_key_of_another_client(home: Path) -> None:
     configure(home, {"a": {"command": "x"}}, ".config/Code/User/mcp.json")
     assert "`mcpServers` → rename it to `servers`" in verdicts(doctor(home))["config/wrong-key"]
+    done = mcpproxy("doctor", cwd=home, HOME=str(home))
+    assert done.stdout.endswith(b"\n\nNo server was found to examine; first fix the files above\n")
 
 
 def test_a_file_that_the_client_does_not_read(home: Path) -> None:
@@ -305,202 +372,16 @@ def test_a_file_that_the_client_does_not_read(home: Path) -> None:
     assert "~/.claude.json" in verdicts(doctor(home))["config/unread-file"]
 
 
-def test_project_servers_that_were_not_approved(home: Path) -> None:
-    project = str((home / "project").resolve())
-    configure(home, {"shared": entry(good())}, "project/.mcp.json")
-    (home / ".claude.json").write_text(json.dumps({"projects": {project: {}}}))
-    assert "shared of .mcp.json" in verdicts(doctor(home, "claude-code"))["config/not-trusted"]
-    (home / ".claude.json").write_text(json.dumps({"projects": {project: {"enabledMcpjsonServers": ["shared"]}}}))
-    assert verdicts(doctor(home, "claude-code", code=0)) == {}
-    (home / "project/.codex").mkdir()
-    (home / "project/.codex/config.toml").write_text(f'[mcp_servers.a]\ncommand = "{sys.executable}"\n')
-    assert "not a trusted project" in verdicts(doctor(home, "codex"))["config/not-trusted"]
-
-
 def test_variables_without_a_value(home: Path) -> None:
     configure(home, {"a": entry(good(), env={"KEY": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH:-x}", "C": "${HOME}"})})
     found = verdicts(doctor(home, "claude-code"))
     assert list(found) == ["config/variable-unset"]
-    assert "NO_SUCH_VARIABLE has no value" in found["config/variable-unset"]
+    assert "no value for NO_SUCH_VARIABLE" in found["config/variable-unset"]
 
 
 def test_words_that_a_shell_would_change(home: Path) -> None:
     configure(home, {"a": entry([sys.executable, "two words"])}, ".augment/settings.json")
     assert "two words" in verdicts(doctor(home, "auggie"))["config/shell-words"]
-
-
-# ---- servers with a URL
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Speaks as its path says."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        kind = self.path.strip("/").partition("?")[0]
-        if kind == "streamable" and self.headers.get("X-Key", "") == "":
-            message = json.loads(body)
-            results = {
-                "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
-                "tools/list": {"tools": [{"name": "a"}, {"name": "b"}]},
-                "ping": {},
-            }
-            if "id" not in message:
-                return self.answer(202)
-            answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
-            if message["method"] == "tools/list":
-                return self.answer(200, f"event: message\ndata: {json.dumps(answer)}\n\n", "text/event-stream")
-            return self.answer(200, json.dumps(answer), "application/json", {"Mcp-Session-Id": "s"})
-        if kind == "hangs":
-            self.server.gate.wait(60)  # type: ignore[attr-defined]
-            return None
-        if kind in ("drips", "pings"):
-            media = "text/event-stream" if kind == "pings" else "application/json"
-            self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: 9999\r\n\r\n".encode())
-            while not self.server.gate.wait(0.1):  # type: ignore[attr-defined]
-                self.wfile.write(b": ping\n\n" if kind == "pings" else b" ")
-            return None
-        if kind == "text":
-            return self.answer(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": "x"}), "application/json")
-        if kind == "page":
-            return self.answer(200, "<html>", "text/html")
-        if kind == "refuses":
-            error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "too new"}}
-            return self.answer(200, json.dumps(error), "application/json")
-        if kind == "oauth":
-            return self.answer(401, headers={"WWW-Authenticate": 'Bearer resource_metadata="http://127.0.0.1/m"'})
-        if kind == "moved":
-            return self.answer(307, headers={"Location": "https://other.example/mcp?secret=1"})
-        return self.answer(405 if kind == "sse" else 404)
-
-    def do_GET(self) -> None:
-        if self.path == "/sse":
-            return self.answer(200, "event: endpoint\ndata: /messages?x=1\n\n", "text/event-stream")
-        return self.answer(405)
-
-    def do_DELETE(self) -> None:
-        self.answer(405)
-
-    def answer(
-        self, status: int, body: str = "", kind: str = "text/plain", headers: dict[str, str] | None = None
-    ) -> None:
-        self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Type": kind, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def http_server(certificate: Path | None = None) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        server.gate = threading.Event()  # type: ignore[attr-defined]
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
-        finally:
-            server.gate.set()  # type: ignore[attr-defined]
-            server.shutdown()
-            thread.join()
-
-
-def test_urls(home: Path) -> None:
-    paths = {
-        "page": "http/not-mcp",
-        "nowhere": "http/not-mcp",
-        "refuses": "start/refused",
-        "text": "start/refused",
-        "oauth": "http/unauthorized",
-        "moved": "http/redirected",
-        "sse": "http/wrong-transport",
-    }
-    with http_server() as base:
-        (row,) = doctor(home, f"{base}/streamable", code=0)
-        assert (row["works"], row["tools"], row["verdicts"]) == (True, 2, [])
-        for path, verdict in paths.items():
-            found = verdicts(doctor(home, f"{base}/{path}"))
-            assert list(found) == [verdict], path
-            assert "secret" not in found[verdict]
-        configure(
-            home, {"old": {"type": "sse", "url": f"{base}/sse"}, "new": {"type": "sse", "url": f"{base}/streamable"}}
-        )
-        rows = {row["server"]: row for row in doctor(home, "claude-code")}
-        assert rows["old"]["works"]
-        assert list(verdicts([rows["new"]])) == ["http/wrong-transport"]
-
-
-def test_a_closed_port_and_an_unknown_host(home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert list(verdicts(doctor(home, f"http://127.0.0.1:{port}/mcp"))) == ["http/port-closed"]
-    (home / "hosts").write_text("")
-    assert list(verdicts(doctor(home, "http://[::1%nosuch]:1/mcp"))) == ["http/unreachable"]
-
-
-def test_a_certificate_that_is_not_trusted(home: Path) -> None:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    pem = home / "both.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
-         "-keyout", str(pem), "-out", str(home / "cert.pem")], check=True, capture_output=True,
-    )  # fmt: skip
-    pem.write_text(pem.read_text() + (home / "cert.pem").read_text())
-    with http_server(pem) as base:
-        assert "self-signed" in verdicts(doctor(home, f"{base}/streamable"))["http/tls"].replace(
-            "self signed", "self-signed"
-        )
-
-
-def test_a_server_that_accepts_and_says_nothing(home: Path) -> None:
-    from mcpproxy.doctor.http_attempt import attempt
-
-    with http_server() as base:
-        for path in ("hangs", "drips", "pings"):
-            seen = attempt(f"{base}/{path}", {}, is_sse=False, limit_s=0.5)
-            assert seen.diagnosis is not None, path
-            assert seen.diagnosis.verdict.id == "http/no-answer", path
-
-
-def test_headers_of_the_entry_are_sent_and_never_shown(home: Path) -> None:
-    with http_server() as base:
-        configure(
-            home, {"a": {"type": "http", "url": f"{base}/streamable?token=hunter2", "headers": {"X-Key": "hunter2"}}}
-        )
-        done = mcpproxy("doctor", cwd=home / "project", HOME=str(home))
-        assert done.returncode == 1
-        assert b"http/not-mcp" in done.stdout
-        assert b"hunter2" not in done.stdout + done.stderr
-
-
-def test_loopback_through_a_proxy(home: Path) -> None:
-    with http_server() as base:
-        configure(home, {"a": {"type": "http", "url": f"{base}/streamable"}})
-        proxied = {"HTTPS_PROXY": "http://127.0.0.1:1", "no_proxy": "", "NO_PROXY": "example.com"}
-        found = verdicts(doctor(home, "claude-code", code=0, **proxied))
-        assert list(found) == ["http/loopback-proxied"]
-        assert verdicts(doctor(home, "claude-code", code=0, **proxied | {"NO_PROXY": "127.0.0.1"})) == {}
-
-
-def test_a_route_that_is_cut_is_named_before_the_server_behind_it(home: Path) -> None:
-    """The client reaches neither, however well the server itself works."""
-    with http_server() as base:
-        configure(home, {"a": {"url": f"{base}/streamable"}}, ".cursor/mcp.json")
-        assert mcpproxy("install", "cursor", cwd=home, HOME=str(home), NO_PROXY="127.0.0.1").returncode == 0
-        assert "start `mcpproxy up`" in verdicts(doctor(home, "cursor"))["http/port-closed"]
-    gone = entry(["/no/such/mcpproxy", "run", "--name", "x", "--", *good()])
-    configure(home, {"x": gone}, ".cursor/mcp.json")
-    assert "run `mcpproxy install` again" in verdicts(doctor(home, "cursor"))["start/not-found"]
 
 
 # ---- as typed
@@ -513,17 +394,56 @@ def test_text_for_people(home: Path) -> None:
     assert done.returncode == 1
     assert "✓ claude-code  fine" in text
     assert "start/not-found" in text
-    assert "2 servers examined, 1 does not work" in text
+    assert "2 servers examined, 1 not working" in text
+    assert [line for line in text.splitlines() if not line.strip()] == [""]
     assert "\x1b" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_the_usage_shows_every_form(home: Path) -> None:
+    text = mcpproxy("doctor", "--help", HOME=str(home)).stdout.decode()
+    forms = ("[CLIENT [SERVER]]", "URL", "-- COMMAND [ARGUMENT ...]")
+    usage = "\n       ".join(f"mcpproxy doctor [OPTION ...] {form}" for form in forms)
+    assert text.startswith(f"usage: {usage}\n\n")
+    assert "one JSON object per server" in text
+
+
+def test_nothing_to_examine_says_where_it_looked_and_what_to_do(home: Path) -> None:
+    off = {"command": "x", "disabled": True}
+
+    def said(*words: str) -> str:
+        done = mcpproxy("doctor", *words, cwd=home / "project", HOME=str(home))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), done
+        return done.stderr.decode()
+
+    command = "to examine a command, run mcpproxy doctor -- COMMAND\n"
+    assert said().endswith(command)
+    text = said("cursor")
+    assert text.endswith(command)
+    assert (
+        "Cursor has no configuration file on this machine; looked for ~/.cursor/mcp.json, ~/project/.cursor/mcp.json"
+        in text
+    )
+    configure(home, {}, ".cursor/mcp.json")
+    assert (
+        said() == said("cursor") == f"mcpproxy: no server is configured in ~/.cursor/mcp.json; add one there; {command}"
+    )
+    assert "cursor has no server x, nor any other" in said("cursor", "x")
+    configure(home, {"weather": off}, ".cursor/mcp.json")
+    assert "every server is switched off: weather in ~/.cursor/mcp.json; switch one on" in said()
+    assert "weather of cursor is switched off in ~/.cursor/mcp.json; switch it on there" in said("cursor", "weather")
+    configure(home, {**{f"s{n}": entry(["x"]) for n in range(9)}, "weather": entry(["x"])}, ".cursor/mcp.json")
+    assert "no server wether (did you mean weather?); it has s0, s1, s2, s3, s4, s5 and 4 more" in said(
+        "cursor", "wether"
+    )
 
 
 def test_wrong_usage(home: Path) -> None:
     for words, hint in (
         (["cursr"], "did you mean cursor?"),
-        (["cursor"], "docs/clients.md"),
+        ([], "docs/clients.md"),
         (["claude-code", "--"], "after `--`"),
-        (["ftp://x/"], "http or https"),
+        (["ftp://x/"], "begin with http:// or https://"),
         (["--explain", "start/not-fund"], "did you mean start/not-found?"),
     ):
         done = mcpproxy("doctor", *words, cwd=home, HOME=str(home))

@@ -202,11 +202,11 @@ async def listed(stage: Stage) -> None:
     """All sessions, with all that can be known of them."""
     await stage.listed()
     await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
-    # Of the row under the cursor the findings are counted by themselves.
+    # The findings of visible rows are counted by themselves.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
-    await stage.until(lambda: not len(rows) or "…" not in rows.line(0).cells["findings"][0].text)
+    await stage.until(lambda: all("…" not in rows.line(row).cells["findings"][0].text for row in range(len(rows))))
     await stage.still()
 
 
@@ -244,6 +244,16 @@ async def sql(stage: Stage) -> None:
     await stage.still()
 
 
+async def definition(stage: Stage) -> None:
+    """The definition of a tool."""
+    await opened(stage)
+    await stage.press("O")
+    await stage.see("move_file")
+    await stage.press("enter")
+    await stage.see("parameters")
+    await stage.still()
+
+
 async def live(stage: Stage) -> None:
     """A session that is being recorded, followed."""
     await stage.listed()
@@ -276,18 +286,27 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-live": Scene(lambda _: [], live, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
-        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", see="jsonrpc"), picture=("traffic", 116, 30)
+        lambda folder: [filesystem(folder)],
+        then(*["down"] * 8, "enter", see="tools/call"),
+        picture=("traffic", 116, 30),
     ),
-    "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "3", see="00000000")),
+    "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
+    "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
     "sql": Scene(lambda folder: [filesystem(folder)], sql),
-    "help": Scene(corpus("demo"), then("question_mark", see="everywhere")),
+    "help": Scene(corpus("demo"), then("question_mark", see="frames or exchanges")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
+    "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
+    "detail-exchange": Scene(corpus("demo"), then(*["down"] * 6, "enter", "6", see="client")),
+    "detail-find": Scene(
+        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", "/", *"at six", see="1 of 1")
+    ),
+    "tools-definition": Scene(lambda folder: [filesystem(folder)], definition),
 }
 SIZES: Final = ((80, 24), (140, 40))
 

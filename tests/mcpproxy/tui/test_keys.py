@@ -214,3 +214,40 @@ def test_no_file_is_no_wish() -> None:
     assert path is not None
     os.makedirs(path)
     assert "cannot read" in read().wrong
+
+
+def section(stage: Stage) -> str:
+    """The first heading of the help page; empty while it is not there."""
+    titles = {title for title, text in KEYS if not text}
+    lines = [[*line.split("│"), ""][1].strip("▁▂▃▄▅▆▇█ ") for line in stage.text().splitlines()]
+    return next((line for line in lines if line in titles), "")
+
+
+def test_help_begins_with_the_keys_of_the_screen_that_it_was_opened_from(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.listed()
+        for key, word in (("", "sessions"), ("enter", "traffic"), *((entry.key, entry.word) for entry in entries())):
+            if word == "sql":
+                continue
+            await stage.press(*([key] if key else ()))
+            await stage.press("question_mark")
+            await stage.until(lambda: bool(section(stage)))
+            assert word in section(stage).split(", ")
+            await stage.press("escape", *(["escape"] if key not in ("", "enter") else ()))
+
+    play(act, captured(tmp_path))
+
+
+def test_the_palette_has_what_a_screen_does_with_its_key(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("ctrl+p")
+        await stage.press(*"exchanges")
+        await stage.see("Exchanges  x", "frames or exchanges")
+        await stage.press("enter", "enter")
+        await stage.see(" outcome ")
+        await stage.press("ctrl+p")
+        await stage.press(*"latency")
+        await stage.see("Latency  L")
+
+    play(act, captured(tmp_path))

@@ -166,7 +166,7 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
         shown.until(lambda: "2 recorded" in shown.text())
         shown.press("\r")
         shown.until(lambda: "frames" in shown.text())
-        for keys in ("G", "\r", "2", "3", "4", "5", "1", "\t", "g"):
+        for keys in ("G", "\r", "2", "3", "4", "5", "6", "7", "1", "\t", "g"):
             shown.press(keys)
         for _ in range(len(HOSTILE) * 5 // 3):
             os.write(shown.ours, b"jjj")
@@ -198,7 +198,7 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
     path = hostile(tmp_path)
     with terminal(tmp_path, str(path), size=(100, 30)) as shown:
         shown.until(lambda: "finding" in shown.text())
-        shown.press("6")
+        shown.press("7")
         for _ in range(len(HOSTILE) * 5 // 3):
             os.write(shown.ours, b"nnn")
             shown.listen(0.02)
@@ -247,6 +247,29 @@ def test_captures_that_begin_below_a_folder_come_in(tmp_path: Path) -> None:
         shown.until(lambda: "1 recorded" in shown.text())
         captured(tmp_path, name="begun later", stamp="20261121T101503Z-4f2b")
         shown.until(lambda: "2 recorded" in shown.text() and "begun later" in shown.text())
+
+
+def test_the_text_of_a_result_is_one_key_from_its_row(tmp_path: Path) -> None:
+    path = record(
+        tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap",
+        [
+            ("header", header(name="library")),
+            said("c2s", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}'),
+            said("s2c", rb'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"first\n\tsecond"}]}}'),
+            END,
+        ],
+    )
+    captured(tmp_path, stamp="20251121T101502Z-4f2a")
+    with terminal(tmp_path, str(path.parent), str(tmp_path)) as shown:
+        shown.until(lambda: "2 recorded" in shown.text())
+        shown.press("\r")
+        shown.until(lambda: "2 frames" in shown.text())
+        shown.press("j\r")
+        shown.until(lambda: re.search(r"^ first *$\n^     second", shown.text(), re.MULTILINE))
+        shown.press("/second\r")
+        shown.until(lambda: "1 of 1" in shown.text())
+        shown.press("q")
+        shown.until(lambda: shown.process.poll() is not None)
 
 
 def test_a_kill_of_the_screen_ends_the_process_that_runs_the_rules(tmp_path: Path) -> None:
@@ -307,11 +330,12 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
         # On the terminal's own ground what the cursor is on is turned around, in the list, the detail and the filter.
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})
         shown.press("\r")
-        shown.until(lambda: "1 pretty" in shown.text())
-        tabs = next(row for row, line in enumerate(shown.screen.display) if "1 pretty" in line)
+        shown.until(lambda: "1 text" in shown.text())
+        tabs = next(row for row, line in enumerate(shown.screen.display) if "1 text" in line)
+        shown.press("2")
         shown.until(lambda: shown.screen.buffer[tabs + 1][1].reverse)
         shown.until(lambda: shown.screen.buffer[2][4].underscore and not shown.screen.buffer[2][4].reverse)
-        shown.press("/")
+        shown.press("\t/")
         shown.until(lambda: "/ filter" in shown.text())
         shown.press("has")
         shown.until(
@@ -351,7 +375,7 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -
         for keys, seen in TYPED:
             shown.until(lambda: "tools/call" in shown.text())
             assert seen not in shown.text(), f"before {keys!r}"
-            os.write(shown.ours, f"gj\r{keys}".encode())
+            os.write(shown.ours, f"gj\r\t{keys}".encode())
             shown.until(lambda: seen in shown.text(), f"{seen!r} after {keys!r}")  # noqa: B023 - asked at once
             assert shown.process.poll() is None, keys
             # Back to the list, and in again: nothing is open then, and nothing is filtered.

@@ -185,6 +185,33 @@ class TestShelf:
         assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
         capture_list.close()
 
+    def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(list_module, "PATIENCE", 5)
+        captured(tmp_path, "large", calls=20_000, stamp="20261122T101500Z-0000")
+        for number in range(5):
+            captured(tmp_path, f"small{number}", calls=1, stamp=f"20261121T1015{number:02}Z-0000")
+        capture_list = CaptureList(lambda: find_captures(tmp_path))
+        capture_list.step()
+        large, *small = sorted(capture_list.captures, key=lambda capture: capture.path.parent.name)
+        capture_list.in_view = [large, *small[:2]]
+        while not all(capture.is_summed for capture in small[:2]) or not all(capture.has_begun for capture in small):
+            capture_list.step()
+        assert large.has_begun
+        assert not large.is_summed
+        capture_list.close()
+
+    def test_a_filter_fills_as_summaries_arrive(self, tmp_path: Path) -> None:
+        paths = [captured(tmp_path, "library")]
+
+        async def act(stage: Stage) -> None:
+            await stage.listed()
+            await stage.press("slash", *"cursor")
+            await stage.see("filter: cursor (1)")
+            paths.insert(0, captured(tmp_path, "later", stamp="20261122T101500Z-0000"))
+            await stage.see("filter: cursor (2)", "later")
+
+        play(act, find=lambda: list(paths))
+
 
 def begun(path: Path) -> CaptureFile:
     """A capture that is being recorded."""
@@ -317,24 +344,26 @@ async def times(stage: Stage) -> None:
     await stage.see("+0.009", " time ")
 
 
-async def detail_in_five_views(stage: Stage) -> None:
+async def detail_in_its_views(stage: Stage) -> None:
     await stage.open()
     await stage.press("down", "down", "down", "enter")
-    await stage.see('"method": "tools/call"', '▾ "params"', "1 pretty", "4 headers")
+    await stage.see("tools/call search", "n: 1", "1 text", "5 headers")
+    await stage.press("2")
+    await stage.see('"method": "tools/call"', '▾ "params"')
     await stage.press("down", "down", "down", "down", "left")
     await stage.see('▸ "params": { name, arguments }')
     await stage.press("right")
     await stage.see('▾ "params"')
     await stage.press("enter")
     await stage.see('▸ "params"')
-    await stage.press("2")
-    await stage.see('{"jsonrpc":"2.0","id":1,"method":"tools/call"')
     await stage.press("3")
-    await stage.see("00000000  7b 22 6a", '{"jsonrp')
+    await stage.see('{"jsonrpc":"2.0","id":1,"method":"tools/call"')
     await stage.press("4")
-    await stage.see("no headers")
+    await stage.see("00000000  7b 22 6a", '{"jsonrp')
     await stage.press("5")
-    await stage.see("sent", "took", "1.0 ms", "outcome", "result")
+    await stage.see("no headers")
+    await stage.press("6")
+    await stage.see("n: 1", "1.0 ms result", "found 1", "client    Cursor")
     await stage.press("tab")
     assert stage.traffic.table.has_focus
     await stage.press("down")
@@ -368,7 +397,7 @@ class TestTraffic:
             what_is_of_no_exchange_leads_to_the_one_before,
             what_is_wrong_is_found_among_exchanges,
             times,
-            detail_in_five_views,
+            detail_in_its_views,
             going_to_an_entry_from_another_screen,
         )
         play_each(acts, captured(tmp_path))
@@ -463,7 +492,8 @@ class TestTraffic:
             reading.step()
         for row in (1, 2):
             shown = detail(reading, row, "exchange")
-            assert "".join(span.text for span in shown.lines[4]).split(maxsplit=1) == ["outcome", words]
+            lines = ["".join(span.text for span in line) for line in shown.lines]
+            assert f"{'outcome':<10}{words}" in lines
             assert detail(reading, row, "pretty").silence == shown.silence
         reading.close()
 
@@ -475,7 +505,7 @@ class TestTraffic:
             await stage.open()
             await stage.press("enter")
             await stage.see("outcome   result with empty content")
-            await stage.press("tab", "down", "down", "2")
+            await stage.press("tab", "down", "down")
             await stage.see("no bytes")
             assert "empty content" not in stage.text()
 
@@ -485,7 +515,7 @@ class TestTraffic:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("enter")
-            await stage.see('"method": "initialize"', "sent", "took")
+            await stage.see("initialize", "clientInfo:", "sent", "took")
 
         play(act, captured(tmp_path), size=(140, 40))
 
@@ -497,6 +527,8 @@ class TestTraffic:
             await stage.open()
             await stage.see("1.4 MB")
             await stage.press("enter")
+            await stage.see("text:", "aaaa")
+            await stage.press("3")
             await stage.see("page 1 of 22")
             await stage.press("right_square_bracket")
             await stage.see("page 2 of 22")
@@ -604,7 +636,27 @@ class TestEverywhere:
     def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
-            for key in ("down", "enter", "2", "3", "5", "tab", "G", "x", "x", "p", "n", "slash", "a", "enter", "t"):
+            for key in (
+                "down",
+                "enter",
+                "2",
+                "3",
+                "4",
+                "6",
+                "slash",
+                "a",
+                "escape",
+                "tab",
+                "G",
+                "x",
+                "x",
+                "p",
+                "n",
+                "slash",
+                "a",
+                "enter",
+                "t",
+            ):
                 await stage.press(key)
             await stage.pilot.resize_terminal(60, 20)
             await stage.pilot.resize_terminal(*size)
@@ -618,7 +670,7 @@ class TestEverywhere:
             await stage.pilot.click("#traffic", offset=(20, 4))
             assert stage.traffic.table.cursor == 3
             await stage.pilot.click("#traffic", offset=(20, 4), times=2)
-            await stage.see("1 pretty")
+            await stage.see("1 text")
             table = stage.traffic.table
             table.scroll_to(y=10, animate=False, immediate=True)
             await stage.pilot.pause()

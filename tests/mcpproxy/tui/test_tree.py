@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.widgets.tree import MOST_LINES, Tree, branches, parse
 
 VALUES = st.recursive(
@@ -82,3 +83,46 @@ class TestFolding:
             assert found == place or found < len(tree.visible)
         for place in range(len(tree.visible)):
             assert tree.spans(place)
+
+
+class TestUnfolding:
+    """Strings become lines, and one line again."""
+
+    TREE = '{"a":"one\\ntwo","b":"short","c":"x x x x x x x x x x x x x x x x x x x x"}'
+
+    def lines(self, tree: Tree) -> list[str]:
+        return ["".join(span.text for span in tree.spans(line)) for line in range(len(tree))]
+
+    def test_a_string_unfolds_and_folds(self) -> None:
+        tree = Tree(branches(parse(self.TREE)))
+        tree.fit(30)
+        assert [line[2:4] for line in self.lines(tree)[1:4]] == ["▸ ", "  ", "▸ "]
+        assert tree.toggle(1) == 1
+        assert self.lines(tree)[1:4] == ['  ▾ "a": 7 characters', "      one", "      two"]
+        assert tree.toggle(3) == 1
+        assert self.lines(tree)[1] == '  ▸ "a": "one\\ntwo",'
+        assert tree.toggle(2, fold=False) == 2, "a short string has nothing to unfold"
+
+    def test_it_is_wrapped_again_at_another_width(self) -> None:
+        tree = Tree(branches(parse(self.TREE)))
+        tree.fit(30)
+        tree.toggle(3)
+        narrow = len(tree)
+        tree.fit(200)
+        assert len(tree) < narrow
+        assert self.lines(tree)[4].strip() == " ".join("x" * 20)
+
+    def test_what_is_inside_of_something_folded_is_revealed(self) -> None:
+        tree = Tree(branches(parse('{"a":[["b"]]}')))
+        tree.toggle(2)
+        tree.toggle(1)
+        tree.reveal(3)
+        assert '"b"' in self.lines(tree)[3]
+        assert tree.place(3) == 3
+
+    @given(st.text(max_size=200), st.integers(10, 50))
+    def test_nothing_in_it_acts(self, text: str, width: int) -> None:
+        tree = Tree(branches(parse(json.dumps([text]))))
+        tree.fit(width)
+        tree.toggle(1)
+        assert [line for line in self.lines(tree) if sanitise(line, None) != line] == []

@@ -1,6 +1,7 @@
 """Edits of configuration files: only their own bytes change, and taking them back gives the file to the byte."""
 
 import json
+import time
 import tomllib
 from typing import Any
 
@@ -21,6 +22,7 @@ from mcpproxy.clients.documents.edits import (
     RemoveMember,
     SetValue,
 )
+from mcpproxy.clients.documents.json_faults import MAX_EXAMINED
 
 OURS = ("run", "--name", "x y", "--")
 
@@ -166,6 +168,11 @@ def test_a_layout_of_one_word_a_line_is_kept() -> None:
         ("json", "{} {}", "line 1, column 4"),
         ("json", '{"a": "\t"}', "line 1, column 7"),
         ("json", "[" * 300, "column 202"),
+        ("json", '{"a": NaN}', "line 1, column 7: NaN is not JSON"),
+        ("jsonc", '{"a": [1,\n -Infinity,], "b": "NaN"} // no', "line 2, column 2: -Infinity is not JSON"),
+        ("jsonc", "[,]", "line 1, column 2: a value is missing"),
+        ("jsonc", "{ /* c */ , }", "line 1, column 11"),
+        ("jsonc", "[1,,]", "line 1, column 4"),
         ("toml", "a = 1\nb = \n", "line 2"),
         ("toml", "a = 1\na = 2\n", "line 2"),
         ("yaml", "a: [1\nb: 2\n", "line 2"),
@@ -178,6 +185,45 @@ def test_a_file_that_does_not_parse_is_refused_with_its_place(form: Format, text
     with pytest.raises(ConfigError) as refused:
         Document(text.encode(), form)
     assert place in str(refused.value)
+
+
+LARGE = '{"h": ["' + "x" * MAX_EXAMINED + '"],\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "end", "reason"),
+    [
+        ("json", '"a": 1 // no\n}', "line 2, column 8: a comment, which this client refuses"),
+        ("json", '"a": 1,}', "line 2, column 7: a comma before a closing bracket, which this client refuses"),
+        ("json", '"a" 1}', "line 2, column 5: expecting ':' delimiter"),
+        ("jsonc", '"a": "NaN", "b": NaN /* , */ , }', "line 2, column 18: NaN is not JSON"),
+        ("jsonc", f'"a": {"1" * 5000},}}', "a number has too many digits"),
+        ("jsonc", '"a": ' + "[" * 100_000, "nested more than"),
+    ],
+    ids=lambda value: value[:9],
+)
+def test_a_large_file_that_does_not_parse_is_refused_with_its_place(form: Format, end: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Document((LARGE + end).encode(), form)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["1", "[]", '{"a":1}'])
+def test_a_dense_file_is_edited_in_a_time_like_that_of_reading_it(value: str) -> None:
+    """A client may keep its history beside its servers; a reader in Python would take a hundred times as long."""
+    text = f'{{"h": [{",".join([value] * 100_000)}], "m": {{"a": {{"command": "npx", "args": ["x"],}}}}}} // c'
+    began = time.process_time()
+    json.loads(f"[{','.join([value] * 100_000)}]")
+    reading = time.process_time() - began
+    after = Document(text.encode(), "jsonc").edited(wrap(("m", "a"), args=True))
+    assert b'"args": ["run", "--name", "x y", "--", "npx", "x"],}' in after
+    assert time.process_time() - began < 40 * reading + 1
+
+
+@pytest.mark.parametrize("text", ["/*", '"\\"', ",/*c*/", "[ /*c*/", ", ", "[", "//", '/*"*/'])
+def test_the_time_to_refuse_a_hostile_file_grows_with_its_size_and_no_faster(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Document((text * (3_000_000 // len(text))).encode(), "jsonc")
 
 
 def test_what_is_no_text_is_refused_with_its_line() -> None:

@@ -1,0 +1,170 @@
+"""Names the first place at which a text is not JSON, in words for the user.
+
+Python's parser is fast, but its words are for programmers, and it does not know comments. So a text that it refuses is
+read once more here, character by character; of a large one, Python's place has to do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from mcpproxy.clients.documents.edits import ConfigError
+
+MAX_DEPTH: Final = 200
+"""How deep values are followed: the reader calls itself for each level."""
+MAX_EXAMINED: Final = 2 << 20
+"""Larger texts are not read once more: it takes a second for each MiB."""
+COMMENTS: Final = ("//", "/*")
+
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_SCALAR: Final = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)(?![\w.+-])")
+_CONSTANT: Final = re.compile(r"-?(?:NaN|Infinity)\b")
+_SKIPPED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?(?:NaN|Infinity)\b)', re.DOTALL)
+
+
+def fault(text: str, plain: str, *, strict: bool) -> ConfigError:
+    """What is wrong with a text that does not parse.
+
+    Args:
+        text: of the file.
+        plain: the text without comments and trailing commas, every character at its place.
+        strict: whether the client refuses comments and trailing commas.
+    """
+    if len(text) <= MAX_EXAMINED:
+        try:
+            _Examiner(text, strict).document()
+        except ConfigError as error:
+            return error
+        return ConfigError("a number has too many digits")  # Python reads none of more than 4300
+    try:
+        json.loads(plain, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        return placed(text, error.pos, error.msg.lower())
+    except _NotJson as error:
+        found = next(match for match in _SKIPPED.finditer(plain) if match[1])
+        return placed(text, found.start(1), str(error))
+    except ValueError:
+        return ConfigError("a number has too many digits")
+    except RecursionError:
+        return ConfigError(f"values are nested more than {MAX_DEPTH} deep")
+    at = next(at for at, (char, kept) in enumerate(zip(text, plain, strict=True)) if char != kept)
+    what = "a comma before a closing bracket" if text[at] == "," else "a comment"
+    return placed(text, at, f"{what}, which this client refuses")
+
+
+def placed(text: str, at: int, reason: str) -> ConfigError:
+    """An error with the line and column of a position in front."""
+    line = text.count("\n", 0, at) + 1
+    return ConfigError(f"line {line}, column {at - text.rfind(chr(10), 0, at)}: {reason}")
+
+
+class _NotJson(ValueError):
+    """A constant that only Python reads."""
+
+
+def _refuse(constant: str) -> None:
+    raise _NotJson(f"{constant} is not JSON")
+
+
+class _Examiner:
+    """One pass over a text, to its first fault."""
+
+    def __init__(self, text: str, strict: bool) -> None:
+        self._text = text
+        self._strict = strict
+        self._at = 0
+
+    def document(self) -> None:
+        """Examine the whole text.
+
+        Raises:
+            ConfigError: it is not JSON.
+        """
+        self._value(0)
+        self._skip()
+        if self._at < len(self._text):
+            raise self._error("there is more text behind the end of the file's value")
+
+    def _value(self, depth: int) -> None:
+        self._skip()
+        if depth > MAX_DEPTH:
+            raise self._error(f"values are nested more than {MAX_DEPTH} deep")
+        char = self._text[self._at : self._at + 1]
+        if char == "{":
+            self._object(depth)
+            return
+        if char == "[":
+            self._array(depth)
+            return
+        matched = (_STRING if char == '"' else _SCALAR).match(self._text, self._at)
+        if matched is None:
+            constant = _CONSTANT.match(self._text, self._at)
+            if constant is not None:
+                raise self._error(f"{constant[0]} is not JSON")
+            raise self._error("a value is missing" if char in ("", ",", "}", "]", ":") else "this is not a JSON value")
+        self._at = matched.end()
+
+    def _object(self, depth: int) -> None:
+        self._at += 1
+        has_members = False
+        while not self._closes("}", has_members):
+            has_members = True
+            matched = _STRING.match(self._text, self._at)
+            if matched is None:
+                raise self._error("the name of a member in double quotes is missing")
+            self._at = matched.end()
+            self._skip()
+            if self._text[self._at : self._at + 1] != ":":
+                raise self._error("a colon is missing behind the name of a member")
+            self._at += 1
+            self._value(depth + 1)
+
+    def _array(self, depth: int) -> None:
+        self._at += 1
+        has_items = False
+        while not self._closes("]", has_items):
+            has_items = True
+            self._value(depth + 1)
+
+    def _closes(self, bracket: str, begun: bool) -> bool:
+        """Whether the bracket comes next; otherwise the next member or item does, behind its comma."""
+        self._skip()
+        char = self._text[self._at : self._at + 1]
+        if char == bracket:
+            self._at += 1
+            return True
+        if begun:
+            if char != ",":
+                raise self._error(f"a comma or {bracket} is missing" if char else f"the closing {bracket} is missing")
+            comma = self._at
+            self._at += 1
+            self._skip()
+            if self._text[self._at : self._at + 1] == bracket:
+                if self._strict:
+                    raise placed(self._text, comma, "a comma before a closing bracket, which this client refuses")
+                self._at += 1
+                return True
+        elif not char:
+            raise self._error(f"the closing {bracket} is missing")
+        return False
+
+    def _skip(self) -> None:
+        while True:
+            matched = _BLANK.match(self._text, self._at)
+            assert matched is not None
+            self._at = matched.end()
+            mark = self._text[self._at : self._at + 2]
+            if mark not in COMMENTS:
+                return
+            if self._strict:
+                raise self._error("a comment, which this client refuses")
+            end = self._text.find("\n" if mark == "//" else "*/", self._at + 2)
+            if end < 0 and mark == "/*":
+                raise self._error("a comment is not closed")
+            self._at = len(self._text) if end < 0 else end + (0 if mark == "//" else 2)
+
+    def _error(self, reason: str) -> ConfigError:
+        return placed(self._text, self._at, reason)

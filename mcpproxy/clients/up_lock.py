@@ -1,0 +1,97 @@
+"""Whether `mcpproxy up` is running, and on which ports it listens: it holds a lock, and keeps them in the locked file.
+
+A port that accepts connections proves nothing: another program may have taken it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_LARGEST: Final = 1 << 20
+_TRIES: Final = 5
+"""How often the file is read while it is being rewritten."""
+
+
+class AlreadyRunning(Exception):
+    """Another `mcpproxy up` is running; the text says which."""
+
+
+class UpLock:
+    """The lock of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take it.
+
+        Raises:
+            AlreadyRunning: another process has it.
+            OSError: the file cannot be made.
+        """
+        import fcntl  # Windows has none; there, `up` cannot run yet
+
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fd = _opened(folder)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = _read(self._fd)
+            os.close(self._fd)
+            raise AlreadyRunning(
+                f"mcpproxy up is already running{f', as process {other.pid}' if other else ''}"
+            ) from None
+        self.publish(())
+
+    def publish(self, ports: Iterable[int]) -> None:
+        """Say on which ports this process listens."""
+        data = json.dumps({"pid": os.getpid(), "ports": sorted(ports)}).encode()
+        with suppress(OSError):  # a full disk, say: then nobody knows, and everything else works
+            os.pwrite(self._fd, data, 0)
+            os.ftruncate(self._fd, len(data))
+
+
+class RunningUp(NamedTuple):
+    """The `mcpproxy up` that is running."""
+
+    pid: int
+    ports: frozenset[int]
+    """On which it listens."""
+
+
+def running_up(folder: Path) -> RunningUp | None:
+    """The `mcpproxy up` that is running; None if there is none."""
+    try:
+        import fcntl
+
+        fd = _opened(folder)
+    except (ImportError, OSError):
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(fd) or RunningUp(0, frozenset())
+    except OSError:
+        return None
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _opened(folder: Path) -> int:
+    # Read and write, so that opening waits for nobody, whatever the file is.
+    return os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _read(fd: int) -> RunningUp | None:
+    for _ in range(_TRIES):
+        try:
+            stored = json.loads(os.pread(fd, _LARGEST, 0))
+            ports = frozenset(port for port in stored["ports"] if type(port) is int)
+            return RunningUp(int(stored["pid"]), ports)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            continue
+    return None

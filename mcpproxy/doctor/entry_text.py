@@ -1,0 +1,39 @@
+"""How the words of a command would look in the file of a client, for advice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from mcpproxy.clients.servers import Server
+
+
+def apart(server: Server, words: Sequence[str]) -> str:
+    """What to write into an entry instead of a command line in one word.
+
+    Args:
+        server: the entry.
+        words: of that command line.
+    """
+    form = server.form
+    if form is None:
+        return "write only the program as its command, and each argument as a separate string"
+    listed = ", ".join(map(_quoted, words))
+    if server.routed is not None:
+        return f"replace {_quoted(server.routed.inner[0])} with {listed} in its {(form.args or form.command)[-1]}"
+    if form.args is None:
+        more = ", followed by the words that are already there" if server.words[1:] else ""
+        return f"write {_member(server, form.command[-1], f'[{listed}]')}{more}"
+    command = _member(server, form.command[-1], _quoted(words[0]))
+    args = _member(server, form.args[-1], f"[{', '.join(map(_quoted, words[1:]))}]")
+    more = f", followed by what {form.args[-1]} contains now" if server.words[1:] else ""
+    return f"write {command}, {args}{more}"
+
+
+def _member(server: Server, name: str | int, value: str) -> str:
+    separators = {"toml": f"{name} = ", "yaml": f"{name}: "}
+    return separators.get(server.config.format, f'"{name}": ') + value
+
+
+def _quoted(word: str) -> str:
+    return json.dumps(word, ensure_ascii=False)

@@ -1,0 +1,123 @@
+"""The exchange of a row: what was asked, how long it took, and what came back; side by side if there is room."""
+
+from collections.abc import Sequence
+from typing import Final, overload
+
+from mcpproxy.report.text import Role, Span, cells, fit_spans
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.text.rows import row_text
+
+SIDE_BY_SIDE: Final = 96
+"""Cells from which request and response are beside each other: those of a terminal with 100 columns."""
+
+_BETWEEN: Final = " │ "
+_TIMES: Final = ("sent", "answered", "took", "outcome")
+"""The facts that the line above both sides has."""
+_SIDES: Final = ("client", "server")
+
+Lines = Sequence[Sequence[Span]]
+
+
+class SideBySide(Sequence[Sequence[Span]]):
+    """Two texts beside each other; a line is put together when it is drawn."""
+
+    def __init__(self, left: Lines, right: Lines, width: int) -> None:
+        """Join them.
+
+        Args:
+            left: the lines on the left.
+            right: those on the right.
+            width: cells of a line on the left.
+        """
+        self._left, self._right, self._width = left, right, width
+
+    def __len__(self) -> int:
+        return max(len(self._left), len(self._right))
+
+    @overload
+    def __getitem__(self, at: int) -> Sequence[Span]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
+    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+        """The spans of a line."""
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        left, used = fit_spans(self._left[at] if at < len(self._left) else (), self._width)
+        right = self._right[at] if at < len(self._right) else ()
+        return (*left, Span(" " * (self._width - used)), Span(_BETWEEN, "dim"), *right)
+
+
+class Joined(Sequence[Sequence[Span]]):
+    """Texts below each other."""
+
+    def __init__(self, *parts: Lines) -> None:
+        """Join them."""
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    @overload
+    def __getitem__(self, at: int) -> Sequence[Span]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
+    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+        """The spans of a line."""
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        for part in self._parts:
+            if at < len(part):
+                return part[at]
+            at -= len(part)
+        raise IndexError(at)
+
+
+def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
+    """Both sides of the exchange of a row, and its times between them.
+
+    Args:
+        reading: the capture.
+        row: the entry; it belongs to an exchange.
+        width: cells of a line.
+        facts: the exchange in short: a name and its value in each line.
+    """
+    number = reading.exchange(row)
+    assert number is not None
+    request = reading.exchanges.request[number]
+    response = reading.partner(request)
+    by_name = {_name(fact): fact for fact in facts}
+    more = [fact for fact in facts if _name(fact) in _SIDES]
+    if width < SIDE_BY_SIDE:
+        between = [fact for fact in facts if _name(fact) not in _SIDES]
+        return Joined(_text(reading, request, width), [[], *between, []], _text(reading, response, width), [[], *more])
+    column = (width - cells(_BETWEEN)) // 2
+    outcome = by_name.get("outcome", ())
+    sides = SideBySide(
+        _text(reading, request, column),
+        _text(reading, response, column) if response is not None else [outcome[1:]],
+        column,
+    )
+    odd = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
+    return Joined([_times(by_name, column)], sides, [[], *odd, *more])
+
+
+def _name(fact: Sequence[Span]) -> str:
+    return fact[0].text.strip() if fact else ""
+
+
+def _text(reading: Reading, row: int | None, width: int) -> Lines:
+    if row is None:
+        return []
+    writing = row_text(reading, row, width)
+    return writing.lines if writing is not None else [[Span("too large, damaged or gone: see raw", "dim")]]
+
+
+def _times(by_name: dict[str, Sequence[Span]], column: int) -> list[Span]:
+    """When it was sent and answered, above the two sides, and how long it took, between them."""
+    values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
+    role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
+    took = " ".join(part for part in (values["took"], values["outcome"].partition(":")[0]) if part)
+    sent = f"→ {values['sent']} "
+    room = max(0, column - cells(sent) - cells(took) - 2)
+    line = [Span(sent, "accent"), Span("─" * room + " ", "dim"), Span(took, role), Span(" ── ", "dim")]
+    return line + ([Span(f"← {values['answered']}", "accent")] if values["answered"] else [])

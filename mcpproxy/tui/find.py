@@ -1,0 +1,124 @@
+"""Find: where a text is in the detail of a row.
+
+A thread searches, as a detail can be 8 MB of text. In wrapped text, a match may go over the end of a line.
+"""
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from mcpproxy.report.text import Span
+from mcpproxy.tui.text.lines import TextLines
+from mcpproxy.tui.widgets.tree import Tree
+
+MOST: Final = 10_000
+"""Matches that are found."""
+
+Lines: TypeAlias = Sequence[Sequence[Span]]
+Ranges: TypeAlias = dict[int, list[tuple[int, int]]]
+"""By line: from which to before which of its characters a match is."""
+
+
+class Place(NamedTuple):
+    """Where a match begins."""
+
+    line: int
+    part: int = -1
+    """In a tree: which line of the unfolded string; -1 for the line itself."""
+    start: int = 0
+    """Which character of the line it is."""
+
+
+class Found(NamedTuple):
+    """All matches."""
+
+    pattern: re.Pattern[str] | None = None
+    """What was searched for; None for nothing."""
+    places: Sequence[Place] = ()
+    ranges: Ranges | None = None
+    """Where the matches are; None if each line must be searched when it is drawn, as in a tree."""
+    is_cut: bool = False
+    """Whether there are more matches."""
+
+    def on(self, line: int, text: str) -> Iterable[tuple[int, int]]:
+        """The matches in a line that is drawn.
+
+        Args:
+            line: its number.
+            text: all of it.
+        """
+        if self.pattern is None:
+            return ()
+        if self.ranges is not None:
+            return self.ranges.get(line, ())
+        return [match.span() for match in self.pattern.finditer(text)]
+
+
+def pattern_of(text: str) -> re.Pattern[str] | None:
+    """The pattern that a typed text means: the text itself, in upper or lower case."""
+    return re.compile(re.escape(text), re.IGNORECASE) if text else None
+
+
+def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Found:
+    """All places of a pattern, in order."""
+    if pattern is None:
+        return Found()
+    if isinstance(content, Tree):
+        return _in_tree(content, pattern)
+    if isinstance(content, TextLines):
+        return _in_text(content, pattern)
+    return _in_lines(content, pattern)
+
+
+def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Found:
+    texts, starts, at = [], array("Q"), 0
+    for number in range(len(lines)):
+        if number and not lines.continues(number):
+            texts.append("\n")
+            at += 1
+        starts.append(at)
+        texts.append(lines.text(number))
+        at += len(texts[-1])
+    places: list[Place] = []
+    ranges: Ranges = {}
+    for match in pattern.finditer("".join(texts)):
+        if len(places) >= MOST:
+            return Found(pattern, places, ranges, is_cut=True)
+        line, (start, end) = bisect_right(starts, match.start()) - 1, match.span()
+        places.append(Place(line, start=start - starts[line] + lines.indent(line)))
+        while line < len(lines) and starts[line] < end:
+            first, indent = max(start, starts[line]) - starts[line], lines.indent(line)
+            last = min(end - starts[line], len(lines.text(line)))
+            ranges.setdefault(line, []).append((first + indent, last + indent))
+            line += 1
+    return Found(pattern, places, ranges)
+
+
+def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Found:
+    places: list[Place] = []
+    ranges: Ranges = {}
+    for number, spans in enumerate(lines):
+        for match in pattern.finditer("".join(span.text for span in spans)):
+            if len(places) >= MOST:
+                return Found(pattern, places, ranges, is_cut=True)
+            places.append(Place(number, start=match.start()))
+            ranges.setdefault(number, []).append(match.span())
+    return Found(pattern, places, ranges)
+
+
+def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Found:
+    places: list[Place] = []
+    for line, branch in enumerate(tree.lines):
+        if branch.value is not None and tree.unfolds(line):
+            label = "".join(span.text for span in branch.label)
+            places += [Place(line) for _ in pattern.finditer(label)]
+            inner = _in_text(tree.text(line), pattern)
+            places += [Place(line, place.line, place.start) for place in inner.places]
+        else:
+            spans = "".join(span.text for span in branch.spans)
+            places += [Place(line) for _ in pattern.finditer(spans)]
+        if len(places) > MOST:
+            return Found(pattern, places[:MOST], is_cut=True)
+    return Found(pattern, places)

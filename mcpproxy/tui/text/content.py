@@ -1,0 +1,191 @@
+"""Content as text: the blocks of a result, the contents of a resource, the messages of a prompt.
+
+What cannot be read, such as images, is an attachment: named with its type and size, and saved on demand.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+from mcpproxy.report import units
+from mcpproxy.report.text import Role
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.text.lines import TextLines
+from mcpproxy.tui.text.values import STEP, json_in, json_lines, member, scalar, without, write_json, write_value
+from mcpproxy.tui.widgets.tree import Pairs
+
+WORD: Final = 200
+"""Characters of a name, a role or a type in a heading."""
+
+_ENDINGS: Final = {
+    "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/svg+xml": "svg",
+    "image/bmp": "bmp", "image/avif": "avif", "audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
+    "audio/mp3": "mp3", "audio/ogg": "ogg", "audio/flac": "flac", "audio/webm": "webm", "audio/mp4": "m4a",
+    "video/mp4": "mp4", "application/pdf": "pdf", "application/json": "json", "application/zip": "zip",
+    "application/gzip": "gz", "text/plain": "txt", "text/csv": "csv", "text/markdown": "md",
+}  # fmt: skip
+"""File name endings by type; none of a program or a script."""
+_NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=_\-\s]")
+
+
+class Attachment(NamedTuple):
+    """Bytes in a message, as base64."""
+
+    mime: str
+    """As the peer says, sanitised."""
+    data: str
+    """Base64, perhaps invalid."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, nearly."""
+        return len(self.data.rstrip("=")) * 3 // 4
+
+    @property
+    def words(self) -> str:
+        """Type and size."""
+        return f"{self.mime} · {units.size(self.size)}"
+
+    @property
+    def ending(self) -> str:
+        """The ending of a file name for it."""
+        return _ENDINGS.get(self.mime.partition(";")[0].strip().lower(), "bin")
+
+    def decoded(self) -> bytes:
+        """Its bytes.
+
+        Raises:
+            ValueError: it is not base64.
+        """
+        import base64
+
+        if _NO_BASE64.search(self.data):
+            raise ValueError("it is not base64")
+        text = "".join(self.data.split()).rstrip("=").replace("-", "+").replace("_", "/")
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+
+
+class Writing:
+    """A text that is being written, and the attachments met so far."""
+
+    def __init__(self, width: int) -> None:
+        """Start empty.
+
+        Args:
+            width: cells of a line.
+        """
+        self.lines = TextLines(width)
+        self.attachments: list[Attachment] = []
+
+    # ---- text
+
+    def text(self, text: str, indent: int = 0, role: Role = "plain") -> None:
+        """A text of a peer; if it is JSON, indented."""
+        value = json_in(text)
+        if value is None:
+            self.lines.foreign(text, indent, role)
+            return
+        if not text.isascii():
+            stripped = re.sub(r"[\t\r\n]", "", text)
+            self.lines.has_hidden = self.lines.has_hidden or sanitise(stripped, None) != stripped
+        write_json(self.lines, value, indent)
+
+    def rest(self, value: Any, *names: str, indent: int = 0) -> None:
+        """The members that have not been written yet; `_meta` is no text."""
+        rest = without(value, *names, "_meta")
+        if rest:
+            write_value(self.lines, rest, indent)
+
+    # ---- blocks
+
+    def blocks(self, content: Any, indent: int = 0) -> None:
+        """The blocks of a content, each with a heading if there are several."""
+        parts = content if isinstance(content, list) and not isinstance(content, Pairs) else [content]
+        for number, part in enumerate(parts, 1):
+            self.block(part, f"{number} of {len(parts)}" if len(parts) > 1 else "", indent)
+
+    def block(self, block: Any, place: str = "", indent: int = 0) -> None:
+        """One block."""
+        kind = member(block, "type")
+        text, data = member(block, "text"), member(block, "data")
+        if kind == "text" and isinstance(text, str):
+            self._heading(f"text {place}" if place else "", block, indent)
+            if text:
+                self.text(text, indent)
+            else:
+                self.lines.add("empty text", "dim", indent)
+            self.rest(block, "type", "text", "annotations", indent=indent)
+        elif kind in ("image", "audio") and isinstance(data, str):
+            self._heading(f"{kind} {place}" if place else "", block, indent)
+            self.attachment(kind, member(block, "mimeType"), data, indent)
+            self.rest(block, "type", "data", "mimeType", "annotations", indent=indent)
+        elif kind == "resource":
+            self._heading(f"resource {place}".rstrip(), block, indent)
+            self.resource(member(block, "resource"), indent)
+            self.rest(block, "type", "resource", "annotations", indent=indent)
+        elif kind in ("tool_use", "tool_result", "resource_link") or not isinstance(block, Pairs):
+            words = str(kind).replace("_", " ") if isinstance(block, Pairs) else "block"
+            self.lines.add(f"{words} {place}".rstrip(), "dim", indent)
+            self.rest(block, "type", indent=indent + STEP) if isinstance(block, Pairs) else write_value(
+                self.lines, block, indent + STEP
+            )
+        else:
+            self.lines.add(f"block {place}".rstrip(), "dim", indent)
+            self.rest(block, indent=indent + STEP)
+
+    def _heading(self, words: str, block: Any, indent: int) -> None:
+        """The place of a block and its annotations, in one line, if there is something to say."""
+        annotations = member(block, "annotations")
+        for name, inner in annotations[:8] if isinstance(annotations, Pairs) else ():
+            value = ", ".join(map(scalar, inner)) if _is_array(inner) else scalar(inner)
+            words += f" · {sanitise(name, 40)} {sanitise(value, 80)}"
+        if words:
+            self.lines.add(words.removeprefix(" · "), "dim", indent)
+
+    def resource(self, value: Any, indent: int = 0) -> None:
+        """The contents of a resource: text or a blob."""
+        uri, mime = member(value, "uri"), member(value, "mimeType")
+        text, blob = member(value, "text"), member(value, "blob")
+        if isinstance(uri, str):
+            self.lines.labelled(sanitise(uri, WORD), f"· {mime}" if isinstance(mime, str) and not blob else "", indent)
+        if isinstance(text, str):
+            self.text(text, indent)
+        if isinstance(blob, str):
+            self.attachment("blob", mime, blob, indent)
+        names = [
+            name for name, is_written in (("uri", uri), ("text", text), ("blob", blob)) if isinstance(is_written, str)
+        ]
+        names += ["mimeType"] if isinstance(mime, str) and (isinstance(uri, str) or isinstance(blob, str)) else []
+        self.rest(value, *names, indent=indent) if isinstance(value, Pairs) else write_value(self.lines, value, indent)
+
+    def attachment(self, kind: str, mime: Any, data: str, indent: int = 0) -> None:
+        """What cannot be read here, with the key that saves it."""
+        made = Attachment(sanitise(mime, WORD) if isinstance(mime, str) and mime else kind, data)
+        self.attachments.append(made)
+        self.lines.add(f"{made.words}   o saves it", "accent", indent)
+
+    # ---- lists of messages, of contents
+
+    def turns(self, messages: Any, indent: int = 0) -> None:
+        """The messages of a prompt, each below its role."""
+        for message in messages if _is_array(messages) else [messages]:
+            role = member(message, "role")
+            self.lines.add(f"{sanitise(role, WORD) if isinstance(role, str) else 'no role'}:", "accent", indent)
+            if isinstance(message, Pairs):
+                self.blocks(member(message, "content"), indent + STEP)
+                self.rest(message, "role", "content", indent=indent + STEP)
+            else:
+                write_value(self.lines, message, indent + STEP)
+
+    def structured(self, value: Any, content: Any) -> None:
+        """The structured content; only mentioned if the text has said the same."""
+        text = member(content[0], "text") if _is_array(content) and content else None
+        inner = json_in(text) if isinstance(text, str) else None
+        if inner is not None and list(json_lines(inner)) == list(json_lines(value)):
+            self.lines.add("structuredContent says the same", "dim")
+            return
+        self.lines.add("structuredContent", "dim")
+        write_value(self.lines, value, in_full=True)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, list) and not isinstance(value, Pairs)

@@ -1,0 +1,209 @@
+"""Lines of readable text: wrapped, safe, and drawn on demand.
+
+A text of 5 MB has 100,000 lines or more, so a line is one string, and its spans are made when it is drawn. Together,
+the lines of a paragraph are its text, nothing more or less: so a search finds what a line end has torn apart.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, overload
+
+from mcpproxy.report.text import Role, Span, fit, is_narrow, pieces
+from mcpproxy.sanitise import sanitise
+
+MOST_LINES: Final = 200_000
+"""Lines of one text."""
+MOST_CHARACTERS: Final = 8 << 20
+"""Characters of one text; the rest is in the raw bytes."""
+TAB: Final = 4
+"""Cells between the stops of a tab."""
+
+_ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
+_JSON: Final = len(_ROLES)
+_CONTINUES: Final = 0x80
+_HIDDEN: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
+_MEMBER: Final = re.compile(r'("(?:[^"\\]|\\.)*"): ')
+
+
+class Full(Exception):
+    """The text has as many lines or characters as it can have."""
+
+
+class TextLines(Sequence[Sequence[Span]]):
+    """The lines, and the writer of them."""
+
+    def __init__(self, width: int) -> None:
+        """Start empty.
+
+        Args:
+            width: cells of a line.
+        """
+        self.width = max(8, width)
+        self.has_hidden = False
+        """Whether something in it is invisible, and is shown as an escape."""
+        self._texts: list[str] = []
+        self._indents = bytearray()
+        self._kinds = bytearray()
+        self._named: dict[int, int] = {}
+        """By line: how many of its characters are a label."""
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, at: int) -> Sequence[Span]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
+    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+        """The spans of a line."""
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUES
+        if len(text) > self.width:
+            text = text.rstrip(" ")
+        named = self._named.get(at)
+        if named is not None:
+            return (Span(indent), Span(text[:named], "accent"), Span(text[named:], _ROLES[kind]))
+        if kind != _JSON:
+            return (Span(indent), Span(text, _ROLES[kind]))
+        member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUES else None
+        if member is None:
+            return (Span(indent), Span(text))
+        return (Span(indent), Span(member[1], "accent"), Span(text[member.end(1) :]))
+
+    def text(self, at: int) -> str:
+        """A line without its indentation, but with the blank at which it was broken."""
+        return self._texts[at]
+
+    def indent(self, at: int) -> int:
+        """The indentation of a line, in cells."""
+        return self._indents[at]
+
+    def continues(self, at: int) -> bool:
+        """Whether a line continues the line above."""
+        return bool(self._kinds[at] & _CONTINUES)
+
+    # ---- writing
+
+    def add(self, text: str, role: Role = "plain", indent: int = 0) -> None:
+        """One line of ours, wrapped; what is foreign in it is sanitised already.
+
+        Raises:
+            Full: there is no room for it.
+        """
+        self._put(text, _ROLES.index(role), indent, indent + 2)
+
+    def labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
+        """A label and a text in one line, both foreign.
+
+        Raises:
+            Full: there is no room for it.
+        """
+        at = len(self._texts)
+        label = self._safe(label)
+        self._put(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
+        self._named[at] = min(len(label), len(self._texts[at]))
+
+    def foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
+        """A text with its line ends.
+
+        Raises:
+            Full: there is no room for all of it.
+        """
+        kind = _ROLES.index(role)
+        for line in _split(text):
+            self._put(self._safe(line), kind, indent, indent)
+
+    def json_line(self, text: str, indent: int = 0) -> None:
+        """A line of JSON, already sanitised.
+
+        Raises:
+            Full: there is no room for it.
+        """
+        self._put(text, _JSON, indent, indent + 2)
+
+    def exact(self, text: str) -> None:
+        """A line, already sanitised, broken where it reaches the width: without any limit."""
+        kind = 0
+        for piece in pieces(text, self.width):
+            self._texts.append(piece)
+            self._indents.append(0)
+            self._kinds.append(kind)
+            kind = _CONTINUES
+
+    def warn(self) -> None:
+        """Say first of all if something in the text is invisible."""
+        if self.has_hidden:
+            self._texts.insert(0, fit(_HIDDEN, self.width))
+            self._indents.insert(0, 0)
+            self._kinds.insert(0, _ROLES.index("bad"))
+            self._named = {at + 1: size for at, size in self._named.items()}
+
+    def cut(self) -> None:
+        """Say that there is more than fits."""
+        self._texts.append("… more: see raw")
+        self._indents.append(0)
+        self._kinds.append(_ROLES.index("bad"))
+
+    def _safe(self, line: str) -> str:
+        if "\t" in line:
+            line = line.expandtabs(TAB)
+        safe = sanitise(line, None)
+        self.has_hidden = self.has_hidden or safe != line
+        return safe
+
+    def _put(self, text: str, kind: int, indent: int, hanging: int) -> None:
+        deepest = self.width // 2
+        indent, hanging = min(indent, deepest), min(hanging, deepest)
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            raise Full
+        for piece in wrap(text, self.width - indent, self.width - hanging):
+            if len(self._texts) >= MOST_LINES:
+                raise Full
+            self._texts.append(piece)
+            self._indents.append(indent)
+            self._kinds.append(kind)
+            kind, indent = kind | _CONTINUES, hanging
+
+
+def _split(text: str) -> Iterator[str]:
+    """The lines of a text, without a last empty one; one by one, as there may be millions."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        if end < 0:
+            end = len(text)
+        yield text[at : end - 1] if end > at and text[end - 1] == "\r" and end < len(text) else text[at:end]
+        at = end + 1
+
+
+def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
+    """The text in pieces, broken behind spaces; one space more than the width is no part of what must fit.
+
+    Args:
+        text: sanitised text.
+        first: cells of the first piece.
+        others: cells of all others; None for the same.
+    """
+    at, width, is_plain = 0, first, is_narrow(text)
+    while True:
+        rest = len(text) - at
+        if is_plain:
+            end = at + width
+            if rest <= width:
+                break
+        else:
+            window = text[at : at + 2 * width]
+            end = at + len(next(pieces(window, width)))
+            if end >= len(text):
+                break
+        blank = text.rfind(" ", at, end + 1)
+        if blank > at and not text[at:blank].isspace():
+            end = blank + 1
+        yield text[at:end]
+        at, width = end, others or width
+        if at >= len(text):
+            return
+    yield text[at:]

@@ -1,0 +1,251 @@
+"""Messages as text: what a request asks for, what a result says, what is wrong in an error."""
+
+from typing import Any, Final
+
+from mcpproxy.report.text import Role
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.text.content import WORD, Writing
+from mcpproxy.tui.text.definitions import write_definition
+from mcpproxy.tui.text.lines import Full
+from mcpproxy.tui.text.values import MOST_VALUES, STEP, member, scalar, without, write_value
+from mcpproxy.tui.widgets.tree import Pairs, parse
+
+MOST_MESSAGES: Final = 1000
+"""Messages of one batch."""
+
+_LOUD: Final = frozenset(("error", "critical", "alert", "emergency"))
+
+
+def write_frame(writing: Writing, raw: bytes) -> None:
+    """All that people read in the bytes of a frame; never raises."""
+    if sum(map(raw.count, (b"[", b"{", b","))) > MOST_VALUES:
+        write_raw(writing, raw)
+        return
+    try:
+        value = parse(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        write_raw(writing, raw)
+        return
+    try:
+        if isinstance(value, list) and not isinstance(value, Pairs):
+            for number, part in enumerate(value[:MOST_MESSAGES], 1):
+                writing.lines.add(f"message {number:,} of {len(value):,}", "dim")
+                _message(writing, part)
+            if len(value) > MOST_MESSAGES:
+                raise Full
+            return
+        _message(writing, value)
+        if b'"_meta"' in raw and b'"tools"' not in raw:
+            writing.lines.add("_meta is in pretty", "dim")
+    except Full:
+        writing.lines.cut()
+
+
+def write_record(writing: Writing, words: str, role: Role, members: dict[str, Any]) -> None:
+    """What a record that is no frame says: a sentence, and its members."""
+    import json
+
+    try:
+        if words:
+            writing.lines.add(words, role)
+        write_value(writing.lines, parse(json.dumps(members, ensure_ascii=False, default=str)))
+    except Full:
+        writing.lines.cut()
+
+
+def write_raw(writing: Writing, raw: bytes) -> None:
+    """Bytes that are no JSON, such as a line of stderr."""
+    try:
+        writing.lines.foreign(raw.decode("utf-8", "backslashreplace"))
+        if not raw:
+            writing.lines.add("no bytes", "dim")
+    except Full:
+        writing.lines.cut()
+
+
+def write_tool(writing: Writing, tool: Any) -> None:
+    """A definition from a list of tools."""
+    try:
+        write_definition(writing.lines, tool)
+    except Full:
+        writing.lines.cut()
+    writing.lines.warn()
+
+
+def _message(writing: Writing, value: Any) -> None:
+    names = {name for name, _ in value} if isinstance(value, Pairs) else set()
+    method = member(value, "method")
+    if isinstance(method, str):
+        _call(writing, method, member(value, "params"), is_request="id" in names)
+        said = ["method", "params"]
+    elif "error" in names and (member(value, "error") is not None or "result" not in names):
+        _error(writing, member(value, "error"))
+        said = ["error"]
+    elif "result" in names:
+        _result(writing, member(value, "result"))
+        said = ["result"]
+    elif isinstance(value, str):
+        writing.lines.foreign(value)
+        return
+    else:
+        write_value(writing.lines, value)
+        return
+    rest = without(value, "jsonrpc", "id", *said)
+    if rest:
+        writing.lines.add("besides", "dim")
+        write_value(writing.lines, rest)
+
+
+# ---- requests and notifications
+
+
+def _call(writing: Writing, method: str, params: Any, *, is_request: bool) -> None:
+    lines = writing.lines
+    head = sanitise(method, WORD)
+    name = member(params, "name")
+    if method in ("tools/call", "prompts/get") and isinstance(name, str):
+        lines.labelled(head, name)
+        arguments = member(params, "arguments")
+        names = ["name"]
+        if isinstance(arguments, Pairs):
+            names.append("arguments")
+            write_value(lines, arguments, STEP, in_full=True) if arguments else lines.add("no arguments", "dim", STEP)
+        writing.rest(params, *names, indent=STEP)
+    elif method == "notifications/message" and isinstance(params, Pairs):
+        _log(writing, params)
+    elif method == "notifications/progress" and isinstance(params, Pairs):
+        _progress(writing, params)
+    elif method == "sampling/createMessage" and isinstance(member(params, "messages"), list):
+        lines.add(head, "accent")
+        writing.rest(params, "messages", indent=STEP)
+        writing.turns(member(params, "messages"), STEP)
+    else:
+        lines.add(head, "accent")
+        if without(params, "_meta") if isinstance(params, Pairs) else params is not None:
+            write_value(lines, params, STEP)
+        elif is_request:
+            lines.add("without parameters", "dim", STEP)
+
+
+def _log(writing: Writing, params: Pairs) -> None:
+    level, logger, data = member(params, "level"), member(params, "logger"), member(params, "data")
+    words = [_word(level), *([f"from {_word(logger)}"] if isinstance(logger, str) else [])]
+    role: Role = "bad" if isinstance(level, str) and level in _LOUD else "plain"
+    writing.lines.labelled("notifications/message", ", ".join(words), 0, role)
+    if isinstance(data, str):
+        writing.text(data, STEP)
+    else:
+        write_value(writing.lines, data, STEP, in_full=True)
+    writing.rest(params, "level", "logger", "data", indent=STEP)
+
+
+def _progress(writing: Writing, params: Pairs) -> None:
+    done, total, text = member(params, "progress"), member(params, "total"), member(params, "message")
+    words = _word(done)
+    names = ["progress"]
+    if total is not None:
+        names.append("total")
+        words += f" of {_word(total)}"
+        if isinstance(done, float) and isinstance(total, float) and 0 <= done <= total and total > 0:
+            words += f" ({done / total:.0%})"
+    writing.lines.labelled("notifications/progress", words)
+    if isinstance(text, str):
+        names.append("message")
+        writing.text(text, STEP)
+    writing.rest(params, *names, indent=STEP)
+
+
+def _word(value: Any) -> str:
+    return sanitise(scalar(value), WORD)
+
+
+# ---- answers
+
+
+def _error(writing: Writing, error: Any) -> None:
+    if not isinstance(error, Pairs):
+        writing.lines.labelled("error", scalar(error), 0, "bad")
+        if isinstance(error, list) and error:
+            write_value(writing.lines, error, STEP)
+        return
+    text = member(error, "message")
+    writing.lines.labelled("error", _word(member(error, "code")), 0, "bad")
+    names = ["code"]
+    if isinstance(text, str):
+        names.append("message")
+        writing.lines.foreign(text)
+    rest = without(error, *names, "_meta")
+    data = member(rest, "data")
+    if isinstance(data, str) and len(rest) == 1:
+        writing.lines.add("data", "dim")
+        writing.text(data, STEP)
+    elif rest:
+        write_value(writing.lines, rest)
+
+
+def _result(writing: Writing, result: Any) -> None:
+    if not isinstance(result, Pairs):
+        write_value(writing.lines, result)
+        return
+    names = {name for name, _ in result}
+    content = member(result, "content")
+    if "role" in names and content is not None:
+        writing.turns(result)  # of a model: one message
+        return
+    said = _lead(writing, result)
+    if "content" in names:
+        said.append("content")
+        if content:
+            writing.blocks(content)
+        else:
+            writing.lines.add("no content", "dim")
+    if "structuredContent" in names:
+        said.append("structuredContent")
+        writing.structured(member(result, "structuredContent"), content)
+    said += _parts(writing, result)
+    rest = without(result, *said, "_meta")
+    if rest:
+        write_value(writing.lines, rest)
+    elif not said:
+        writing.lines.add("an empty result", "dim")
+
+
+def _lead(writing: Writing, result: Pairs) -> list[str]:
+    """What comes before the content; returns the members that it says."""
+    said = []
+    if type(member(result, "isError")) is bool:
+        said.append("isError")
+        if member(result, "isError"):
+            writing.lines.add("tool error", "bad")
+    if isinstance(member(result, "description"), str) and member(result, "messages") is not None:
+        writing.lines.foreign(member(result, "description"), 0, "dim")
+        said.append("description")
+    return said
+
+
+def _parts(writing: Writing, result: Pairs) -> list[str]:
+    """Contents of resources, definitions of tools, messages of a prompt; returns the members that it says."""
+    said = []
+    for name, write in (("contents", _contents), ("tools", _tool), ("messages", Writing.turns)):
+        parts = member(result, name)
+        if isinstance(parts, list) and not isinstance(parts, Pairs):
+            said.append(name)
+            for part in parts:
+                write(writing, part)
+            if not parts:
+                writing.lines.add(f"no {name}", "dim")
+    return said
+
+
+def _contents(writing: Writing, part: Any) -> None:
+    writing.resource(part)
+
+
+def _tool(writing: Writing, tool: Any) -> None:
+    name = member(tool, "name")
+    writing.lines.labelled(f"{scalar(name)}", "")
+    if isinstance(tool, Pairs):
+        write_definition(writing.lines, tool, STEP)
+    else:
+        write_value(writing.lines, tool, STEP)
+    writing.lines.add("")

@@ -1,0 +1,42 @@
+"""The text of a row: of a frame, a line of stderr, or another record."""
+
+from typing import Final
+
+from captures.frame import Frame
+from captures.record import Record, raw_bytes
+from mcpproxy.report.records import remark_on
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.row_text import message_at
+from mcpproxy.tui.text.content import Writing
+from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
+
+LARGEST: Final = 8 << 20
+"""Bytes. A larger frame is shown as raw text, page by page."""
+
+
+def row_text(reading: Reading, row: int, width: int) -> Writing | None:
+    """The text of a row; None if it is too large, deleted or damaged.
+
+    Args:
+        reading: the capture.
+        row: the entry.
+        width: cells of a line.
+    """
+    item = reading.index.item(row) if reading.index.entry(row).size <= LARGEST else None
+    writing = Writing(width)
+    if isinstance(item, Frame):
+        is_whole = row not in reading.joined
+        frames = (item,) if is_whole else message_at(reading, row, item).frames
+        write_frame(writing, b"\n".join(frame.raw for frame in frames))
+    elif isinstance(item, Record):
+        raw = raw_bytes(item.members)
+        if item.rec == "stderr" and raw is not None:
+            write_raw(writing, raw)
+        else:
+            remark = remark_on(item, ended=False)
+            members = {name: value for name, value in item.members.items() if name != "crc"}
+            write_record(writing, *((remark.text, remark.role) if remark is not None else ("", "plain")), members)
+    else:
+        return None
+    writing.lines.warn()
+    return writing

@@ -1,0 +1,188 @@
+"""Reader: a pane in which a text can be found; its box is below it."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Input
+
+from mcpproxy.report.text import Span
+from mcpproxy.tui.find import Found, Lines, find, pattern_of
+from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.filter_box import LineBox
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.tree import Tree
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TuiApp
+
+
+class FindBox(LineBox):
+    """The line for the text to find."""
+
+    DEFAULT_CSS = """
+    FindBox { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
+    FindBox:focus { border: none; }
+    """
+
+
+class Reader(Vertical):
+    """A pane, and the box below it while something is to be found."""
+
+    app: "TuiApp"
+
+    DEFAULT_CSS = """
+    Reader {
+        width: 1fr;
+        & Pane { height: 1fr; }
+        & #finding { height: 1; display: none; padding: 0 1; background: $panel; }
+        & #finding-word { width: auto; }
+        & #finding-count { width: auto; min-width: 1; }
+    }
+    """
+
+    class Searched(Message):
+        """The thread has searched."""
+
+        def __init__(self, number: int, found: Found) -> None:
+            super().__init__()
+            self.number, self.found = number, found
+
+    def __init__(self, *, id: str, pane: str) -> None:  # noqa: A002 - Textual's name
+        """Create it empty.
+
+        Args:
+            id: of the widget.
+            pane: the id of its pane.
+        """
+        super().__init__(id=id)
+        self._pane_id = pane
+        self._content: Lines | Tree = ()
+        self._text = ""
+        self._number = 0
+        """The number of the last search; the results of earlier ones do not count."""
+        self._from = 0
+        """The line from which the first match is looked for."""
+        self._found = Found()
+        self._at = -1
+        """The number of the current match."""
+        self._thread = ThreadPoolExecutor(1, "find")
+
+    def compose(self) -> ComposeResult:
+        """The pane and the box."""
+        yield Pane(id=self._pane_id)
+        with Horizontal(id="finding"):
+            yield Words(id="finding-word")
+            yield FindBox("a text in this detail", id="find")
+            yield Words(id="finding-count")
+
+    def on_mount(self) -> None:
+        """Say what the box is for."""
+        self.query_one("#finding-word", Words).show([Span("find ", "accent")])
+
+    def on_unmount(self) -> None:
+        """Stop searching."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def pane(self) -> Pane:
+        """The pane."""
+        return self.query_one(Pane)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether something is being looked for."""
+        return self.query_one("#finding").display
+
+    def show(self, content: Lines | Tree) -> None:
+        """Show other content; what was to be found is looked for in it, too."""
+        self._content = content
+        self.pane.show_found(Found())
+        if isinstance(content, Tree):
+            self.pane.show_tree(content)
+        else:
+            self.pane.show_lines(content)
+        self._from = 0
+        if self.is_finding:
+            self._search()
+
+    # ---- the box
+
+    def open_box(self) -> None:
+        """Ask what to find."""
+        if not self.is_finding:
+            self._from = self.pane.top
+        self.query_one("#finding").display = True
+        self.query_one(FindBox).open(self._text)
+
+    def leave(self) -> bool:
+        """Find nothing any more; False if nothing was being looked for."""
+        was_finding = self.is_finding
+        self.query_one("#finding").display = False
+        self._number += 1
+        self._found, self._at = Found(), -1
+        self.pane.show_found(self._found)
+        return was_finding
+
+    @on(LineBox.Left)
+    def _box_left(self, event: LineBox.Left) -> None:
+        event.stop()
+        self.leave()
+        self.pane.focus()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if event.value != self._text or self._found.pattern is None:
+            self._text = event.value
+            self._search()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value:
+            self.pane.focus()
+        else:
+            self._box_left(LineBox.Left())
+
+    # ---- searching
+
+    def _search(self) -> None:
+        self._number += 1
+        number, content, pattern = self._number, self._content, pattern_of(self._text)
+
+        def work() -> None:
+            if number == self._number:
+                self.post_message(self.Searched(number, find(content, pattern)))
+
+        searching: Future[None] = self._thread.submit(work)
+        self.app.key_queue.wait_for(searching)
+
+    @on(Searched)
+    def _searched(self, event: Searched) -> None:
+        event.stop()
+        if event.number != self._number:
+            return
+        self._found = event.found
+        self.pane.show_found(event.found)
+        places = event.found.places
+        self._at = next((n for n, place in enumerate(places) if place.line >= self._from), 0 if places else -1)
+        self._show_match()
+
+    def go(self, by: int) -> None:
+        """Go to the next or previous match; behind the last comes the first."""
+        if self._found.places:
+            self._at = (self._at + by) % len(self._found.places)
+            self._show_match()
+
+    def _show_match(self) -> None:
+        places = self._found.places
+        if 0 <= self._at < len(places):
+            self.pane.go_to(places[self._at])
+            count = f"{self._at + 1:,} of {len(places):,}{'+' if self._found.is_cut else ''}   n N"
+        else:
+            count = "not found" if self._text else ""
+        self.query_one("#finding-count", Words).show([Span(f" {count}", "plain" if places else "bad")])

@@ -1,0 +1,169 @@
+"""The layout: list and detail beside each other, in full, of any size, and as they were last time."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.history import history_path
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.detail import detail
+from mcpproxy.tui.layout_state import Layout, keep_layout, kept_layout
+from tests.captures.samples import header
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, record, said
+
+
+def state() -> Path:
+    path = history_path("tui_layout")
+    assert path is not None
+    return path
+
+
+class TestState:
+    """What is kept for the next start."""
+
+    def test_it_is_kept_for_the_user_alone(self) -> None:
+        assert kept_layout() == Layout(45, 50, is_full=False)
+        keep_layout(Layout(60, 35, is_full=True))
+        assert kept_layout() == Layout(60, 35, is_full=True)
+        assert stat.S_IMODE(state().stat().st_mode) == 0o600
+
+    @pytest.mark.parametrize(
+        "text",
+        [b"", b"\xff\0\n", b"below\nbeside x\nfull yes\n", b"below -5\nbeside 99999999999\n", b"below \xd9\xa3\n"],
+    )
+    def test_what_is_damaged_is_ignored(self, text: bytes) -> None:
+        state().parent.mkdir(parents=True)
+        state().write_bytes(text)
+        assert kept_layout() == Layout()
+
+    def test_sizes_out_of_range_come_back_into_it(self) -> None:
+        state().parent.mkdir(parents=True)
+        state().write_bytes(b"below 1\nbeside 100\n")
+        assert kept_layout() == Layout(20, 80)
+
+
+class TestScreen:
+    """The keys."""
+
+    def test_from_160_columns_on_the_detail_is_beside_the_list(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("down", "enter")
+            table, box = stage.traffic.table, stage.traffic.detail
+            await stage.until(lambda: box.region.x > 0)
+            assert box.region.y == table.region.y
+            assert box.region.width == 80
+            assert table.region.width == 80
+            await stage.see("protocolVersion:")
+            await stage.pilot.resize_terminal(159, 40)
+            await stage.until(lambda: box.region.x == 0)
+            assert box.region.y > table.region.y
+            assert box.region.width == table.region.width == 159
+            await stage.press("escape")
+            await stage.pilot.resize_terminal(160, 40)
+            await stage.until(lambda: table.region.width == 160)
+
+        play(act, captured(tmp_path), size=(160, 45))
+
+    def test_it_can_be_resized_and_stays_so(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("enter")
+            table, box = stage.traffic.table, stage.traffic.detail
+            before = box.region.height
+            await stage.press("greater_than_sign", "greater_than_sign")
+            await stage.until(lambda: box.region.height > before)
+            for _ in range(20):
+                await stage.press("less_than_sign")
+            await stage.until(lambda: box.region.height < before)
+            assert box.region.height >= 5
+            await stage.press("z")
+            await stage.until(lambda: not table.display)
+            assert stage.traffic.pane.has_focus
+            await stage.press("z")
+            await stage.until(lambda: table.display)
+            await stage.press("z", "left")
+            await stage.until(lambda: table.has_focus)
+            await stage.press("z", "tab")
+            await stage.until(lambda: table.has_focus)
+            await stage.press("z")
+            await stage.until(lambda: kept_layout() == Layout(20, 50, is_full=True))
+            await stage.press("escape")
+            await stage.until(lambda: table.has_focus and table.display)
+
+        async def again(stage: Stage) -> None:
+            await stage.open()
+            assert stage.traffic.table.display
+            await stage.press("enter")
+            await stage.until(lambda: not stage.traffic.table.display)
+            await stage.see("protocolVersion:")
+            await stage.press("z")
+            await stage.until(lambda: stage.traffic.table.display)
+            assert stage.traffic.detail.region.height < 8
+
+        path = captured(tmp_path)
+        play(act, path)
+        play(again, path)
+
+    @pytest.mark.parametrize(("size", "is_beside"), [((100, 30), True), ((99, 30), False), ((80, 24), False)])
+    def test_the_exchange_shows_arguments_and_answer(
+        self, tmp_path: Path, size: tuple[int, int], is_beside: bool
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press(*["down"] * 4, "enter", "6", "z")
+            await stage.see("tools/call search", "n: 1", "found 1", "1.0 ms")
+            lines = stage.text().splitlines()
+            asked = next(number for number, line in enumerate(lines) if "tools/call search" in line)
+            answered = next(number for number, line in enumerate(lines) if "found 1" in line)
+            assert (asked == answered) == is_beside
+            took = next(number for number, line in enumerate(lines) if "1.0 ms" in line)
+            assert took == asked - 1 if is_beside else asked < took < answered
+
+        play(act, captured(tmp_path), size=size)
+
+    def test_an_exchange_without_an_answer_says_so(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("G", "up", "enter", "6")
+            await stage.see("n: 99", "unanswered: no response came")
+
+        for size in ((80, 24), (120, 30)):
+            play(act, captured(tmp_path), size=size)
+
+    def test_nothing_is_shown_twice(self, tmp_path: Path) -> None:
+        # Findings come late; the rules have a process of their own.
+        path = record(
+            tmp_path / "x" / "x.mcpcap",
+            [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1)), END],
+        )
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.still()
+            await stage.press("enter")
+            await stage.see("sent ", "took ", "outcome", "lifecycle/")
+            await stage.press("6")
+            await stage.see("found 1", "lifecycle/")
+            assert "outcome" not in stage.text()
+            assert stage.text().count("frame 1, ") == 1
+            await stage.press("7")
+            await stage.see("took ")
+            assert stage.text().count("lifecycle/") == 1
+            await stage.press("1")
+            await stage.pilot.resize_terminal(120, 40)
+            await stage.press("6")
+            await stage.see("found 1", "lifecycle/")
+            assert stage.text().count("lifecycle/") == 1
+
+        play(act, path, size=(155, 40))
+
+    def test_a_row_without_an_exchange_says_so(self, tmp_path: Path) -> None:
+        reading = Reading(captured(tmp_path))
+        while reading.step():
+            pass
+        row = reading.stderr[0]
+        lines = ["".join(span.text for span in line) for line in detail(reading, row, "exchange", width=120).lines]
+        assert lines[1] == "not part of an exchange"
+        reading.close()
