@@ -242,7 +242,7 @@ class TestScreen:
             assert (carets.index("^"), carets.count("^")) == (marked.index("7.0"), 3)
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.press("6")
+            await stage.press("7")
             await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
             await stage.press("r")
             await stage.see("id/float-integer", "Why it matters")
