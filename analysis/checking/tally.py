@@ -39,9 +39,14 @@ class Tally(NamedTuple):
         return Tally(*counts)
 
 
+def file_of(path: Path) -> Path | None:
+    """The cache file for a capture; None if there can be none."""
+    return summary.file_of(path, _SUFFIX)
+
+
 def cached(path: Path) -> Tally | None:
     """The cached tally of a capture, if it is still valid."""
-    file, key = summary.file_of(path, _SUFFIX), key_of(path)
+    file, key = file_of(path), key_of(path)
     if file is None or key is None:
         return None
     try:
@@ -56,7 +61,7 @@ def cached(path: Path) -> Tally | None:
 
 def keep(path: Path, key: str, tally: Tally) -> bool:
     """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
-    file = summary.file_of(path, _SUFFIX)
+    file = file_of(path)
     return file is not None and key_of(path) == key and summary.put(file, {"key": key, "tally": tally})
 
 

@@ -24,6 +24,8 @@ class Filter:
     """The facts it uses, with their first position: names of `KEYS`, terms such as `has:finding`, and `text`."""
     matches: Test = field(compare=False, repr=False)
     """Whether it selects a message."""
+    terms: tuple[str, ...] = field(compare=False, default=())
+    """The texts that all have to select a message: those joined by `and`, or all of the expression."""
 
     def __str__(self) -> str:
         return self.text
@@ -90,6 +92,8 @@ class _Part(NamedTuple):
     text: str
     rank: int = 2
     """Its operator precedence: 0 with `or`, 1 with `and`, 2 alone."""
+    terms: tuple[str, ...] = ()
+    """The texts of the operands of `and`."""
 
     def inside(self, rank: int) -> str:
         """Its text as an operand, in parentheses if needed."""
@@ -124,7 +128,7 @@ class _Parser:
         part = self._either()
         if self._token.kind == ")":
             self._fail("expected no `)` here, as no `(` is open", self._token.at)
-        return Filter(part.text, self._keys, part.test)
+        return Filter(part.text, self._keys, part.test, part.terms or (part.text,))
 
     def _fail(self, wrong: str, at: int) -> NoReturn:
         raise FilterError(wrong, self._text, at)
@@ -148,7 +152,8 @@ class _Parser:
             parts.append(self._operand())
         if len(parts) == 1:
             return parts[0]
-        return _Part(_all_of([part.test for part in parts]), " ".join(part.inside(1) for part in parts), 1)
+        terms = tuple(part.inside(1) for part in parts)
+        return _Part(_all_of([part.test for part in parts]), " ".join(terms), 1, terms)
 
     def _operand(self) -> _Part:
         kind, at, term = self._token

@@ -27,12 +27,12 @@ from typing import Final, NamedTuple
 
 import duckdb
 
+from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.load import Loader, Progress
 from analysis.store.tables import creation
 from captures.file import is_live
 from captures.listing import segments
 from captures.ownership import is_of_user
-from captures.places import cache_directory
 
 STORAGE: Final = "v1.2.0"
 """The version of DuckDB's files: older ones can read them."""
@@ -48,7 +48,6 @@ CAP: Final = 2 << 30
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left by a killed process."""
 
-_SUFFIX: Final = ".duckdb"
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
 """The directory may be a link to one that holds files of other programs."""
@@ -65,23 +64,6 @@ class Freed(NamedTuple):
     bytes: int
     left: int
     """Files that could not be deleted."""
-
-
-def directory() -> Path | None:
-    """The cache directory; None without a known home, or if its name is not UTF-8: DuckDB opens no file there."""
-    below = cache_directory()
-    if below is None or not is_utf8(below):
-        return None
-    return Path(below, "sql")
-
-
-def is_utf8(path: str | Path) -> bool:
-    """Whether DuckDB can open files there."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def cap() -> int:
@@ -174,7 +156,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
     if views.fetchall() != [(0,)]:
         return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
-    return [_digest(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
+    return [digest_of(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
 
 
 def discard(file: Path) -> None:
@@ -275,21 +257,12 @@ def key_of(path: Path, id_: str) -> str | None:
 
 
 def _name(path: Path, id_: str, key: str, *, findings: bool) -> str:
-    return f"{_owner(path, id_)}-{_digest(key.encode())}{_WITH_FINDINGS if findings else ''}{_SUFFIX}"
-
-
-def _owner(path: Path, id_: str) -> str:
-    """The part of a file's name that identifies the capture, whatever its state."""
-    return _digest(id_.encode() + os.fsencode(path.resolve()))[:16]
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
+    return f"{owner_of(path, id_)}-{digest_of(key.encode())}{_WITH_FINDINGS if findings else ''}{SUFFIX}"
 
 
 def _parts(file: Path) -> tuple[str, str]:
     """The parts of a file's name: the capture, and the digest of its inputs."""
-    owner, _, rest = file.name.removesuffix(_SUFFIX).partition("-")
+    owner, _, rest = file.name.removesuffix(SUFFIX).partition("-")
     return owner, rest.removesuffix(_WITH_FINDINGS)
 
 
@@ -312,7 +285,7 @@ def _make(
     """
     making = Path(tempfile.mkdtemp(prefix=_MAKING, dir=whole.parent))
     try:
-        target = making / f"made{_SUFFIX}"
+        target = making / f"made{SUFFIX}"
         if plain is not None:
             shutil.copyfile(plain, target)
         spilled = str(making / "spilled")
@@ -390,7 +363,7 @@ def _looks_whole(file: Path) -> bool:
 def _files(folder: Path) -> list[tuple[int, Path]]:
     """The files with their sizes, the most recently used first."""
     files = []
-    for file in folder.glob(f"*{_SUFFIX}"):
+    for file in folder.glob(f"*{SUFFIX}"):
         if not _OURS.fullmatch(file.name):
             continue
         with suppress(OSError):
@@ -401,7 +374,7 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
 
 def _drop_older(folder: Path, path: Path, id_: str, newest: Path) -> None:
     """Delete obsolete files of the same capture: in another state, or with less content."""
-    for file in folder.glob(f"{_owner(path, id_)}-*{_SUFFIX}"):
+    for file in files_of(path, id_, folder):
         if file != newest:
             discard(file)
 

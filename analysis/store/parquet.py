@@ -12,7 +12,8 @@ from typing import Final
 
 import duckdb
 
-from analysis.store.cache import is_utf8, private_folder
+from analysis.store.cache import private_folder
+from analysis.store.cache_files import is_utf8
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 
 BATCH: Final = 2048

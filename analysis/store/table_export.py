@@ -16,7 +16,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import is_utf8, private_folder, quoted, sweep
+from analysis.store.cache import private_folder, quoted, sweep
+from analysis.store.cache_files import is_utf8
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk

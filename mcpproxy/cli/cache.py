@@ -24,7 +24,8 @@ def run(arguments: list[str]) -> int:
     """Clear the cache; returns 2 if part of it could not be deleted."""
     parser().parse_args(arguments)
     # This loads DuckDB, a fifth of a second for which `cache --help` should not wait.
-    from analysis.store.cache import clear, directory
+    from analysis.store.cache import clear
+    from analysis.store.cache_files import directory
 
     freed = clear()
     folder = directory()

@@ -6,32 +6,18 @@ Give at least one of --older-than, --keep and --max-size. --dry-run lists what w
 import argparse
 import re
 import sys
-import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
-from captures.file import is_live
-from captures.listing import segments
 from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import EVERY, selected
-from mcpproxy.marks import marks_path
+from mcpproxy.removal import Removable, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-@dataclass
-class Candidate:
-    """A capture that may be deleted."""
-
-    path: Path
-    files: list[Path]
-    size: int
-    age_s: float
 
 
 def _size(text: str) -> int:
@@ -73,7 +59,7 @@ def run(arguments: list[str]) -> int:
     if options.older_than is None and options.keep is None and options.max_size is None:
         return fail("prune needs --older-than, --keep or --max-size to select captures; see mcpproxy prune --help")
     with selected(options.capture, EVERY, lists=True) as meant:
-        candidates = [candidate for path in meant.paths if (candidate := _candidate(path)) is not None]
+        candidates = [candidate for path in meant.paths if (candidate := removable(path)) is not None]
     chosen = _chosen(candidates, options)
     if chosen and not (options.yes or options.dry_run):
         amount = f"{count_text(len(chosen), 'capture')}, {size(sum(candidate.size for candidate in chosen))}"
@@ -84,10 +70,8 @@ def run(arguments: list[str]) -> int:
     code, freed, count = int(Exit.FINE), 0, 0
     for candidate in chosen:
         try:
-            for file in () if options.dry_run else candidate.files:
-                file.unlink()
             if not options.dry_run:
-                marks_path(candidate.path).unlink(missing_ok=True)
+                remove(candidate)
         except OSError as error:
             code = fail(f"cannot delete {sanitise(str(candidate.path))}: {error.strerror}")
             continue
@@ -98,7 +82,7 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _is_wanted(chosen: list[Candidate], amount: str) -> bool:
+def _is_wanted(chosen: list[Removable], amount: str) -> bool:
     """List the captures, and ask whether to delete them."""
     for candidate in chosen:
         sys.stdout.write(f"{sanitise(str(candidate.path))}  {size(candidate.size)}\n")
@@ -107,20 +91,7 @@ def _is_wanted(chosen: list[Candidate], amount: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _candidate(path: Path) -> Candidate | None:
-    files = segments(path)
-    try:
-        if any(is_live(file) for file in files):
-            return None
-        stats = [file.stat() for file in files]
-    except OSError:
-        return None
-    return Candidate(
-        path, files, sum(stat.st_size for stat in stats), time.time() - max(stat.st_mtime for stat in stats)
-    )
-
-
-def _chosen(candidates: list[Candidate], options: argparse.Namespace) -> list[Candidate]:
+def _chosen(candidates: list[Removable], options: argparse.Namespace) -> list[Removable]:
     """The captures to delete, oldest first. `candidates` are newest first."""
     kept: Counter[Path] = Counter()
     total = 0

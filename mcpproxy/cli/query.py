@@ -11,9 +11,7 @@ import re
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,6 +29,7 @@ from mcpproxy.report.output import for_stdout, set_up, width_of_stdout
 from mcpproxy.report.text import Style
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
@@ -284,7 +283,7 @@ def _deliver(
     if options.output is None:
         _write_stdout(columns, rows, options.format)
         return
-    with _new_file(Path(options.output), replace=options.force) as path:
+    with new_file(Path(options.output), replace=options.force, advice="; --force replaces it") as path:
         if options.format == "parquet":
             from analysis.store.parquet import write_parquet
 
@@ -294,36 +293,3 @@ def _deliver(
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
                 file.writelines(_lines(columns, rows, options.format, Style()))
-
-
-@contextmanager
-def _new_file(target: Path, *, replace: bool) -> Iterator[Path]:
-    """A temporary file that takes the target's name once it is complete, and is deleted otherwise.
-
-    Raises:
-        CaptureError: it cannot be created, or the target exists and may not be replaced.
-    """
-    try:
-        if replace and target.exists() and not stat.S_ISREG(target.lstat().st_mode):
-            raise CaptureError(f"cannot write {target}: it is not a regular file")
-        handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
-    except OSError as error:
-        raise CaptureError(f"cannot write {target}: {error.strerror}") from error
-    os.close(handle)
-    path = Path(name)
-    try:
-        yield path
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        if replace:
-            path.replace(target)
-        else:
-            # Unlike a rename, a link never replaces a file that was created meanwhile.
-            os.link(path, target)
-    except FileExistsError as error:
-        raise CaptureError(f"{target} exists; --force replaces it") from error
-    except OSError as error:
-        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        with suppress(FileNotFoundError):
-            path.unlink()

@@ -7,11 +7,17 @@ from typing import Final
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
-def shape(octaves: Mapping[int, int], cells: int) -> str:
-    """A distribution as blocks, from its lowest octave to its highest; several share a cell if there are many."""
+def shape(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None = None) -> str:
+    """A distribution as blocks; several octaves share a cell if there are many.
+
+    Args:
+        octaves: counts by octave.
+        cells: the most blocks.
+        axis: the first and last octave that are drawn, which include all; None for the lowest and highest that occur.
+    """
     if not octaves:
         return ""
-    low, high = min(octaves), max(octaves)
+    low, high = axis if axis is not None else (min(octaves), max(octaves))
     share = -(-(high - low + 1) // cells)
     counts = [0] * ((high - low) // share + 1)
     for octave, count in octaves.items():

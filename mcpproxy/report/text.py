@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 from unicodedata import category, east_asian_width
 
-Role: TypeAlias = Literal["plain", "accent", "dim", "bad"]
-"""Why a text is coloured. There is one accent; `dim` is for what repeats, `bad` for what is wrong."""
+Role: TypeAlias = Literal["plain", "accent", "dim", "warm", "bad"]
+"""Why a text is coloured. There is one accent; `dim` is for what repeats, `warm` for what is slow, `bad` for what is
+wrong."""
 
-_CODES: Final[dict[Role, str]] = {"accent": "36", "dim": "2", "bad": "1;31"}
+_CODES: Final[dict[Role, str]] = {"accent": "36", "dim": "2", "warm": "33", "bad": "1;31"}
 
 
 class Span(NamedTuple):

@@ -15,6 +15,18 @@ def size(count: int) -> str:
     return f"{value:,.1f} {unit}"
 
 
+def few(count: int) -> str:
+    """A number in at most four characters: `999`, `1.2k`, `12k`, `3.4M`."""
+    if count < 1000:
+        return str(count)
+    value, unit = count / 1000, "k"
+    for larger in "MGT":
+        # 999.6 would be written as 1000
+        if value >= 999.5:
+            value, unit = value / 1000, larger
+    return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
+
+
 def duration(t_ns: int) -> str:
     """A length of time in its two largest units: `41.2ms`, `12.3s`, `2m14s`, `3h05m`, `2d04h`."""
     seconds = t_ns / 1e9

@@ -11,13 +11,14 @@ from analysis.conversation.exchange import Exchange, IdState, Outcome, outcome_o
 from analysis.conversation.guesses import Meant
 from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
 from analysis.conversation.session import Peer, Seen
-from mcpproxy.report.text import Span, count_text, fit
+from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 EXCERPT: Final = 300
 """Characters of a payload that a line can show; wider terminals than this are rare."""
 ID_CELLS: Final = 16
+_YIELDS: Final = " ⇒ "
 
 # Where a request says what it is about, by method.
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -185,6 +186,23 @@ def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None)
     return Status("ok", _summary(result, exchange), is_bad=False)
 
 
+_OUTCOME_WORDS: Final = {
+    Outcome.RESULT: "ok",
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "tool error",
+    Outcome.INPUT_REQUIRED: "input required",
+    Outcome.TASK: "task",
+}
+
+
+def outcome_word(outcome: Outcome | None) -> tuple[str, bool]:
+    """The word for the outcome of a response whose content is not read, and whether it is bad."""
+    return _OUTCOME_WORDS.get(outcome, "") if outcome is not None else "", outcome in (
+        Outcome.ERROR,
+        Outcome.TOOL_ERROR,
+    )
+
+
 def _error(error: object) -> Status:
     if not isinstance(error, dict):
         return Status("error", excerpt(error), is_bad=True)
@@ -197,11 +215,15 @@ def _error(error: object) -> Status:
 def _content_text(result: Mapping[str, Any]) -> str:
     """The text of a tool's error."""
     content = result.get("content")
-    blocks = content if isinstance(content, list) else []
-    for block in blocks:
-        if _string(block, "text"):
-            return sanitise(_string(block, "text"), EXCERPT)
+    for block in content if isinstance(content, list) else []:
+        if text := _one_line(_string(block, "text")):
+            return text
     return excerpt(content) if content else ""
+
+
+def _one_line(text: str) -> str:
+    """The beginning of a text, with each run of white space as a space."""
+    return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
 
 
 def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
@@ -218,6 +240,8 @@ def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
     return _preview(result)
 
 
+_NOT_SAID: Final = ("_meta", "resultType", "taskId", "isError", "ttlMs", "cacheScope", "nextCursor")
+"""The members of a result that say nothing about what was asked for."""
 _CONTENT: Final = ("content", "contents", "messages")
 """The members of a result that hold what was asked for: those of tools and of sampling, of resources, of prompts."""
 
@@ -227,15 +251,29 @@ def _preview(result: Mapping[str, Any]) -> str:
     for member in _CONTENT:
         blocks = result.get(member)
         for block in blocks if isinstance(blocks, list) else [blocks]:
-            text = _string(block, "text") or _string(block, "content", "text")
-            if words := text[: 4 * EXCERPT].split():
-                return sanitise(" ".join(words), EXCERPT)
+            if text := _one_line(_string(block, "text") or _string(block, "content", "text")):
+                return text
             if kind := _string(block, "mimeType") or _string(block, "type"):
                 return f"[{sanitise(kind, 60)}]"
     for member in ("structuredContent", "completion"):
         if result.get(member):
             return excerpt(_at(result, "completion", "values") or result[member])
-    return ""
+    rest = {name: value for name, value in result.items() if name not in _NOT_SAID}
+    return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
+
+
+def asked_and_answered(asked: str, answered: str, room: int = EXCERPT) -> str:
+    """The gist of a request and the gist of its response: `{"a":1} ⇒ The sum is 3`.
+
+    Args:
+        asked: the gist of the request.
+        answered: the gist of the response; empty if there is none.
+        room: the cells for both: neither of them is cut before it takes more than half.
+    """
+    if not asked or not answered:
+        return asked or (f"⇒ {answered}" if answered else "")
+    half = max(1, (room - len(_YIELDS)) // 2)
+    return f"{fit(asked, max(half, room - len(_YIELDS) - cells(answered)))}{_YIELDS}{answered}"
 
 
 def excerpt(value: object) -> str:

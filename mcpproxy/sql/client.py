@@ -47,6 +47,16 @@ class Answer(NamedTuple):
     """Whether a capture has grown since it was loaded."""
 
 
+class Written(NamedTuple):
+    """A result that was written as CSV or JSON lines, with all its values as they are."""
+
+    rows: int
+    text: str
+    """The lines; empty if they are in a file."""
+    is_cut: bool
+    """Whether there are more rows than fit."""
+
+
 class SqlClient:
     """Runs one query at a time. Its attributes hold the state and the result; `hear` is called when they change."""
 
@@ -61,6 +71,8 @@ class SqlClient:
         self.notes: list[str] = []
         """What is missing in the results."""
         self.answer: Answer | None = None
+        self.written: Written | None = None
+        """The last result that was written; None before that."""
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
         self._turn = 0
@@ -82,13 +94,32 @@ class SqlClient:
             anew: reload captures that have grown, however long that takes.
         """
         self.stop()
+        self.answer = None
+        self._send(paths, {"sql": sql, "anew": anew})
+
+    def write(self, paths: Sequence[Path], sql: str, form: str, place: Path | None, most: int) -> None:
+        """Run a query again and write its result, whose rows are not limited as those of an answer are.
+
+        Args:
+            paths: the captures.
+            sql: as for `ask`.
+            form: `csv` or `json`.
+            place: a file, which must not exist; None for a text.
+            most: bytes of a text; the rows that do not fit are left out.
+        """
+        self.stop()
+        self.written = None
+        write = {"form": form, "most": most, "place": None if place is None else os.path.abspath(place)}
+        self._send(paths, {"sql": sql, "write": write})
+
+    def _send(self, paths: Sequence[Path], question: dict[str, object]) -> None:
         self._turn += 1
-        self.is_busy, self.progress, self.answer, self.error, self.notes = True, None, None, (), []
+        self.is_busy, self.progress, self.error, self.notes = True, None, (), []
         try:
             self.start()
             assert self._process is not None
             places = [os.path.abspath(path) for path in paths]
-            self._process.send({"turn": self._turn, "paths": places, "sql": sql, "anew": anew})
+            self._process.send({"turn": self._turn, "paths": places, **question})
         except OSError as error:
             self._fail(f"cannot run the query: {error}")
 
@@ -156,6 +187,8 @@ class SqlClient:
             self.notes.append(message["note"])
         elif "error" in message:
             self.error, self.is_busy = message["error"], False
+        elif "written" in message:
+            self.written, self.is_busy = Written(**message["written"]), False
         else:
             answer = message["answer"]
             columns = [(name, right) for name, right in answer["columns"]]

@@ -4,16 +4,18 @@ The screens never load a database, and never wait for one. Their queries go to t
 and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
 outlives the screens, however they end. SIGINT stops the running query and leaves everything else unchanged.
 
-Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown.
+Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown. With `write`, the
+          result is written: `{"form": "csv" or "json", "place": a new file, or null for a text, "most": its bytes}`.
 Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
-          [done, total], `note` (a text), and at the end `answer` or `error` (lines). An answer is bounded: `more` says
-          that rows were left out.
+          [done, total], `note` (a text), and at the end `answer`, `written` or `error` (lines). An answer is bounded:
+          `more` says that rows were left out.
 """
 
 import json
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -27,8 +29,9 @@ from analysis.store.reference import relations
 from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
 from captures.listing import segments
-from mcpproxy.report.answers import shower
+from mcpproxy.report.answers import csv_lines, json_lines, shower
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, lines_of
 from mcpproxy.sql.statements import KEYWORDS
 
@@ -103,6 +106,8 @@ class SqlWorker:
     def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             self._may_stop = True
+            if "write" in question:
+                return {"written": self._write(question, **question["write"])}
             return {"answer": self._ask(question)}
         except QueryError as error:
             return {"error": lines_of(error), "kind": error.kind}
@@ -135,6 +140,26 @@ class SqlWorker:
             "took_s": time.monotonic() - began_s,
             "grown": self._loaded != _state(self._paths),
         }
+
+    def _write(self, question: dict[str, Any], form: str, place: str | None, most: int) -> dict[str, Any]:
+        session = self._about([Path(path) for path in question["paths"]], anew=False)
+        # Writing counts towards the time limit, as with `mcpproxy query -o`: nobody reads while it runs.
+        answer = session.ask(question["sql"], counts_reader=True)
+        if not answer.columns:
+            raise QueryError("empty", "the statement has no rows to write")
+        if form == "csv":
+            lines = csv_lines(answer.columns, answer)
+        else:
+            lines = (line + "\n" for line in json_lines(answer.columns, answer))
+        heads = int(form == "csv")
+        if place is None:
+            text, count, is_cut = _fitting(lines, most)
+            return {"rows": count - heads, "text": text, "is_cut": is_cut}
+        with new_file(Path(place)) as path, path.open("w", encoding="utf-8", newline="") as file:
+            count = 0
+            for count, line in enumerate(lines, 1):  # noqa: B007 - the last number is the count
+                file.write(line)
+        return {"rows": count - heads, "text": "", "is_cut": False}
 
     def _about(self, paths: list[Path], *, anew: bool) -> SqlSession:
         """The loaded captures; those that have grown are reloaded if that is quick or requested."""
@@ -173,6 +198,17 @@ class SqlWorker:
         except OSError:
             os._exit(0)
         self._may_stop = may_stop
+
+
+def _fitting(lines: Iterable[str], most: int) -> tuple[str, int, bool]:
+    """The lines that fit into some bytes, how many they are, and whether there are more."""
+    kept: list[str] = []
+    for line in lines:
+        most -= len(line.encode())
+        if most < 0:
+            return "".join(kept), len(kept), True
+        kept.append(line)
+    return "".join(kept), len(kept), False
 
 
 def _state(paths: list[Path]) -> list[tuple[str, int]]:

@@ -31,6 +31,7 @@ from textual.command import CommandList, CommandPalette
 from textual.screen import Screen
 from textual.theme import Theme
 
+from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
@@ -191,17 +192,32 @@ class TuiApp(App[None]):
         self.checking.check(path, reading.findings)
         return OpenCapture(reading)
 
-    def show(self, row: int, path: Path | None = None) -> None:
-        """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
+    def show(
+        self, row: int, path: Path | None = None, *, is_detailed: bool = False, finding: Finding | None = None
+    ) -> None:
+        """Show the traffic with the cursor on an entry of the open capture, or of another capture.
+
+        Args:
+            row: the entry.
+            path: the capture; None for the open one.
+            is_detailed: whether the detail of the entry is open.
+            finding: the finding whose place is selected in the detail.
+        """
         if path is not None and (self._opened is None or self._opened[0].path != path):
             point = self._return_point()
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
                 self._return_to = point
-                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row)))
+                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], row))
+            self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
+
+    def show_frame(self, frame: int, path: Path) -> None:
+        """Show the traffic of a capture at a record, above the current screen, which must not show another capture."""
+        capture = self.open_capture(path)
+        if capture is not None:
+            self._push_traffic(OpenCapture(capture.reading, frame=frame))
 
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""
@@ -256,6 +272,11 @@ class TuiApp(App[None]):
     def _report_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
+
+    def close_capture(self, path: Path) -> None:
+        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        if self._opened is not None and self._opened[0].path == path:
+            self._close()
 
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture; None unless it is the open capture."""

@@ -21,9 +21,9 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.tui.data.reading import OUTCOMES, Reading
 from mcpproxy.tui.exchange_view import Joined, exchange_view
 from mcpproxy.tui.finding_lines import row_lines, short_lines
+from mcpproxy.tui.row_text import message_at
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.tui.traffic_table import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 PAGE: Final = 64 << 10

@@ -10,6 +10,7 @@ from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Loss, Reading
+from mcpproxy.tui.proof import proof_lines
 
 
 def clock(t_ns: int) -> str:
@@ -17,8 +18,8 @@ def clock(t_ns: int) -> str:
     return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
 
 
-def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
-    """A finding in full, with the summary of its rule."""
+def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()) -> list[list[Span]]:
+    """A finding in full, with its proof, if that has been read, and the summary of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
     head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
     places = [f"frame {finding.frame:,}"]
@@ -32,7 +33,7 @@ def finding_lines(finding: Finding, width: int) -> list[list[Span]]:
         places.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
     lines = [head, [Span("  ".join(places), "dim")]]
     lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
-    return lines + rule_lines(finding.rule, width, is_short=True)
+    return [*lines, *proof, *rule_lines(finding.rule, width, is_short=True)]
 
 
 def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
@@ -63,12 +64,12 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """All findings in a row, in full."""
+    """All findings in a row, in full. Reads the file."""
     findings = reading.findings
     kept, (_, count) = findings.kept_at(row), findings.at(row)
     lines: list[list[Span]] = []
     for finding in sorted(kept, key=lambda finding: -finding.level):
-        lines += [*finding_lines(finding, width), []]
+        lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
     if count > len(kept):
         rules_there = ", ".join(findings.rules_at(row))
         text = f"{count - len(kept):,} more without text here: `mcpproxy check` has it; their rules: {rules_there}"

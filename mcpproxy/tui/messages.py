@@ -5,6 +5,8 @@ from pathlib import Path
 
 from textual.message import Message
 
+from mcpproxy.report.text import Span
+
 
 class Grown(Message):
     """An open capture has more entries, or more of them are understood. Only the newest counts."""
@@ -48,6 +50,22 @@ class RowsRead(Message):
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
         return isinstance(message, RowsRead)
+
+
+class Sorted(Message):
+    """The thread that sorts rows has got further, or has finished."""
+
+    def can_replace(self, message: Message) -> bool:
+        """A burst becomes one."""
+        return isinstance(message, Sorted)
+
+
+class Pointed(Message):
+    """The terms of a filter that a row offers are known."""
+
+    def __init__(self, terms: Sequence[tuple[str, str]], *, excludes: bool, problem: str = "") -> None:
+        super().__init__()
+        self.terms, self.excludes, self.problem = terms, excludes, problem
 
 
 class Failed(Message):
@@ -96,6 +114,38 @@ class Replied(Message):
     def can_replace(self, message: Message) -> bool:
         """A burst becomes one."""
         return isinstance(message, Replied)
+
+
+class FrameLocated(Message):
+    """The capture of a frame is known; None if it is not among those that were searched."""
+
+    def __init__(self, path: Path | None, frame: int) -> None:
+        super().__init__()
+        self.path, self.frame = path, frame
+
+
+class ProofRead(Message):
+    """The proof of a finding has been read."""
+
+    def __init__(self, finding: object, lines: Sequence[Sequence[Span]]) -> None:
+        super().__init__()
+        self.finding, self.lines = finding, lines
+
+
+class Removing(Message):
+    """What would be deleted with a capture is known, or it has been deleted, or cannot be."""
+
+    def __init__(self, capture: object = None, *, deleted: Path | None = None, problem: str = "") -> None:
+        super().__init__()
+        self.capture, self.deleted, self.problem = capture, deleted, problem
+
+
+class PeersRead(Message):
+    """What the sides say about themselves has been read."""
+
+    def __init__(self, said: Sequence[object]) -> None:
+        super().__init__()
+        self.said = said
 
 
 class Marked(Message):

@@ -20,7 +20,13 @@ from textual.widgets import Static
 from mcpproxy.report.text import Role, Span, fit
 from mcpproxy.sanitise import CELL_LIMIT, sanitise
 
-STYLES: Final[dict[Role, str]] = {"plain": "", "accent": "$accent", "dim": "$dim", "bad": "bold $text-error"}
+STYLES: Final[dict[Role, str]] = {
+    "plain": "",
+    "accent": "$accent",
+    "dim": "$dim",
+    "warm": "$text-warning",
+    "bad": "bold $text-error",
+}
 
 
 def content(spans: str | Iterable[Span], limit: int = CELL_LIMIT) -> Content:
@@ -41,7 +47,8 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
     for span in spans:
         if left <= 0:
             break
-        text = fit(sanitise(span.text), left)
+        whole = sanitise(span.text)
+        text = fit(whole, left)
         size = cell_len(text)
         while size > left and text:
             # Terminals disagree about a few symbols; text that is too wide by Textual's table must not move a border.
@@ -49,6 +56,9 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
             size = cell_len(text)
         left -= size
         parts.append(Segment(text, styles[span.role]))
+        if text != whole:
+            # A wide character that was cut may leave a cell, which is no room for the next span.
+            break
     if left > 0:
         pad = Segment(" " * left, styles["plain"])
         parts = [pad, *parts] if right else [*parts, pad]

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
+from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
@@ -26,6 +27,19 @@ class OpenCapture:
     """The entry at the cursor."""
     only: str | None = None
     """The filter to show it with."""
+    frame: int | None = None
+    """The number of the record to go to, where its entry is not known yet."""
+    is_detailed: bool = False
+    """Whether the detail is open at once."""
+    finding: Finding | None = None
+    """The finding in the row whose place is selected when the detail is opened."""
+
+    @property
+    def entry(self) -> int | None:
+        """The entry to go to; None if there is none, or the record has not been read so far."""
+        if self.row is None and self.frame is not None:
+            return self.reading.index.of_seq(self.frame)
+        return self.row
 
 
 @dataclass(frozen=True)

@@ -8,106 +8,28 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
-from analysis.conversation.exchange import Exchange, Outcome, outcome_of
-from analysis.conversation.message import (
-    Invalid,
-    Message,
-    Notification,
-    Request,
-    Response,
-    message_of,
-    messages,
-    parse_exactly,
-)
-from analysis.conversation.session import Seen, Session
-from captures.frame import Frame
-from captures.reader import Damage
-from captures.record import Record
+from analysis.conversation.exchange import Outcome
 from mcpproxy.report import units
-from mcpproxy.report.records import remark_on
-from mcpproxy.report.text import Role, Span, ms_text
-from mcpproxy.report.wording import EXCERPT, aside_of, aside_spans, gist, id_text, name_of, notification_gist, status_of
-from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.report.text import Span, cells, count_text
+from mcpproxy.report.units import since_start
+from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui import clock
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import NONE, Reading
-from mcpproxy.tui.widgets.table import Column, Line
+from mcpproxy.tui.row_text import WAITING, RowText, text_of
+from mcpproxy.tui.traffic_columns import Times, latency_text
+from mcpproxy.tui.widgets.columns import Column, Line, layout
 
-Times: TypeAlias = Literal["rel", "delta", "abs"]
-"""Since the capture opened, since the row above, or local wall clock."""
-
-TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 KEPT: Final = 2000
 """Rows that are kept."""
-LARGE: Final = 1 << 20
-"""Bytes. A row of a larger frame shows only members of its record: drawing a line must not parse a gigabyte."""
-MANY_SECONDS_NS: Final = 9_999_500_000
-"""The duration from which milliseconds do not fit in the column."""
-
+NOTE: Final = 24
+"""Cells that a note needs."""
 MARK: Final = "◆"
 """Before the time of a marked row."""
-
-FRAME_COLUMNS: Final = (
-    Column("time", "time", 12, right=True, drop=1),
-    Column("way", "", 2),
-    Column("findings", "find", 4, drop=3),
-    Column("what", "method / name", 24, stretch=True),
-    Column("id", "id", 6, drop=4),
-    Column("status", "status", 14, drop=2),
-    Column("latency", "latency", 8, right=True, drop=3),
-    Column("size", "size", 8, right=True, drop=5),
-    Column("more", "content", 24, stretch=True, drop=9),
-)
-EXCHANGE_COLUMNS: Final = (
-    Column("time", "sent", 12, right=True, drop=1),
-    Column("way", "", 2),
-    Column("findings", "find", 4, drop=3),
-    Column("what", "method / name", 24, stretch=True),
-    Column("id", "id", 6, drop=4),
-    Column("status", "outcome", 14),
-    Column("latency", "latency", 8, right=True, drop=3),
-    Column("size", "response", 8, right=True, drop=5),
-    Column("more", "content", 24, stretch=True, drop=9),
-)
-
-HEADINGS: Final[Mapping[Times, str]] = {"delta": "delta", "abs": "clock"}
-"""The headings of the time column, unless times are since the start."""
-
-
-def columns_for(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
-    """The columns, with a heading for the times that they show."""
-    heading = HEADINGS.get(times)
-    return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
-
-
-def next_times(times: Times) -> Times:
-    """The kind of times after another, as the key switches them."""
-    return TIMES[(TIMES.index(times) + 1) % len(TIMES)]
-
-
-class RowText(NamedTuple):
-    """The text of a row, without time, latency and size."""
-
-    way: Span
-    what: Sequence[Span]
-    id: str = ""
-    status: Span = Span("")
-    more: str = ""
-    is_wide: bool = False
-    """Whether `what` runs on to the end of the row."""
-    is_final: bool = True
-    """Whether it stays the same as more rows are understood."""
-
-
-_WAITING: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
-_GONE: Final = RowText(
-    Span("▲", "bad"), (Span("gone: its recorder has deleted this part, or the file was changed", "bad"),)
-)
 
 
 class TrafficRows:
@@ -129,7 +51,8 @@ class TrafficRows:
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
-        """Whether the column with the content is dropped, so that notes follow the names."""
+        """Whether the column with the content has no room for a note, so that notes follow the names."""
+        self._content_width, self._status_width = 24, 14
         self._ready = ready
         self._texts: OrderedDict[int, RowText] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
@@ -141,6 +64,12 @@ class TrafficRows:
 
     def __len__(self) -> int:
         return len(self.view)
+
+    def fit(self, columns: Sequence[Column], width: int) -> None:
+        """Note how much of each text the columns show."""
+        widths = {column.name: size for column, size in layout(columns, width)}
+        self.is_narrow = widths.get("more", 0) < NOTE
+        self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
 
     def want(self, first: int, last: int) -> None:
         """Read the rows that are not cached, but wait for no longer than `PATIENCE_S`."""
@@ -155,52 +84,48 @@ class TrafficRows:
     def line(self, row: int) -> Line:
         """A row as cells."""
         entry = self.view[row]
-        text = self._texts.get(entry, _WAITING)
-        size = self.reading.index.entry(entry).size
-        number = self.reading.exchange(entry)
-        latency_ns = self.reading.exchanges.latency_ns[number] if number is not None else -1
-        is_answer = number is not None and self.reading.exchanges.response[number] == entry
-        status = text.status
+        text = self._texts.get(entry, WAITING)
+        exchanges, number = self.reading.exchanges, self.reading.exchange(entry)
+        answer = text
         if self.is_exchanges and number is not None:
             response = self.reading.partner(entry)
-            status = self._texts.get(response, _WAITING).status if response is not None else self._open(entry)
-            size = self.reading.index.entry(response).size if response is not None else 0
-            is_answer = True
-        elif not is_answer and number is not None:
-            status = self._open(entry)
-        if is_answer and status.text and latency_ns >= 0 and number in self.reading.exchanges.abandoned_ns:
-            status = Span(f"{status.text}, late", status.role)
-        session = self.reading.session_at(entry)
+            answer = self._texts.get(response, WAITING) if response is not None else RowText(text.way, ())
+        is_answer = number is not None and (self.is_exchanges or exchanges.response[number] == entry)
+        session, note = self.reading.session_at(entry), self.marks.get(self.reading.index.entry(entry).seq)
         what = text.what if session is None else (Span(f"session {session:,}  "), *text.what)
-        findings, note = (self._findings_cell(row),), self.marks.get(self.reading.index.entry(entry).seq)
+        cells_: dict[str, Sequence[Span]] = {
+            "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
+            "time": self._time(row),
+            "way": (text.way,),
+            "findings": (self._findings_cell(row),),
+        }
         if text.is_wide:
             what = (*what, Span(f"  {note}", "accent")) if note else what
-            return Line({"time": self._time(row), "way": (text.way,), "findings": findings, "what": what}, wide="what")
-        latency = latency_text(latency_ns) if is_answer and latency_ns >= 0 else ""
-        if not latency and number is not None and self.reading.exchanges.response[number] == NONE:
-            latency = self._waited(entry, number)
+            return Line({**cells_, "what": what}, wide="what")
+        status = self._status_cell(entry, number, answer, is_answer=is_answer)
+        latency = self._latency_cell(entry, number, is_answer=is_answer)
+        size = self._size(entry)
         spills = ""
         if note and self.is_narrow:
             # It goes where there is room: after the name or, for a request, in place of its response's outcome.
-            spills = "status" if text.id and not (status.text or latency) else "what"
+            spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"
             if spills == "status":
-                status = Span(note, "dim")
+                status = (Span(note, "dim"),)
             else:
                 what = (*what, Span(f"  {note}", "dim"))
-        return Line(
-            {
-                "time": self._time(row),
-                "way": (text.way,),
-                "findings": findings,
-                "what": what,
-                "id": (Span(text.id),),
-                "status": (status,),
-                "latency": (Span(latency, "dim"),),
-                "size": (Span(units.size(size) if size else "", "dim"),),
-                "more": (*((Span(f"{note}  ", "accent"),) if note else ()), Span(text.more, "dim")),
-            },
-            spills=spills,
-        )
+        more = text.more
+        if self.is_exchanges and number is not None:
+            room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
+            more = asked_and_answered(more, answer.more, room)
+        cells_ |= {
+            "what": what,
+            "id": (Span(text.id),),
+            "status": status,
+            "latency": (latency,),
+            "size": (Span(units.size(size) if size else "", "dim"),),
+            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(more, "dim")),
+        }
+        return Line(cells_, spills=spills)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
@@ -227,6 +152,41 @@ class TrafficRows:
         count = sum(count for _, count in marks)
         return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
 
+    def _size(self, entry: int) -> int:
+        """The bytes of a frame; of an exchange, those of its response."""
+        if not self.is_exchanges:
+            return self.reading.index.entry(entry).size
+        response = self.reading.partner(entry)
+        return 0 if response is None else self.reading.index.entry(response).size
+
+    def _status_cell(self, entry: int, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
+        """How a request ended, or what a response means; over HTTP, with the status and the events of its stream."""
+        status = answer.status
+        if number is not None and not (is_answer and self.reading.exchanges.response[number] != NONE):
+            status = self._open(entry)
+        elif number in self.reading.exchanges.abandoned_ns and status.text:
+            status = Span(f"{status.text}, late", status.role)
+        parts, room = [status], self._status_width - cells(status.text)
+        http = self.reading.http.answer(answer.http) if status.text else None
+        if http is not None:
+            events = f" · {count_text(http.events, 'event')}" if http.events else ""
+            for text in (f" · {http.status}", events):
+                room -= cells(text)
+                if text and room >= 0:
+                    parts.append(Span(text, "dim"))
+        return tuple(parts)
+
+    def _latency_cell(self, entry: int, number: int | None, *, is_answer: bool) -> Span:
+        """How long a response took, or how long a request has waited."""
+        if number is None:
+            return Span("")
+        exchanges = self.reading.exchanges
+        latency_ns = exchanges.latency_ns[number]
+        if is_answer and latency_ns >= 0:
+            is_slow = self.reading.paces.is_slow(exchanges.call[number], latency_ns)
+            return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
+        return Span(self._waited(entry, number) if exchanges.response[number] == NONE else "", "dim")
+
     def _open(self, row: int) -> Span:
         """The status of a request without a response."""
         number = self.reading.exchange(row)
@@ -243,11 +203,14 @@ class TrafficRows:
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
 
     def _waited(self, row: int, number: int) -> str:
-        """How long an unanswered request has waited: until it was abandoned, or up to now."""
+        """How long an unanswered request has waited: until it was abandoned, up to the end, or up to now."""
         reading, wall_ns = self.reading, self.reading.fold.wall_ns
+        outcome, sent_ns = reading.outcome(number), reading.index.t_ns(row)
         waited_ns = reading.exchanges.abandoned_ns.get(number)
-        if waited_ns is None and reading.outcome(number) is None and reading.is_live and wall_ns is not None:
-            waited_ns = max(0, clock.since_ns(wall_ns) - reading.index.t_ns(row))
+        if waited_ns is None and outcome is None and reading.is_live and wall_ns is not None:
+            waited_ns = max(0, clock.since_ns(wall_ns) - sent_ns)
+        elif waited_ns is None and outcome is Outcome.UNANSWERED and reading.has_ended:
+            waited_ns = max(0, reading.index.last_ns - sent_ns)
         return "" if waited_ns is None else latency_text(waited_ns)
 
     def _time(self, row: int) -> tuple[Span, ...]:
@@ -275,7 +238,7 @@ class TrafficRows:
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)
-        return f"+{t_ns // 1_000_000_000:,}.{t_ns // 1_000_000 % 1000:03}"
+        return since_start(t_ns)
 
     # ---- reading, in a thread
 
@@ -288,122 +251,5 @@ class TrafficRows:
             self._ready()
 
     def _text_of(self, row: int) -> RowText:
-        reading = self.reading
-        if row in reading.continued:
-            record = reading.index.beginning(row)
-            raw = record.members.get("raw") if record is not None else None
-            return RowText(
-                Span(" ┆", "dim"), (Span(sanitise(raw if isinstance(raw, str) else "…", EXCERPT), "dim"),), is_wide=True
-            )
-        if reading.index.entry(row).size > LARGE:
-            return self._large(row)
-        item = reading.index.item(row)
-        if item is None:
-            return _GONE
-        if not isinstance(item, Frame):
-            remark = remark_on(item, ended=False)
-            if remark is None:
-                return RowText(
-                    Span("·", "dim"), (Span(item.rec if isinstance(item, Record) else "", "dim"),), is_wide=True
-                )
-            text = f"{remark.text}  {remark.detail}" if remark.detail else remark.text
-            if isinstance(item, Damage):
-                # The screen already says which file it is in.
-                text = sanitise(str(item).removeprefix(f"{item.path}: "))
-            return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
-        message = message_at(reading, row, item)
-        if item.verdict.kind == "batch":
-            count = len(messages(item))
-            return RowText(
-                way_of(item, message), (Span(f"batch of {count:,}"), Span(f"  {item.verdict.problem or ''}", "bad"))
-            )
-        return self._message(row, item, message)
-
-    def _large(self, row: int) -> RowText:
-        entry, record = self.reading.index.entry(row), self.reading.index.beginning(row)
-        method = record.members.get("method") if record is not None else None
-        word = sanitise(method, EXCERPT) if isinstance(method, str) else "large frame"
-        arrow = Span("→" if entry.dir == "c2s" else "←", "accent")
-        return RowText(arrow, (Span(word), Span(f"  {entry.sort}", "dim")), is_final=row < self.reading.understood)
-
-    def _message(self, row: int, frame: Frame, message: Message) -> RowText:
-        way, problem = way_of(frame, message), frame.problem
-        wrong = Span(f"  {problem}" if problem and row not in self.reading.joined else "", "bad")
-        if isinstance(message, Request):
-            what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
-            return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
-        if isinstance(message, Notification):
-            event = Seen(message, Session(0, None, {}, 0))
-            is_cancel = message.method.endswith("cancelled")
-            more = gist(message) if is_cancel else notification_gist(event, message)
-            return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
-        if isinstance(message, Response):
-            return self._answer(row, way, message, wrong)
-        return self._invalid(frame, message, way)
-
-    def _answer(self, row: int, way: Span, response: Response, wrong: Span) -> RowText:
-        reading = self.reading
-        is_final = row < reading.understood
-        request = request_of(reading, row)
-        # Before the row is understood, only the content is known, and not the request.
-        known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
-        exchange = None
-        if known_request is not None:
-            exchange = Exchange(known_request, response, outcome_of(response, request), 0, 0)
-        status = status_of(response, exchange, None)
-        role: Role = "bad" if status.is_bad else "plain"
-        if request is None:
-            what: tuple[Span, ...] = (Span("answer" if is_final else "…", "dim"), wrong)
-        else:
-            what = (Span(sanitise(request.method, EXCERPT), "dim"), Span(f" {name_of(request)}", "dim"), wrong)
-        id_ = id_text(response.id).removeprefix(" #")
-        return RowText(way, what, id_, Span(status.word, role), status.text, is_final=is_final)
-
-    @staticmethod
-    def _invalid(frame: Frame, message: Invalid, way: Span) -> RowText:
-        aside = aside_of(message)
-        if aside is not None:
-            return RowText(way, aside_spans(aside), is_wide=True)
-        text = sanitise_bytes(frame.raw, EXCERPT)
-        spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
-        return RowText(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
-
-
-def latency_text(ns: int) -> str:
-    """How long a response took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
-    return ms_text(ns) if ns < MANY_SECONDS_NS else units.duration(ns)
-
-
-def way_of(frame: Frame, message: Message) -> Span:
-    """The arrow of a frame, with a mark if it breaks a rule by itself."""
-    arrow = "→" if frame.dir == "c2s" else "←"
-    wrong = frame.problem is not None and len(message.frames) == 1
-    return Span(f"{arrow}!" if wrong else arrow, "bad" if wrong else "accent")
-
-
-def message_at(reading: Reading, row: int, frame: Frame) -> Message:
-    """The first message of a row, with all the lines that it spans."""
-    last = reading.joined.get(row)
-    if last is not None:
-        items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
-        frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
-        try:
-            whole = message_of(frame, None, parse_exactly(b"\n".join(item.raw for item in frames)))
-        except (ValueError, RecursionError):
-            return messages(frame)[0]
-        whole.frames = frames
-        return whole
-    return messages(frame)[0]
-
-
-def request_of(reading: Reading, row: int) -> Request | None:
-    """The request that the response in a row answers."""
-    number = reading.exchange(row)
-    request_row = reading.exchanges.request[number] if number is not None else row
-    item = reading.index.item(request_row) if request_row != row else None
-    if not isinstance(item, Frame):
-        return None
-    if item.verdict.kind == "batch":
-        return next((request for request in messages(item) if isinstance(request, Request)), None)
-    message = message_at(reading, request_row, item)
-    return message if isinstance(message, Request) else None
+        """The text of a row."""
+        return text_of(self.reading, row)

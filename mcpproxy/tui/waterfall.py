@@ -7,6 +7,7 @@ from typing import Final
 from analysis.conversation.exchange import Outcome
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
+from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import Bar, Startup, cells_of
 
 STARTING: Final = "▒"
@@ -15,6 +16,24 @@ RUNNING: Final = "█"
 WAITING: Final = "░"
 LEGEND: Final = (("▒", "starting"), ("▓", "handshake, list"), ("█", "exchange"), ("░", "waits for the other side"))
 
+HEAT: Final[tuple[tuple[int, str, Role], ...]] = (
+    (1_000_000, "▁", "dim"),
+    (10_000_000, "▂", "dim"),
+    (100_000_000, "▄", "accent"),
+    (1_000_000_000, "▆", "accent"),
+    (1 << 63, "█", "plain"),
+)
+"""The classes of latencies: up to how many nanoseconds, and how a cell of them is drawn."""
+HEAT_LEGEND: Final = (
+    *(("▁", "<1ms"), ("▂", "<10ms"), ("▄", "<100ms"), ("▆", "<1s"), ("█", "≥1s"), ("✗", "errors"), ("░", "waiting")),
+    ("+", "zoom in"),
+)
+
+_SIGNS: Final[dict[int, tuple[str, Role]]] = {
+    heat.BAD: ("✗", "bad"),
+    heat.RUNNING: (WAITING, "dim"),
+    heat.NOTHING: (" ", "plain"),
+}
 _OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD: Final = frozenset((Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED))
 
@@ -63,6 +82,17 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
             if not counts[cell]:
                 drawn[cell] = (STARTING, "plain")
     return spans_of(drawn)
+
+
+def heat_cells(worst_ns: Sequence[int]) -> list[Span]:
+    """The cells of a kind of request in a heat map."""
+    return spans_of(_heat_cell(ns) for ns in worst_ns)
+
+
+def _heat_cell(ns: int) -> Cell:
+    if ns < 0:
+        return _SIGNS[ns]
+    return next(((sign, role) for limit, sign, role in HEAT if ns < limit), (RUNNING, "plain"))
 
 
 def spans_of(cells: Iterable[Cell]) -> list[Span]:

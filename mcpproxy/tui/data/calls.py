@@ -37,8 +37,8 @@ class Call(NamedTuple):
         """The expression that selects requests of this kind and their responses; None if there is none."""
         if self.is_rest:
             return None
-        name = "not name:*" if self.name is None else f"name:{_pattern(self.name)}"
-        return f"method:{_pattern(self.method)} {name}"
+        name = "not name:*" if self.name is None else f"name:{pattern(self.name)}"
+        return f"method:{pattern(self.method)} {name}"
 
 
 _REST: Final[dict[Side, Call]] = {side: Call(side, "(all others)", None, is_rest=True) for side in ("client", "server")}
@@ -68,7 +68,7 @@ class Calls:
         return len(self.all) - 1
 
 
-def _pattern(text: str) -> str:
+def pattern(text: str) -> str:
     """A pattern that matches the text or, if that was cut, everything that begins with it.
 
     A character that the filter box would show as an escape becomes a single-character wildcard.

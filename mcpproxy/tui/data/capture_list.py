@@ -1,6 +1,7 @@
 """Capture list: every capture, newest first, each with a summary that a thread computes."""
 
 import time
+from calendar import timegm
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from analysis.summary import Summarizer, Summary, cached, keep, key_of
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
-from captures.places import SUFFIX
+from captures.places import STAMP_FORM, SUFFIX
 from captures.tail import STEP, Tail
 from mcpproxy.clients.overview import RoutedServer
 
@@ -19,6 +20,8 @@ FIND_S: Final = 1.0
 """The pause between two searches for captures."""
 CLIENTS_S: Final = 3.0
 """The pause between two checks of the clients' configuration."""
+PATIENCE: Final = 20
+"""Steps for the visible captures alone; then all others get every second one."""
 FIND_SHARE: Final = 4
 """The pause is at least this many times as long as the last search, which leaves most of the time for reading."""
 
@@ -37,6 +40,7 @@ class ListedCapture:
         """How many findings it has; None if it has not been checked or is still being recorded."""
         self.is_readable = True
         self.has_begun = False
+        self._file_ns = _time_of(path)
         self._sum: tuple[Tail, Summarizer] | None = None
         self._key: str | None = None
 
@@ -45,9 +49,20 @@ class ListedCapture:
         """The server's name in the header, or else the name of the capture's directory."""
         return (self.summary and self.summary.name) or self.path.parent.name
 
+    @property
+    def began_ns(self) -> int:
+        """When the session took place: by its header, or else by the file; an imported capture may be much younger."""
+        wall_ns = self.summary.wall_ns if self.summary is not None else None
+        return self._file_ns if wall_ns is None else wall_ns
+
     def begin(self) -> None:
         """Load whatever is available immediately: a cached summary, or the header."""
-        self.has_begun = True
+        try:
+            self._begin()
+        finally:
+            self.has_begun = True
+
+    def _begin(self) -> None:
         summary = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
         if summary is not None:
@@ -118,6 +133,8 @@ class CaptureList:
         self._next_routed = 0.0
         self._known: dict[Path, ListedCapture] = {}
         self._next_look = 0.0
+        self._turn = 0
+        """How many steps the visible captures have had without a pause."""
 
     def step(self) -> bool:
         """Search for captures, or read part of one; False if there is nothing to do for now."""
@@ -130,13 +147,13 @@ class CaptureList:
             # With many captures, or on a slow disk, a search takes longer than the interval.
             self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
             return is_new or bool(self.captures)
-        for capture in self.in_view:
+        in_view = list(self.in_view)
+        for capture in in_view:
             if not capture.has_begun:
                 capture.begin()
                 return True
-            if not (capture.is_summed or capture.is_live):
-                capture.step()
-                return True
+        if self._read_in_view(in_view):
+            return True
         for capture in self.captures:
             if not capture.has_begun:
                 capture.begin()
@@ -151,6 +168,18 @@ class CaptureList:
         if unread is not None:
             unread.step()
         return unread is not None
+
+    def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
+        """Read a little of the visible captures in turn, so that a large one holds up no other.
+
+        Returns False if there is nothing to read, and now and then if that takes long: the others begin meanwhile.
+        """
+        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
+        self._turn = self._turn + 1 if unread else 0
+        if not unread:
+            return False
+        unread[self._turn % len(unread)].step()
+        return self._turn < PATIENCE or self._turn % 2 == 0
 
     def note(self, path: Path, counted: Tally) -> None:
         """Store the number of findings of a capture."""
@@ -191,6 +220,18 @@ class CaptureList:
         heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
         before, self.unheard = self.unheard, [server for server in self._routed() if server.name not in heard]
         return list(before) != self.unheard
+
+
+def _time_of(path: Path) -> int:
+    """The time in the name of a file, or else of its last write."""
+    try:
+        return timegm(time.strptime(path.name[: len("20261120T101500Z")], STAMP_FORM)) * 1_000_000_000
+    except ValueError:
+        pass
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def short_name(path: Path) -> str:

@@ -7,18 +7,16 @@ what is new.
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
 from analysis.conversation.histogram import Histogram
-from mcpproxy.report.blocks import shape
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.durations import Course
 from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
 
-SHAPE: Final = 10
-"""Cells of a distribution in a row."""
 REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
 """Exchanges per step: a few milliseconds."""
@@ -44,8 +42,11 @@ class Figures(NamedTuple):
     p95_ns: int | None = None
     p99_ns: int | None = None
     most_ns: int | None = None
-    shape: str = ""
+    octaves: Mapping[int, int] = MappingProxyType({})
+    """Its distribution: counts by power of two."""
     abandoned: int = 0
+    slowest: int | None = None
+    """The exchange with the longest latency, the first of equals; None without responses."""
 
 
 class Distribution(NamedTuple):
@@ -77,6 +78,8 @@ class Latencies:
         self._errors: Counter[int] = Counter()
         self._abandoned: Counter[int] = Counter()
         self._histograms: dict[int, Histogram] = {}
+        self._slowest: dict[int, int] = {}
+        """The slowest exchange of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
         self._stale: set[int] = set()
         self._wrote = 0.0
@@ -117,6 +120,8 @@ class Latencies:
                 histogram = self._histograms.get(call)
                 if histogram is None:
                     histogram = self._histograms[call] = Histogram()
+                if not histogram.count or exchanges.latency_ns[number] > histogram.most:
+                    self._slowest[call] = number
                 histogram.add(exchanges.latency_ns[number])
             if outcome in _ERRORS:
                 self._errors[call] += 1
@@ -143,8 +148,9 @@ class Latencies:
                 p95,
                 p99,
                 most,
-                shape(histogram.octaves(), SHAPE),
+                histogram.octaves(),
                 self._abandoned[number],
+                self._slowest.get(number),
             )
         if not self._stale:
             self._wrote = time.monotonic()

@@ -8,16 +8,18 @@ again from the file when it is shown.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome, ProbableAnswer
+from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.guesses import Meant
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen
+from analysis.summary import bad_ending
 from captures.file import is_live
 from captures.frame import Frame
 from captures.index import Index
@@ -25,17 +27,20 @@ from captures.listing import segments
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
-from mcpproxy.report.records import remark_on
+from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.tui.data.calls import Calls
+from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES, Exchanges
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.http_exchanges import HttpExchanges
+from mcpproxy.tui.data.paces import Paces
+from mcpproxy.tui.data.row_views import Left, Without
 
-NONE: Final = (1 << 32) - 1
-"""No row, or no exchange."""
+__all__ = ["NONE", "OUTCOMES", "ROWS", "STEP_UNDERSTOOD", "Loss", "Reading"]
+
 INTRODUCED: Final = 500
 """Rows that are understood while the index is built: they identify the two sides."""
 STEP_UNDERSTOOD: Final = 64 << 10
 """Bytes that are understood per step: a few milliseconds."""
-OUTCOMES: Final = (*Outcome,)
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
 ROWS: Final = 1_250_000
@@ -47,9 +52,6 @@ PROBABLE: Final = 20_000
 """Messages that span lines, abandoned requests, and probable responses that are remembered."""
 BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
 """Requests in batches that wait for their responses: as many as the fold remembers."""
-OPEN: Final = len(OUTCOMES)
-"""The code of an exchange whose end is not known."""
-
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
@@ -63,49 +65,6 @@ class Loss(NamedTuple):
     last: int
     """The range of their numbers, first to last."""
     missing: int
-
-
-class Exchanges:
-    """The exchanges of a capture, in the order of their requests, as columns."""
-
-    def __init__(self) -> None:
-        self.request = array("I")
-        """Row of the request."""
-        self.response = array("I")
-        """Row of the response, or NONE."""
-        self.latency_ns = array("q")
-        """How long the response took; -1 if there is none."""
-        self.outcome = array("B")
-        """Index into OUTCOMES, or OPEN."""
-        self.call = array("H")
-        """Number of its kind among `Reading.calls`."""
-        self.is_cancelled = array("B")
-        """Whether it was cancelled, even if it was answered later."""
-        self.abandoned_ns: dict[int, int] = {}
-        """How long abandoned requests had waited when they were cancelled."""
-        self.probable_answers: dict[int, ProbableAnswer] = {}
-        """Responses that match no request, by the unanswered request for which each was probably meant."""
-        self.end = array("I")
-        """Row of the response or else the cancellation that ended it, or NONE."""
-        self.settled = array("I")
-        """Numbers in the order in which they were answered or cancelled; at the end, those without a response.
-        Twice if a response came after the cancellation."""
-        self.left_out = 0
-        """Requests above the maximum."""
-
-    def __len__(self) -> int:
-        return len(self.outcome)
-
-    def add(self, row: int, call: int) -> int:
-        """Add a request; returns its number."""
-        self.request.append(row)
-        self.response.append(NONE)
-        self.latency_ns.append(-1)
-        self.call.append(call)
-        self.is_cancelled.append(0)
-        self.end.append(NONE)
-        self.outcome.append(OPEN)
-        return len(self.outcome) - 1
 
 
 class Reading:
@@ -130,6 +89,17 @@ class Reading:
         """By row, for all understood rows: its exchange, or NONE."""
         self.shown = array("I")
         """The rows that get a line: all frames, and records with a remark."""
+        self._in_answers, self._beside = Left(), Left()
+        self.folded: Sequence[int] = Without(self.shown, self._in_answers)
+        """These rows, except lines of streams that only say what the row of a response says."""
+        self.frames_only: Sequence[int] = Without(self.shown, self._beside)
+        """These rows, except the records beside the messages; losses, faults and the end stay."""
+        self.http = HttpExchanges()
+        """How HTTP exchanges were answered."""
+        self.paces = Paces()
+        """How long each kind of request usually takes."""
+        self.end: Remark | None = None
+        """How it ended."""
         self.bad = array("I")
         """Rows with errors, and frames that are not messages."""
         self._begun = array("I")
@@ -142,7 +112,13 @@ class Reading:
         """The rows of these messages after the first."""
         self.has_ended = False
         """Whether everything was read and understood, and no more will follow."""
-        self._was_live = is_live(segments(path)[-1])
+        files = segments(path)
+        self._was_live = is_live(files[-1])
+        self._size = 0
+        for file in files:
+            # A ring may delete a file at any time.
+            with suppress(OSError):
+                self._size += file.stat().st_size
         self._behind: Tail | None = Tail(path)
         """The reader for the fold, while the fold is behind the index."""
         self._assembler = FrameAssembler()
@@ -155,8 +131,11 @@ class Reading:
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
-        self._remarked: set[int] = set()
-        self._ended = False
+        self._remarked: dict[int, tuple[bool, bool]] = {}
+        """New rows of records: whether each is beside the messages, and whether a response's row says the same."""
+        self._status: object = None
+        self._signal: object = None
+        self._progress = 0.0
         self._reached = 0
 
     @property
@@ -183,6 +162,19 @@ class Reading:
     def is_killed(self) -> bool:
         """Whether everything was read, and no record shows a normal end of its recorder."""
         return self.has_ended and self.fold.ending is None
+
+    @property
+    def bad_end(self) -> str | None:
+        """How it ended, in the words of the list of sessions, if it ended badly or was killed."""
+        return bad_ending(self.fold.ending, self._status, self._signal) if self.has_ended else None
+
+    @property
+    def progress(self) -> float:
+        """How much of what was there at the start is read and understood: from 0 to 1, and never less than before."""
+        size, ahead, behind = self._size, self.index.tail.read_bytes, self._behind
+        share = (ahead + (behind.read_bytes if behind is not None else ahead)) / max(1, 2 * size)
+        self._progress = max(self._progress, min(1.0, share))
+        return self._progress
 
     @property
     def forgotten(self) -> list[str]:
@@ -287,12 +279,22 @@ class Reading:
     # ---- steps
 
     def _note(self, row: int, item: Record | Damage) -> None:
-        remark = remark_on(item, ended=self._ended)
+        remark = remark_on(item, ended=self.end is not None)
+        if isinstance(item, Record):
+            self._note_record(row, item)
         if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
-            self._remarked.add(row)
-            self._ended = self._ended or remark.is_end
-        if isinstance(item, Record) and item.rec == "stderr":
+            is_beside = remark.role == "dim"
+            self._remarked[row] = is_beside, is_beside and isinstance(item, Record) and self.http.is_in_answer(item)
+            self.end = remark if remark.is_end else self.end
+
+    def _note_record(self, row: int, record: Record) -> None:
+        if record.rec == "stderr":
             self.stderr.append(row)
+        elif record.rec in ("exchange", "stream"):
+            self.http.note(record)
+        elif record.rec in ("process", "close"):
+            self._status = record.members.get("status", self._status)
+            self._signal = record.members.get("signal", self._signal)
 
     def _show_new(self) -> None:
         start, count = self._reached, len(self.index)
@@ -300,7 +302,14 @@ class Reading:
         if not self._remarked and self.index.are_frames(start, count):
             self.shown.extend(range(start, count))
             return
-        self.shown.extend([row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked])
+        rows = [row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked]
+        for row, (is_beside, is_in_answer) in self._remarked.items():
+            place = len(self.shown) + bisect_left(rows, row)
+            if is_beside:
+                self._beside.add(place)
+            if is_in_answer:
+                self._in_answers.add(place)
+        self.shown.extend(rows)
         self._remarked.clear()
 
     def _understand(self, tail: Tail) -> bool:
@@ -415,7 +424,9 @@ class Reading:
         number = self._number_of(exchange.request)
         if number != NONE:
             self.exchanges.response[number] = row
-            self.exchanges.latency_ns[number] = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            latency_ns = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            self.exchanges.latency_ns[number] = latency_ns
+            self.paces.add(self.exchanges.call[number], latency_ns)
             self.exchanges.outcome[number] = _CODES[exchange.outcome]
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)

@@ -27,7 +27,7 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
-from mcpproxy.tui.traffic_table import message_at, request_of
+from mcpproxy.tui.row_text import message_at, request_of
 
 LATE_AT_ONCE: Final = 200
 """Rows read again per step."""
@@ -55,6 +55,8 @@ class Scan:
         self._marks = marks if "has:mark" in only.keys else None
         self.rows = array("I")
         """The selected rows, ascending."""
+        self.frames = 0
+        """How many frames were scanned."""
         self.has_ended = False
         """Whether everything was scanned, and no more will follow."""
         self._reading = reading
@@ -132,6 +134,7 @@ class Scan:
             facts = replace(facts_of_record(entry), **self._findings_at(row))
             if self._matches(facts, entry.seq):
                 self._select(row)
+        self.frames += isinstance(entry, Frame)
         self._row += 1
 
     def _retest(self, seq: int, exchange: Exchange) -> None:

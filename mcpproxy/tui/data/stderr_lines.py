@@ -11,7 +11,8 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.traffic_table import RowText, TrafficRows
+from mcpproxy.tui.row_text import RowText
+from mcpproxy.tui.traffic_table import TrafficRows
 
 AT_ONCE: Final = 300
 """Lines searched per step."""

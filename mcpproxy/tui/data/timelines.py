@@ -16,6 +16,7 @@ from analysis.conversation.exchange import Outcome
 from captures.errors import CaptureError
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.client_captures import ClientCaptures
+from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
 from mcpproxy.tui.data.reading import NONE, OUTCOMES, ROWS, Reading
 
 BLOCK: Final = 256
@@ -79,6 +80,7 @@ class Timeline:
         """
         self.reading = reading
         self.offset_ns = offset_ns
+        self.heat = Heat(reading)
         self.is_cut = False
         """Whether reading stopped before its end because the captures are too large."""
         self._ends = array("q")
@@ -120,7 +122,8 @@ class Timeline:
             self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
             self._open[block] -= not self._has_ended[number]
             self._has_ended[number] = 1
-        return bool(unknown or settled)
+        is_heating = self.heat.step()
+        return bool(unknown or settled) or is_heating
 
     def _look(self) -> None:
         """Look for the parts of the startup."""
@@ -183,6 +186,27 @@ class Timeline:
                 return None
         running.reverse()
         return running + list(range(low, high))
+
+    def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
+        """The last map of what began in a stretch; None if there is none so far. A newer one is computed if needed."""
+        offset, settled = self.offset_ns, self._settled
+        first, last = self._at(start_ns), self._at(end_ns)
+        self.heat.want(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
+        return self.heat.map
+
+    def near(self, row: int) -> int | None:
+        """The exchange of a row, or the last one that began before it, or else the first; None without exchanges."""
+        requests, number = self.reading.exchanges.request, self.reading.exchange(row)
+        if number is None and len(requests):
+            number = max(0, bisect_left(requests, row) - 1)
+        return number
+
+    def around(self, number: int, most: int) -> tuple[int, int]:
+        """A stretch with an exchange in its middle, in which at most some begin."""
+        requests, index = self.reading.exchanges.request, self.reading.index
+        first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
+        low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
+        return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
     def bar(self, number: int) -> Bar:
         """An exchange on the clock."""

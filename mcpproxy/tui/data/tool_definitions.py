@@ -15,10 +15,10 @@ from captures.frame import Frame
 from mcpproxy.tui.data.calls import KEPT
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.row_text import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.messages import write_tool
-from mcpproxy.tui.traffic_table import message_at
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
 MOST: Final = 5000

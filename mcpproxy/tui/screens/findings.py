@@ -1,20 +1,20 @@
 """Findings: the violations in a capture by level and rule, the worst first; Enter leads to the frame."""
 
 import time
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.rules.finding import Finding, Level
 from mcpproxy.report.text import Span, count_text
-from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.finding_lines import clock, finding_lines, progress_text, rule_lines
-from mcpproxy.tui.messages import Checked, Grown
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.finding_lines import finding_lines, progress_text, rule_lines
+from mcpproxy.tui.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
+from mcpproxy.tui.messages import Checked, Grown, ProofRead
+from mcpproxy.tui.proof import proof_lines
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER
@@ -23,111 +23,11 @@ from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.tui.widgets.table import Table
 
-COLUMNS: Final = (
-    Column("mark", "", 1),
-    Column("frame", "frame", 8, right=True),
-    Column("time", "time", 10, right=True, drop=1),
-    Column("who", "who", 9, drop=2),
-    Column("text", "finding", 24, stretch=True),
-)
-AT_FIRST: Final = 20
-"""Findings listed for each rule until the user asks for the rest."""
 FEW: Final = 1000
 LATER_S: Final = 0.5
 NOTHING: Final = "nothing found"
-
-
-class Group(NamedTuple):
-    """The findings of a rule at one level."""
-
-    level: Level
-    rule: str
-
-
-class Item(NamedTuple):
-    """A line of the list: a group, a finding in it, or the number not shown."""
-
-    group: Group
-    finding: Finding | None = None
-    total: int = -1
-    """The number of findings in the group, or of those not shown."""
-    is_head: bool = False
-
-
-class FindingRows(MemoryRows[Item]):
-    """The lines of the list."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folded: set[Group] = set()
-
-    def line(self, row: int) -> Line:
-        """One line."""
-        item = self.items[row]
-        if item.is_head:
-            sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
-            fold = "▸" if item.group in self.folded else "▾"
-            spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
-            return Line({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
-        finding = item.finding
-        if finding is None:
-            return Line({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
-        who = finding.blames if finding.blames != "unknown" else ""
-        return Line(
-            {
-                "frame": (Span(f"{finding.frame:,}"),),
-                "time": (Span(clock(finding.t_ns), "dim"),),
-                "who": (Span(who, "dim"),),
-                "text": (Span(sanitise(finding.message, 300)),),
-            }
-        )
-
-
-def list_items(findings: Findings, folded: set[Group], unfolded: set[Group], words: str) -> Iterator[Item]:
-    """The lines: the worst level first, then by rule, then in the order of the capture.
-
-    Args:
-        findings: all findings.
-        folded: groups that show only their head.
-        unfolded: groups that show more than the first findings.
-        words: the filter: words that a finding contains, and patterns for its rule.
-    """
-    groups: dict[Group, list[Finding]] = {}
-    terms = words.lower().split()
-    for finding in list(findings.kept):
-        if has_all_words(finding, terms):
-            groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
-    counts = dict(findings.counts)
-    for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
-        members = sorted(groups[group], key=lambda key: key.frame)
-        # Findings without text are known only by level and rule.
-        count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
-        yield Item(group, total=count, is_head=True)
-        if group in folded:
-            continue
-        listed = members if group in unfolded else members[:AT_FIRST]
-        yield from (Item(group, finding) for finding in listed)
-        if len(listed) < count:
-            yield Item(group, total=count - len(listed))
-
-
-def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
-    """Whether a finding contains all of some words; a word with a `*` or `?` is a pattern for its rule."""
-    if not terms:
-        return True
-    text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
-    return all(fnmatchcase(finding.rule, word) if is_pattern(word) else word in text for word in terms)
-
-
-def is_pattern(word: str) -> bool:
-    """Whether a word is a pattern."""
-    return "*" in word or "?" in word
-
-
-def _is_of(group: Group, word: str) -> bool:
-    return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"
 
 
 class FindingsScreen(WordFilterScreen):
@@ -138,7 +38,7 @@ class FindingsScreen(WordFilterScreen):
         & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #findings { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #detail { height: 8; border-top: solid $panel; padding: 0 1; }
+        & #detail { height: 9; border-top: solid $panel; padding: 0 1; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -159,6 +59,8 @@ class FindingsScreen(WordFilterScreen):
         self._row = capture.row
         self._rows = FindingRows()
         self._unfolded: set[Group] = set()
+        self._spread: set[Identity] = set()
+        self._proofs = ThreadPoolExecutor(1, "proof")
         self._listed: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
         self._detailed: object = None
@@ -180,11 +82,16 @@ class FindingsScreen(WordFilterScreen):
         self.table.focus()
         row_findings = self.findings.kept_at(self._row) if self._row is not None else []
         self._unfolded.update(Group(finding.level, finding.rule) for finding in row_findings)
+        self._spread |= set(map(identity, row_findings))
         self.renew()
         line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
         if line is not None:
             self.has_moved = True
             self.table.go(line)
+
+    def on_unmount(self) -> None:
+        """Read no more proofs."""
+        self._proofs.shutdown(wait=False, cancel_futures=True)
 
     @property
     def findings(self) -> Findings:
@@ -226,9 +133,9 @@ class FindingsScreen(WordFilterScreen):
     def _arrange(self) -> None:
         """Rebuild the lines. Once the user has moved the cursor, it stays on its line."""
         selected, self._arranged_s = self.item, time.monotonic()
-        self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words))
+        self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words, self._spread))
         if selected is not None and self.has_moved:
-            where = next((n for n, item in enumerate(self._rows.items) if _is_same(item, selected)), None)
+            where = next((n for n, item in enumerate(self._rows.items) if item.is_same(selected)), None)
             if where is not None and where != self.table.cursor:
                 self.table.go(where)
         self.table.renew()
@@ -287,28 +194,36 @@ class FindingsScreen(WordFilterScreen):
         if row is None:
             notify(self.app, f"record {item.finding.frame:,} is not in the traffic")
             return
-        self.app.show(row)
+        self.app.show(row, finding=item.finding)
 
     def _more(self, group: Group) -> None:
-        kept = sum(Group(finding.level, finding.rule) == group for finding in self.findings.kept)
-        if group in self._unfolded or kept <= AT_FIRST:
-            # Only the rows of the others are known, not their texts.
-            self.app.select(f"rule:{group.rule}")
-            return
+        before = list(self._rows.items)
         self._unfolded.add(group)
         self._arrange()
+        if self._rows.items == before:
+            # Only the rows of the others are known, not their texts.
+            self.app.select(f"rule:{group.rule}")
 
     def action_fold(self, fold: bool) -> None:
-        """Fold a rule, so that only its head is shown, or unfold it."""
+        """Fold identical findings into one line, and then a rule, so that only its head is shown; or unfold them."""
         item = self.item
         if item is None:
             return
         self.has_moved = True
+        key = item.identity
+        if key is not None and (item.is_spread if fold else item.times > 1):
+            (self._spread.discard if fold else self._spread.add)(key)
+            self._arrange()
+            self._go_to(lambda line: line.identity == key)
+            return
         (self._rows.folded.add if fold else self._rows.folded.discard)(item.group)
         self._arrange()
-        head = next((n for n, line in enumerate(self._rows.items) if line.is_head and line.group == item.group), 0)
         if fold:
-            self.table.go(head)
+            self._go_to(lambda line: line.is_head and line.group == item.group)
+
+    def _go_to(self, is_wanted: Callable[[Item], bool]) -> None:
+        """Go to the first line of a kind; it is there."""
+        self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
 
     def action_rule(self) -> None:
         """Show the page of the rule."""
@@ -331,17 +246,28 @@ class FindingsScreen(WordFilterScreen):
 
     def _show(self) -> None:
         item = self.item
-        if item is not None and (item.group, item.finding, self.size.width) != self._detailed:
-            self._detailed = item.group, item.finding, self.size.width
-            width = max(10, self.size.width - 4)
-            lines = (
-                finding_lines(item.finding, width) if item.finding is not None else rule_lines(item.group.rule, width)
-            )
-            self.pane.show_lines(lines)
+        if item is None or (item.group, item.finding, self.size.width) == self._detailed:
+            return
+        self._detailed = item.group, item.finding, self.size.width
+        width, finding = max(10, self.size.width - 4), item.finding
+        if finding is None:
+            self.pane.show_lines(rule_lines(item.group.rule, width))
+            return
+        self.pane.show_lines(finding_lines(finding, width))
 
+        def read(wanted: object = self._detailed) -> None:
+            # The cursor may have moved on since.
+            if self._detailed == wanted:
+                self.post_message(
+                    ProofRead(finding, finding_lines(finding, width, proof_lines(self.reading, finding, width)))
+                )
 
-def _is_same(item: Item, other: Item) -> bool:
-    return item.group == other.group and item.finding == other.finding and item.is_head == other.is_head
+        self._proofs.submit(read)
+
+    @on(ProofRead)
+    def _proof_read(self, event: ProofRead) -> None:
+        if self.item is not None and event.finding is self.item.finding:
+            self.pane.renew_lines(event.lines)
 
 
 def sums(errors: int, warnings: int, notes: int) -> str:

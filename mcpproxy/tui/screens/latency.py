@@ -4,23 +4,25 @@ from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 
-from mcpproxy.report import units
-from mcpproxy.report.blocks import blocks, stretched
+from mcpproxy.report.blocks import shape
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.latencies import Distribution, Figures, Latencies
+from mcpproxy.tui.data.latencies import Figures, Latencies
+from mcpproxy.tui.latency_lines import BUCKET_COLUMNS, BucketRows, bucket_filter, buckets_of, course_lines, octave_ns
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
+SHAPE: Final = 10
+"""Cells of a distribution in a row."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, right=True),
@@ -30,17 +32,19 @@ COLUMNS: Final = (
     Column("p95", "p95", 6, right=True),
     Column("p99", "p99", 6, right=True, drop=4),
     Column("most", "max", 6, right=True, drop=3),
-    Column("shape", "shape", 10, drop=5),
+    Column("shape", "shape", SHAPE, drop=5),
 )
 NAME: Final = 200
 """The maximum length of a method with its name, in characters."""
-LABEL: Final = 14
-WIDEST: Final = 64
-"""The maximum width of a bar, in cells."""
 
 
 class LatencyRows(MemoryRows[Figures]):
     """The rows: kinds of requests, sorted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.axis: tuple[int, int] | None = None
+        """The octaves of the axis that all shapes share; None if each has its own."""
 
     def line(self, row: int) -> Line:
         """One kind."""
@@ -58,7 +62,7 @@ class LatencyRows(MemoryRows[Figures]):
                 "p95": (Span(brief(figures.p95_ns), "accent"),),
                 "p99": (Span(brief(figures.p99_ns)),),
                 "most": (Span(brief(figures.most_ns)),),
-                "shape": (Span(figures.shape, "accent"),),
+                "shape": (Span(shape(figures.octaves, SHAPE, self.axis), "accent"),),
             }
         )
 
@@ -70,12 +74,19 @@ class LatencyScreen(CaptureScreen):
     LatencyScreen {
         & #latency { height: 1fr; }
         & #kind { height: 1; background: $panel; padding: 0 1; }
-        & #course { height: 45%; padding: 0 1; }
+        & #below { height: 45%; padding: 0 1; }
+        & #course { height: auto; }
+        & #buckets { height: 1fr; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [TO_SORT, TO_DETAIL]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        TO_SORT,
+        TO_DETAIL,
+        Binding("w", "slowest", "slowest", id="slowest"),
+        Binding("W", "slowest_of_all", "slowest of all", show=False, id="slowest-of-all"),
+        Binding("a", "axis", "axis", id="axis"),
+    ]
     LIST = "#latency"
-    DETAIL = "#course"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
 
     def __init__(self, capture: OpenCapture) -> None:
@@ -86,7 +97,8 @@ class LatencyScreen(CaptureScreen):
         """
         super().__init__(capture.reading)
         self.latencies = Latencies(capture.reading)
-        self._rows = LatencyRows()
+        self._rows, self._buckets = LatencyRows(), BucketRows()
+        self._shares_axis = False
         self._shown: object = None
         bind_switches(self._bindings, "latency")
 
@@ -95,15 +107,23 @@ class LatencyScreen(CaptureScreen):
         yield Words(id="title")
         yield Table(COLUMNS, id="latency")
         yield Words(id="kind")
-        yield Pane(id="course")
+        with Vertical(id="below"):
+            yield Words(id="course")
+            yield Table(BUCKET_COLUMNS, id="buckets")
         yield Foot()
 
     def on_mount(self) -> None:
         """Start counting."""
         self.table.show(self._rows)
+        self.histogram.show(self._buckets)
         self.table.focus()
         self.renew()
         self.begin(self.latencies.step, "latency")
+
+    @property
+    def histogram(self) -> Table:
+        """The buckets of the kind at the cursor."""
+        return self.query_one("#buckets", Table)
 
     @property
     def selected(self) -> Figures | None:
@@ -119,6 +139,9 @@ class LatencyScreen(CaptureScreen):
     @on(Progressed)
     def renew(self) -> None:
         """Show the figures so far."""
+        rows = self.latencies.rows if self._shares_axis else ()
+        octaves = {octave for figures in rows for octave in figures.octaves}
+        self._rows.axis = (min(octaves), max(octaves)) if octaves else None
         self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()
         self._show_kind()
@@ -140,6 +163,9 @@ class LatencyScreen(CaptureScreen):
         rows, reading = self._rows.items, self.reading
         answered = sum(figures.answered for figures in rows)
         spans = [Span("latency ", "accent"), Span(title_name(reading))]
+        if self._rows.axis is not None:
+            low, high = self._rows.axis
+            spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {count_text(answered, 'response')}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
@@ -150,7 +176,7 @@ class LatencyScreen(CaptureScreen):
 
     # ---- one kind
 
-    @on(Table.Moved)
+    @on(Table.Moved, "#latency")
     def _moved(self) -> None:
         self._show_kind()
 
@@ -169,54 +195,67 @@ class LatencyScreen(CaptureScreen):
         if wanted == self._shown:
             return
         self._shown = wanted
-        pane, kind = self.pane, self.query_one("#kind", Words)
+        course, kind = self.query_one("#course", Words), self.query_one("#kind", Words)
+        width = max(10, self.size.width - 4)
+        self._buckets.fill(buckets_of(distribution.octaves) if distribution is not None else (), width)
+        self.histogram.renew()
         if figures is None:
             kind.show([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
-            pane.show_lines(())
+            course.show("")
             return
         more = "" if distribution is not None and distribution.is_whole else " …"
         text = f"  {count_text(figures.answered, 'response')} to {count_text(figures.asked, 'request')}{more}"
         kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
-        pane.renew_lines(() if distribution is None else distribution_lines(distribution, max(10, self.size.width - 4)))
+        course.show_lines(() if distribution is None else course_lines(distribution, width))
 
     # ---- keys
 
-    @on(Table.Chosen)
+    def action_into(self) -> None:
+        """Move to the histogram."""
+        self.histogram.focus()
+
+    def action_axis(self) -> None:
+        """Let the shapes of all rows share one axis, or give each its own again."""
+        self._shares_axis = not self._shares_axis
+        self.renew()
+
+    @on(Table.Chosen, "#latency")
     def _choose(self) -> None:
         """Show the traffic of one kind."""
+        self._select("")
+
+    @on(Table.Chosen, "#buckets")
+    def _choose_bucket(self) -> None:
+        """Show the calls of the kind that took as long as the bucket says."""
+        bucket = self._buckets.at(self.histogram.cursor)
+        if bucket is not None and bucket.responses:
+            self._select(f" {bucket_filter(bucket)}")
+        else:
+            notify(self.app, "no response took that long")
+
+    def _select(self, more: str) -> None:
         figures = self.selected
         text = figures.call.filter if figures is not None else None
         if text is None:
             notify(self.app, "no filter can select all these kinds")
         else:
-            self.app.select(text)
+            self.app.select(text + more)
 
+    def action_slowest(self) -> None:
+        """Go to the slowest call of the kind at the cursor."""
+        self._go_to_slowest([self.selected] if self.selected is not None else [])
 
-def distribution_lines(distribution: Distribution, width: int) -> list[list[Span]]:
-    """The course of one kind over time, and its distribution, as lines."""
-    lines: list[list[Span]] = []
-    room = max(4, width - LABEL - 12)
-    most = max((value for value in distribution.p95_ns if value is not None), default=0)
-    for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
-        bars = blocks(stretched(values, room), most)
-        high = max((value for value in values if value is not None), default=None)
-        note = f"  up to {brief(high)}" if high is not None else ""
-        lines.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
-    if distribution.p95_ns:
-        cells = min(room, len(distribution.p95_ns))
-        start, end = "0s", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
-        lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
-    lines.append([])
-    total, most = sum(distribution.octaves.values()), max(distribution.octaves.values(), default=0)
-    bar = max(1, min(WIDEST, width - LABEL - 18))
-    low, high = min(distribution.octaves, default=0), max(distribution.octaves, default=-1)
-    for octave in range(low, high + 1):
-        count = distribution.octaves.get(octave, 0)
-        label = f"{brief(1 << max(0, octave - 1)):>6} {'–' if octave < high else '+'} "
-        filled = -(-bar * count // most) if most else 0
-        share = f"{count:,}  {100 * count / total:.0f}%" if count else ""
-        lines.append([Span(f"{label:<{LABEL - 4}}", "dim"), Span("█" * filled, "accent"), Span(f" {share}")])
-    return lines
+    def action_slowest_of_all(self) -> None:
+        """Go to the slowest call of all kinds."""
+        self._go_to_slowest(list(self.latencies.rows))
+
+    def _go_to_slowest(self, candidates: list[Figures]) -> None:
+        answered = [figures for figures in candidates if figures.slowest is not None]
+        slowest = max(answered, key=lambda figures: figures.most_ns or 0, default=None)
+        if slowest is None or slowest.slowest is None:
+            notify(self.app, "there is no response")
+            return
+        self.app.show(self.reading.exchanges.request[slowest.slowest], is_detailed=True)
 
 
 ENTRY: Final = ScreenEntry(

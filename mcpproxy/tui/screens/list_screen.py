@@ -39,7 +39,7 @@ class ListScreen(Screen[None]):
     app: "TuiApp"
 
     DEFAULT_CSS = """
-    ListScreen #title { height: 1; background: $panel; padding: 0 1; }
+    ListScreen #title { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="back"),

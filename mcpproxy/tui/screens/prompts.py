@@ -84,8 +84,9 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         self.query_one("#forms", Words).show_lines(rows)
 
     def on_key(self, event: events.Key) -> None:
-        """Choose the form of a key."""
-        form = next((form for form in self._forms if form.text and form.key == event.character), None)
+        """Choose the form of a key; Enter chooses the first."""
+        is_first = event.key == "enter"
+        form = next((form for form in self._forms if form.text and (is_first or form.key == event.character)), None)
         if form is not None:
             event.stop()
             self.dismiss(form)

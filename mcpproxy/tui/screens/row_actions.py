@@ -23,6 +23,7 @@ from mcpproxy.tui.messages import AttachmentsRead, Copied, Exported, Marked, Sav
 from mcpproxy.tui.safe_text import copy, notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.text.saving import saved
@@ -40,6 +41,7 @@ class RowActionsScreen(CaptureScreen):
         Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
         Binding("c", "copy", "copy", id="copy"),
         Binding("e", "export", "export", id="export"),
+        Binding("r", "rule", "rule", show=False, id="rule"),
         Binding("o", "save", "save", show=False, id="save"),
     ]
 
@@ -83,6 +85,19 @@ class RowActionsScreen(CaptureScreen):
             return ""
         export = self._export[0]
         return f"exporting {100 * export.written // max(1, len(export.rows))}%"
+
+    # ---- rules
+
+    def action_rule(self) -> None:
+        """Show the pages of the rules with findings in the row, the worst first."""
+        entry, findings = self.entry, self.reading.findings
+        kept = sorted(findings.kept_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        others = findings.rules_at(entry) if entry is not None else ()
+        rules = dict.fromkeys([*(finding.rule for finding in kept), *others])
+        if rules:
+            self.app.push_screen(RuleScreen(*rules))
+        else:
+            notify(self.app, "this row has no findings")
 
     # ---- marks
 

@@ -1,4 +1,4 @@
-"""Rule: the page of a rule, as `mcpproxy rule` prints it."""
+"""Rule: the page of a rule, as `mcpproxy rule` prints it, or those of several, one below the other."""
 
 from typing import ClassVar
 
@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from mcpproxy.report.text import Span
 from mcpproxy.tui.finding_lines import page_lines
 from mcpproxy.tui.widgets.pane import Pane
 
@@ -20,10 +21,10 @@ class RuleScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back", id="back")]
 
-    def __init__(self, rule: str) -> None:
-        """The page of a rule, by its id."""
+    def __init__(self, *rules: str) -> None:
+        """The pages of rules, by their ids."""
         super().__init__()
-        self.rule = rule
+        self.rules = rules
 
     def compose(self) -> ComposeResult:
         """The page."""
@@ -36,4 +37,10 @@ class RuleScreen(ModalScreen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Fill it."""
         width = min(84, event.size.width * 96 // 100) - 5
-        self.query_one("#page", Pane).show_lines(page_lines(self.rule, max(20, width)))
+        lines: list[list[Span]] = []
+        for rule in self.rules:
+            lines += [
+                *([[], [Span("─" * max(20, width), "dim")], []] if lines else []),
+                *page_lines(rule, max(20, width)),
+            ]
+        self.query_one("#page", Pane).show_lines(lines)

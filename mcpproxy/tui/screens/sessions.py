@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
@@ -23,29 +23,31 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import Checked, Failed, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import bind
+from mcpproxy.tui.screens.deletion import DeletionScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
-from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 
 COLUMNS: Final = (
     Column("mark", "", 1),
-    Column("server", "server", 11, stretch=True),
-    Column("client", "client", 12, stretch=True, drop=3),
+    Column("server", "server", 11, stretch=2),
+    Column("client", "client", 12, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
     Column("revision", "revision", 10, drop=4),
     Column("age", "age", 7, right=True, drop=2),
     Column("frames", "frames", 7, right=True, drop=1),
     Column("errors", "err", 4, right=True, drop=1),
-    Column("findings", "find", 4, right=True, drop=6),
+    Column("findings", "find", 5, right=True, drop=6),
     Column("p95", "p95", 6, right=True, drop=5),
-    Column("traffic", "traffic", 7, drop=7),
+    Column("traffic", "traffic", 7, stretch=1, drop=7),
     Column("lasted", "lasted", 7, right=True, drop=8),
     Column("capture", "capture", 30, drop=10),
 )
 COUNT_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
+LARGEST_COUNTED: Final = 20_000
+"""Frames of a capture whose findings are counted without being selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 
 
@@ -62,6 +64,8 @@ class SessionRows(MemoryRows[ListedCapture]):
         super().__init__()
         self._shelf = capture_list
         self._findings = findings
+        self.traffic_width = 7
+        """Cells of the column with the bars."""
 
     def want(self, first: int, last: int) -> None:
         """Have these captures read before all others."""
@@ -91,9 +95,12 @@ class SessionRows(MemoryRows[ListedCapture]):
         tally = capture.tally if findings is None or not findings.has_caught_up else findings.tally
         if tally is None:
             return (
-                Span(f"{findings.tally.wrong:,}…" if findings is not None and findings.tally.wrong else "…", "dim"),
+                Span(
+                    f"{units.few(findings.tally.wrong)}…" if findings is not None and findings.tally.wrong else "…",
+                    "dim",
+                ),
             )
-        return (Span(f"{tally.wrong:,}", "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
+        return (Span(units.few(tally.wrong), "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
 
     def _summary_cells(self, capture: ListedCapture, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
@@ -107,12 +114,18 @@ class SessionRows(MemoryRows[ListedCapture]):
             **cells,
             "client": (Span(summary.client or "–"),),
             "revision": (Span(summary.revision or "–"),),
-            "frames": (Span(f"{summary.frames:,}"),),
-            "errors": (Span(f"{summary.errors:,}", "bad" if summary.errors else "dim"),),
+            "frames": (Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.few(summary.frames)),),
+            "errors": (Span(units.few(summary.errors), "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
-            "traffic": trouble(summary) or (Span(sparkline(summary.traffic, 7), "accent"),),
+            "traffic": trouble(summary) or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
             "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
         }
+
+
+def _is_countable(capture: ListedCapture) -> bool:
+    """Whether the findings of a capture are unknown, and counting them takes some seconds at most."""
+    is_small = capture.summary is not None and capture.summary.frames <= LARGEST_COUNTED
+    return capture.is_readable and capture.is_summed and not capture.is_live and capture.tally is None and is_small
 
 
 def mark(capture: ListedCapture) -> str:
@@ -142,8 +155,9 @@ def age(summary: Summary, *, live: bool) -> str:
     seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
     if summary.wall_ns is None or seconds < 0:
         return ""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
+    for size, unit in ((365 * 86400, "y"), (7 * 86400, "w"), (86400, "d"), (3600, "h"), (60, "m")):
+        # Up to 99 days, days say more.
+        if seconds >= size and not (unit == "w" and seconds < 100 * 86400):
             return f"{seconds // size:,}{unit} ago"
     return f"{seconds}s ago"
 
@@ -157,7 +171,7 @@ def sparkline(traffic: Sequence[int], width: int) -> str:
     return blocks(sums)
 
 
-class SessionsScreen(WordFilterScreen):
+class SessionsScreen(DeletionScreen):
     """The list of sessions."""
 
     DEFAULT_CSS = """
@@ -208,6 +222,12 @@ class SessionsScreen(WordFilterScreen):
         self._counting = Counting(self.app.checking)
         self._ticks = (self.set_interval(1.0, self.renew), self.set_interval(COUNT_S, self._count))
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the bars to their column."""
+        widths = {column.name: size for column, size in layout(COLUMNS, event.size.width - 1)}
+        self._rows.traffic_width = widths.get("traffic", self._rows.traffic_width)
+        self.table.renew()
+
     def on_unmount(self) -> None:
         """Stop the search."""
         if self._step_thread is not None:
@@ -238,6 +258,10 @@ class SessionsScreen(WordFilterScreen):
         """The capture at the cursor."""
         return self._rows.at(self.table.cursor)
 
+    def selected_path(self) -> Path | None:
+        """The path of the capture at the cursor."""
+        return self.selected.path if self.selected is not None else None
+
     @property
     def captures(self) -> Sequence[ListedCapture]:
         """The captures that are listed."""
@@ -253,25 +277,33 @@ class SessionsScreen(WordFilterScreen):
         self.table.renew()
 
     def _count(self) -> None:
-        """Count findings in the selected and the live captures, while this list is visible."""
+        """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
         if self._counting is None:
             return
-        chosen = self.selected
+        chosen, captures = self.selected, self.capture_list.captures
+        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        # Their summaries come first: a check takes the processor from the thread that reads them.
+        is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
+        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
         unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        live = [capture.path for capture in self.capture_list.captures if capture.is_live and capture.is_readable]
-        self._counting.want(
-            [path for path in live if self.app.findings(path) is None],
-            chosen.path if chosen is not None and unknown and self.app.findings(chosen.path) is None else None,
-        )
+        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
+        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
 
     @on(ListChanged)
     def renew(self) -> None:
         """Show the captures that match the words."""
         words = self.words.lower().split()
         captures = [
-            capture for capture in self.capture_list.captures if all(word in self._text(capture) for word in words)
+            capture
+            for capture in self.capture_list.captures
+            if capture.path not in self.deleted and all(word in self._text(capture) for word in words)
         ]
-        captures.sort(key=self._order)
+        # Until all headers are read, the order is that of the files: rows must not trade places one by one.
+        are_dated = all(capture.has_begun for capture in self.capture_list.captures)
+        captures.sort(
+            key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
+        )
         self.put(self._rows, captures, key=lambda capture: capture.path)
         is_empty = self.capture_list.has_looked and not self.capture_list.captures
         self.query_one("#nothing", Words).display = is_empty

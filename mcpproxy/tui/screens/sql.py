@@ -11,87 +11,27 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
-from mcpproxy.report.text import Span, cells, count_text, fit, pieces
+from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.client import Answer, Relation, SqlClient
+from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.screens.result_actions import ResultActionsScreen
+from mcpproxy.tui.sql_rows import AnswerRows, ViewRows, place_of, row_lines
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
+from mcpproxy.tui.widgets.table import Column, Table
 
-WIDEST: Final = 48
-"""Cells of a column; Enter shows a row in full."""
-NARROWEST: Final = 20
-"""The least width of a value in the full row, in cells, however long the names are."""
-PROBE: Final = 500
-"""Rows that decide how wide the columns are."""
-AT_ONCE: Final = 500
-"""Columns that are laid out: more than fit on a terminal, but not all if a result has thousands."""
 NAMES: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
 
-class ViewRows(MemoryRows[Relation]):
-    """The rows: tables and views."""
-
-    COLUMNS: ClassVar = (
-        Column("name", "name", 18),
-        Column("kind", "", 5, drop=1),
-        Column("row", "each row is", 30, stretch=True),
-    )
-
-    def line(self, row: int) -> Line:
-        """One table or view."""
-        relation = self.items[row]
-        kind = Span("view" if relation.is_view else "table", "dim")
-        return Line({"name": (Span(relation.name, "accent"),), "kind": (kind,), "row": (Span(relation.row),)})
-
-
-class AnswerRows(MemoryRows[Sequence[str | None]]):
-    """The rows of a result, from a given column on."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.rows)
-        self.answer = answer
-        self.first = 0
-        """The first column that is shown."""
-        self._widths: dict[int, int] = {}
-
-    def _shown(self) -> range:
-        return range(self.first, min(self.first + AT_ONCE, len(self.answer.columns)))
-
-    def _width(self, at: int) -> int:
-        if at not in self._widths:
-            name = cells(sanitise(self.answer.columns[at][0], WIDEST))
-            self._widths[at] = min(WIDEST, max([name, *(cells(row[at] or "NULL") for row in self.answer.rows[:PROBE])]))
-        return self._widths[at]
-
-    def columns(self) -> tuple[Column, ...]:
-        """The columns shown: the last ones are dropped if room is short."""
-        return tuple(
-            Column(str(at), sanitise(name, WIDEST), self._width(at), right=right, drop=at - self.first)
-            for at in self._shown()
-            for name, right in (self.answer.columns[at],)
-        )
-
-    def line(self, row: int) -> Line:
-        """One row."""
-        values = self.items[row]
-        return Line({str(at): (_cell(values[at]),) for at in self._shown()})
-
-
-def _cell(value: str | None) -> Span:
-    return Span("NULL", "dim") if value is None else Span(value)
-
-
-class SqlScreen(Screen[None]):
+class SqlScreen(ResultActionsScreen):
     """A box for SQL, and the result."""
 
     DEFAULT_CSS = """
@@ -110,6 +50,7 @@ class SqlScreen(Screen[None]):
         Binding("left,h", "shift(-1)", "columns", show=False, id="earlier-columns"),
         Binding("right,l", "shift(1)", "columns", show=False, id="later-columns"),
         Binding("v", "views", "views", show=False, id="views"),
+        Binding("o", "full_row", "row", show=False, id="full-row"),
         Binding("escape", "back", "stop, back", id="back"),
         Binding("q", "app.quit", "quit", show=False, id="quit"),
         Binding("question_mark", "app.help", "help", show=False, id="help"),
@@ -122,9 +63,8 @@ class SqlScreen(Screen[None]):
             paths: the captures to query.
             name: their name in the title.
         """
-        super().__init__()
-        self._paths, self._subject = list(paths), name
-        self._answer: AnswerRows | None = None
+        super().__init__(paths)
+        self._subject = name
         self._shown: object = None
         self._sql = ""
         self._options: tuple[str, ...] = ()
@@ -144,20 +84,29 @@ class SqlScreen(Screen[None]):
         editor = self.query_one(Editor)
         editor.past = remembered()
         editor.focus()
-        self._client = sql_client_of(self.app)
-        self._client.hear = self._report_reply
-        self._client.answer, self._client.error = None, ()
-        self._client.start()
+        self.client = sql_client_of(self.app)
+        self.client.hear = self._report_reply
+        self.client.answer, self.client.written, self.client.error = None, None, ()
+        self.client.start()
+        self._show()
+
+    def on_screen_resume(self) -> None:
+        """Hear the client again, which another screen of SQL may have used above this one."""
+        client, answer = self.client, self.answer.answer if self.answer is not None else None
+        client.hear = self._report_reply
+        if client.answer is not answer and not client.is_busy:
+            client.answer, client.error = answer, ()
         self._show()
 
     def on_unmount(self) -> None:
         """Stop the query."""
-        self._client.hear = None
-        self._client.stop()
+        if self.client.hear == self._report_reply:
+            self.client.hear = None
+            self.client.stop()
 
     def on_resize(self) -> None:
         """Fit the columns to the new width, after the next layout."""
-        self.call_after_refresh(self._show_title)
+        self.call_after_refresh(self.show_title)
 
     @property
     def table(self) -> Table:
@@ -169,24 +118,27 @@ class SqlScreen(Screen[None]):
 
     def _names(self, text: str) -> Sequence[str]:
         """The names that Tab can complete; columns of relations that the text names come first."""
-        relations = self._client.relations
+        relations = self.client.relations
         words = set(text.lower().split())
         likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
         others = [name for relation in relations for name, _, _ in relation.columns]
-        return [*likely, *(relation.name for relation in relations), *self._client.keywords, *others]
+        return [*likely, *(relation.name for relation in relations), *self.client.keywords, *others]
 
     # ---- updates
 
     @on(Replied)
     def _show(self) -> None:
-        client = self._client
-        if client.answer is not None and (self._answer is None or self._answer.answer is not client.answer):
-            self._answer = AnswerRows(client.answer)
-            self._put(self._answer, self._answer.columns())
-        elif self._answer is None and self._shown is not client.relations:
+        client = self.client
+        if client.written is not None:
+            written, client.written = client.written, None
+            self.take_written(written)
+        if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
+            self.answer, self.answered_sql = AnswerRows(client.answer), self._sql
+            self._put(self.answer, self.answer.columns())
+        elif self.answer is None and self._shown is not client.relations:
             self._shown = client.relations
             self._put(ViewRows(client.relations), ViewRows.COLUMNS)
-        self._show_title()
+        self.show_title()
 
     def _put(self, rows: AnswerRows | ViewRows, columns: Sequence[Column]) -> None:
         self.query_one("#row").display = False
@@ -194,10 +146,11 @@ class SqlScreen(Screen[None]):
         self.table.show(rows)
         self.table.scroll_to(y=0, animate=False)
 
-    def _show_title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now, and the messages about it."""
         if not self.query("#title"):
             return  # the screen has been left
-        client, answer = self._client, self._answer
+        client, answer = self.client, self.answer
         spans = [Span("SQL", "accent"), Span(f"  {self._subject}")]
         if client.is_busy and client.progress is not None:
             loaded, total = client.progress
@@ -235,14 +188,14 @@ class SqlScreen(Screen[None]):
             return
         self._sql = sql
         remember(sql)
-        self._client.ask(self._paths, sql, anew=anew)
-        self._show_title()
+        self.client.ask(self.paths, sql, anew=anew)
+        self.show_title()
 
     @on(Editor.Tabbed)
     def _tabbed(self, event: Editor.Tabbed) -> None:
         messages, completion = self.query_one("#messages", Words), event.completion
         options = completion.options if completion is not None else ()
-        is_run = self.query_one(Editor).text.strip() == self._sql and self._answer is not None
+        is_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
         if completion is None or is_run or (options and options == self._options):
             messages.display = False
             self._options = ()
@@ -252,26 +205,24 @@ class SqlScreen(Screen[None]):
             messages.display = bool(options)
             self._options = options
 
+    def selected_row(self) -> int | None:
+        """The row of the result at the cursor."""
+        if self.answer is None or self.table.cursor >= len(self.answer.items):
+            return None
+        return self.table.cursor
+
     @on(Table.Chosen)
     def _chosen(self) -> None:
-        """Put the example of a view into the box, or show a row in full."""
-        row = self.table.cursor
-        if self._answer is not None:
-            pane = self.query_one("#row", Pane)
-            names = [sanitise(name, WIDEST) for name, _ in self._answer.answer.columns]
-            margin = max(0, min(max(map(cells, names)), self.size.width - NARROWEST - 6))
-            width = max(NARROWEST, self.size.width - margin - 6)
-            lines: list[list[Span]] = []
-            for name, value in zip(names, self._answer.answer.rows[row], strict=True):
-                cell = _cell(value)
-                for number, piece in enumerate(pieces(cell.text, width)):
-                    label = "" if number else fit(name, margin)
-                    lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, cell.role)])
-            pane.show_lines(lines)
-            pane.display = True
-            pane.focus()
-        elif row < len(self._client.relations):
-            relation = self._client.relations[row]
+        """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
+        row, rows = self.selected_row(), self.answer
+        if rows is not None and row is not None:
+            place = place_of(rows.answer, row)
+            if place is None or (place.capture is None and len(self.paths) > 1):
+                self.action_full_row()
+            else:
+                self.go_to_frame(place)
+        elif self.table.cursor < len(self.client.relations):
+            relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)
             editor.offer(relation.example or f"from {relation.name}")
             editor.focus()
@@ -298,18 +249,26 @@ class SqlScreen(Screen[None]):
         """Run the same query again, on the captures as they are now."""
         self._ask(self._sql or self.query_one(Editor).text.strip(), anew=True)
 
+    def action_full_row(self) -> None:
+        """Show all of a row."""
+        row, rows, pane = self.selected_row(), self.answer, self.query_one("#row", Pane)
+        if rows is not None and row is not None:
+            pane.show_lines(row_lines(rows.answer, row, self.size.width - 6))
+            pane.display = True
+            pane.focus()
+
     def action_views(self) -> None:
         """Show the tables and views."""
-        self._answer, self._shown, self._client.answer = None, None, None
+        self.answer, self._shown, self.client.answer = None, None, None
         self._show()
 
     def action_shift(self, by: int) -> None:
         """Show other columns of a wide result."""
-        answer = self._answer
+        answer = self.answer
         if answer is not None and self.table.has_focus:
             answer.first = max(0, min(answer.first + by, len(answer.answer.columns) - 1))
             self.table.set_columns(answer.columns())
-            self._show_title()
+            self.show_title()
 
     def action_back(self) -> None:
         """Stop the query; or leave the row, then the rows, then the screen."""
@@ -319,17 +278,17 @@ class SqlScreen(Screen[None]):
         if pane.display:
             pane.display = False
             self.table.focus()
-        elif self.table.has_focus and self._answer is not None:
+        elif self.table.has_focus and self.answer is not None:
             self.query_one(Editor).focus()
         else:
             self.app.pop_screen()
 
     def interrupt(self) -> bool:
         """Stop the running query; False if there is none."""
-        return self._client.stop()
+        return self.client.stop()
 
 
-def sql_client_of(app: App[object]) -> SqlClient:
+def sql_client_of(app: App[None]) -> SqlClient:
     """The client of this app."""
     client = getattr(app, "sql", None)
     assert isinstance(client, SqlClient)

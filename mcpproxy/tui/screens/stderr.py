@@ -17,7 +17,8 @@ from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, title_name
-from mcpproxy.tui.traffic_table import TrafficRows, columns_for, next_times
+from mcpproxy.tui.traffic_columns import columns_for, next_times
+from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot

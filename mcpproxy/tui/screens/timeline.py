@@ -1,120 +1,32 @@
 """Timeline: all servers of one client process on one clock: how each started, and every exchange as a bar."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.conversation.exchange import Outcome
 from mcpproxy.report import units
-from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.text import Span, count_text, fit
 from mcpproxy.report.units import brief
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
+from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import NAME
-from mcpproxy.tui.waterfall import LEGEND, Window, axis, bar_cells, server_cells
+from mcpproxy.tui.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
+from mcpproxy.tui.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
+from mcpproxy.tui.widgets.table import Column, Table, layout
 
-MOST_BARS: Final = 200
-"""The maximum number of exchanges of a server that get a row each; more are drawn as density."""
-SHORTEST_NS: Final = 10_000
-"""The shortest stretch that is drawn."""
+BEYOND: Final = 1000
+"""Rows after the one from which the screen was opened that are read before the cursor goes there."""
 LEGIBLE: Final = 14
 """The terminal height from which a legend is shown."""
-HEAD: Final = -1
-MANY: Final = -2
-"""Numbers for the other rows: the row of a server, and the row that replaces too many exchanges."""
-
-_WORDS: Final = {
-    Outcome.UNANSWERED: "no answer",
-    Outcome.FAILED: "failed",
-    Outcome.CANCELLED: "cancelled",
-    Outcome.ERROR: "error",
-    Outcome.TOOL_ERROR: "error",
-}
-
-
-class TimelineRows(MemoryRows[tuple[Timeline, int]]):
-    """The rows: one for each capture, and one for each exchange in the window, unless folded."""
-
-    def __init__(self, timelines: Timelines) -> None:
-        super().__init__()
-        self.timelines = timelines
-        self.window: Window = (0, SHORTEST_NS)
-        self.zero_ns = 0
-        self.last_ns = 0
-        self.cells = 1
-        self.folded: set[Timeline] = set()
-        self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
-
-    def running(self) -> Sequence[tuple[Timeline, int]]:
-        """The rows for what runs in the window."""
-        rows: list[tuple[Timeline, int]] = []
-        for timeline in self.timelines.all:
-            rows.append((timeline, HEAD))
-            if timeline in self.folded:
-                continue
-            numbers = timeline.within(*self.window, MOST_BARS)
-            rows += [(timeline, MANY)] if numbers is None else [(timeline, number) for number in numbers]
-        self._counts = {}
-        return rows
-
-    def line(self, row: int) -> Line:
-        """A capture, an exchange, or a note that there are too many."""
-        timeline, number = self.items[row]
-        if number == HEAD:
-            return self._head(timeline)
-        if number == MANY:
-            text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here: zoom in with + to see each"
-            return Line({"what": (Span(text, "dim"),)}, wide="what")
-        bar = timeline.bar(number)
-        return Line(
-            {
-                "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
-                "chart": bar_cells(bar, self.window, self.cells, timeline.last_ns),
-                "took": (duration_span(bar, is_live=timeline.reading.is_live),),
-            }
-        )
-
-    def _head(self, timeline: Timeline) -> Line:
-        key = id(timeline), self.window, self.cells, len(timeline.reading.exchanges)
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = timeline.counts(*self.window, self.cells)
-        startup, reading = timeline.startup(), timeline.reading
-        mark = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
-        more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
-        more += " (incomplete)" if timeline.is_cut else ""
-        name = sanitise(reading.name, 100)
-        return Line(
-            {
-                "what": (Span(f"{mark}{name}{more}", "accent"),),
-                "chart": server_cells(counts, startup, self.window, timeline.last_ns),
-                "took": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
-            }
-        )
-
-
-def duration_span(bar: Bar, *, is_live: bool) -> Span:
-    """How long an exchange took, or how it ended otherwise."""
-    role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
-    if bar.is_abandoned and bar.end_ns is not None:
-        return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
-    if bar.end_ns is None or bar.outcome is Outcome.CANCELLED:
-        return Span(
-            "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role
-        )
-    word = "! " if role == "bad" and bar.outcome in _WORDS else ""
-    return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")
 
 
 class TimelineScreen(CaptureScreen):
@@ -133,6 +45,7 @@ class TimelineScreen(CaptureScreen):
         Binding("z", "fit", "fit", id="fit"),
         Binding("u", "startup", "start-up", id="startup"),
         Binding("o", "fold", "fold", id="fold-server"),
+        Binding("a", "fold_all", "fold all", show=False, id="fold-all"),
         Binding("n", "server(1)", "server", id="next"),
         Binding("N", "server(-1)", "previous server", show=False, id="previous"),
         Binding("0", "whole", "all", id="whole"),
@@ -152,6 +65,10 @@ class TimelineScreen(CaptureScreen):
         self._window: Window | None = None
         """The stretch the user has chosen; None for everything."""
         self._follows = False
+        self._goal = capture.row
+        """The row from which it was opened, until the cursor is there."""
+        self._seen: set[Timeline] = set()
+        """The servers that are shown: those found later are folded, except the open one."""
         bind_switches(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
@@ -167,8 +84,6 @@ class TimelineScreen(CaptureScreen):
         self.table.focus()
         # A scroll bar takes a cell of the chart.
         self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.renew), init=False)
-        legend = [Span(f"{sign} {text}   ", "dim") for sign, text in LEGEND]
-        self.query_one("#legend", Words).show(legend)
         self.renew()
         self.begin(self.timelines.step, "timeline")
 
@@ -201,6 +116,8 @@ class TimelineScreen(CaptureScreen):
         rows, table = self._rows, self.table
         low, high = self.timelines.extent()
         rows.zero_ns, rows.last_ns = low, high
+        self._fold_others()
+        self._aim()
         margin = (high - low) // 50
         window = self._window or (low, max(high + margin, low + SHORTEST_NS))
         if self._follows and self._window is not None:
@@ -211,7 +128,45 @@ class TimelineScreen(CaptureScreen):
         rows.cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
         table.set_columns(columns(width, axis(window, low, rows.cells)))
         self.put(rows, rows.running(), key=lambda place: place)
+        self._go_to_goal()
+        self._show_legend()
         self.show_title()
+
+    def _fold_others(self) -> None:
+        """Fold the servers that were found since, so that the open one stays in sight."""
+        new = set(self.timelines.all) - self._seen
+        self._seen |= new
+        self._rows.folded |= new - {self.timelines.own}
+
+    def _goal_number(self) -> int | None:
+        """The exchange to go to first; None if there is none, or what follows it has not been read so far."""
+        own = self.timelines.own
+        if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
+            return None
+        return own.near(self._goal)
+
+    def _aim(self) -> None:
+        """Show the stretch around the row from which the screen was opened, if all has too many exchanges for bars."""
+        own, number = self.timelines.own, self._goal_number()
+        is_long = len(own.reading.index) > 2 * MOST_BARS or own.count(*self.timelines.extent()) > MOST_BARS
+        if number is not None and self._window is None and is_long:
+            self._window = own.around(number, MOST_BARS // 2)
+
+    def _go_to_goal(self) -> None:
+        number = self._goal_number()
+        # Before the first layout, the table does not know where its middle is.
+        if number is None or self.table.room.height < 2:
+            return
+        self._goal = None
+        place = (self.timelines.own, number)
+        if place in self._rows.items:
+            self.has_moved = True
+            self.table.go_amid(self._rows.items.index(place))
+
+    def _show_legend(self) -> None:
+        is_heat = any(number <= KINDS for _, number in self._rows.items)
+        signs = HEAT_LEGEND if is_heat else LEGEND
+        self.query_one("#legend", Words).show([Span(f"{sign} {text}   ", "dim") for sign, text in signs])
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
@@ -317,6 +272,12 @@ class TimelineScreen(CaptureScreen):
         if timeline in self._rows.folded:
             self.table.go(self._rows.items.index((timeline, HEAD)))
 
+    def action_fold_all(self) -> None:
+        """Unfold all servers; fold all if none is folded."""
+        self._rows.folded = set() if self._rows.folded else set(self.timelines.all)
+        self.has_moved = True
+        self.renew()
+
     def on_click(self, event: events.Click) -> None:
         """Fold the server whose row is clicked. The second click of a double click unfolds it again, and opens it."""
         offset = event.get_content_offset(self.table)
@@ -338,11 +299,15 @@ class TimelineScreen(CaptureScreen):
 
     @on(Table.Chosen)
     def _choose(self) -> None:
-        """Show the traffic at the cursor."""
+        """Show the traffic at the cursor; on a row of the heat map, that of its kind."""
         place = self.selected
         if place is None:
             return
         timeline, number = place
+        text = timeline.reading.calls.all[KINDS - number].filter if number <= KINDS else None
+        if text is not None and timeline is self.timelines.own:
+            self.app.select(text)
+            return
         row = timeline.reading.exchanges.request[number] if number >= 0 else self._first(timeline)
         self.app.show(row, timeline.reading.path)
 

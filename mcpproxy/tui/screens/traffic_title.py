@@ -1,51 +1,93 @@
 """The title of the traffic screen: name and state of the capture, rows shown, errors, and the two sides."""
 
-from typing import Final
+from bisect import bisect_left
+from typing import Final, NamedTuple
 
-from mcpproxy.report.text import Role, Span, count_text, fit
+from mcpproxy.report.text import Role, Span, cells, count_text, fit, fit_spans
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.finding_lines import progress_text
-from mcpproxy.tui.screens.list_screen import NAME, title_name
 
 FOLLOWING: Final = "● following"
-LIVE: Final = "● live"
+PAUSED: Final = "‖ paused"
 KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
 """The number of rows not understood yet from which the title shows the progress."""
-_ROLES: Final[dict[str, Role]] = {FOLLOWING: "accent", KILLED: "bad"}
+_LEAST: Final = 12
+_MOST: Final = 200
+"""Cells of each name: as many as there is room for."""
 
 
-def title(reading: Reading, scan: Scan | None, state: str, exporting: str, *, is_searching: bool) -> list[Span]:
-    """The title.
+class Place(NamedTuple):
+    """What the screen shows of a capture."""
 
-    Args:
-        reading: the capture.
-        scan: the filter that selects the rows; None if all are shown.
-        state: FOLLOWING, LIVE, KILLED or empty.
-        exporting: the progress of an export; empty if none is running.
-        is_searching: whether the filter may select more.
-    """
-    spans = [Span(title_name(reading), "accent")]
-    if state:
-        spans.append(Span(f"  {state}", _ROLES.get(state, "dim")))
-    spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=is_searching)
+    paused: int | None
+    """The number of rows since following was paused; None while the end is followed."""
+    scan: Scan | None
+    """The filter that selects the rows; None if all are shown."""
+    is_searching: bool
+    """Whether the filter may select more."""
+    beside: str
+    """Which records are shown beside the messages; empty if those that usually are."""
+    order: str
+    """The order of the rows; empty if it is that of the capture."""
+    exporting: str
+    """The progress of an export; empty if none is running."""
+
+
+def title(reading: Reading, place: Place, width: int) -> list[Span]:
+    """The title, in `width` cells: if there is no room, names are cut; or else the sides left out."""
+    for has_peers in (True, False):
+        most = bisect_left(range(_MOST), True, _LEAST, key=lambda most: width < _width(reading, place, most, has_peers))
+        if most > _LEAST:
+            return _title(reading, place, most - 1, has_peers=has_peers)
+    return fit_spans(_title(reading, place, _LEAST, has_peers=False), width)[0]
+
+
+def _width(reading: Reading, place: Place, most: int, has_peers: bool) -> int:
+    return sum(cells(span.text) for span in _title(reading, place, most, has_peers=has_peers))
+
+
+def _title(reading: Reading, place: Place, most: int, *, has_peers: bool = True) -> list[Span]:
+    scan = place.scan
+    spans = [Span(fit(sanitise(reading.name), most), "accent"), *_state(reading, place)]
+    spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=place.is_searching)
+    spans += [Span(f"  {text}", "accent") for text in (place.beside, place.order) if text]
     if reading.findings.trouble:
         spans.append(Span("  rules stopped: F", "bad"))
-    rows = len(reading.index)
-    if not reading.has_ended and reading.understood + BEHIND < rows:
-        spans.append(Span(f"  understood {100 * reading.understood // max(1, rows)}%", "dim"))
-    if exporting:
-        spans.append(Span(f"  {exporting}", "accent"))
-    return spans + _peers(reading)
+    if not reading.has_ended and reading.understood + BEHIND < len(reading.index):
+        spans.append(Span(f"  understood {int(100 * reading.progress)}%", "dim"))
+    if place.exporting:
+        spans.append(Span(f"  {place.exporting}", "accent"))
+    return spans + _peers(reading, most if has_peers else 0)
+
+
+def _state(reading: Reading, place: Place) -> list[Span]:
+    """Whether it is live and followed, or how it ended."""
+    if reading.is_live:
+        if place.paused is None:
+            return [Span(f"  {FOLLOWING}", "accent")]
+        if not reading.index.tail.is_at_end:
+            return []
+        new = f" · {place.paused:,} new" if place.paused else ""
+        return [Span(f"  {PAUSED}{new} · f", "accent" if new else "dim")]
+    if not reading.has_ended:
+        return []
+    if reading.is_killed:
+        return [Span(f"  {KILLED}", "bad")]
+    text = reading.end.text if reading.end is not None else "ended"
+    text = text.removeprefix("the server ").removeprefix("server ")
+    role: Role = "bad" if reading.bad_end else "dim"
+    return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
 
 
 def _matches(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
     more = " …" if is_searching else ""
-    spans = [Span(f"  {scan.only.text}", "accent"), Span(f"  {len(scan.rows):,} of {scan.scanned:,}{more}")]
+    frames = count_text(scan.frames, "frame")
+    spans = [Span(f"  {scan.only.text}", "accent"), Span(f"  {len(scan.rows):,} of {frames}{more}")]
     if scan.only.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans
@@ -60,11 +102,11 @@ def _counts(reading: Reading) -> list[Span]:
     return spans
 
 
-def _peers(reading: Reading) -> list[Span]:
-    """The two sides, and their revision."""
-    fold, spans = reading.fold, []
-    if fold.client is not None or fold.server is not None:
-        client, server = (fit(peer_text(peer), NAME) if peer else "?" for peer in (fold.client, fold.server))
+def _peers(reading: Reading, most: int) -> list[Span]:
+    """The two sides, unless there is no room for them, and their revision."""
+    fold, spans = reading.fold, list[Span]()
+    if most and (fold.client is not None or fold.server is not None):
+        client, server = (fit(peer_text(peer), most) if peer else "?" for peer in (fold.client, fold.server))
         spans.append(Span(f"  {client} → {server}"))
     if fold.revision:
         spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))

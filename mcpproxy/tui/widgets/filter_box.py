@@ -23,8 +23,17 @@ class LineBox(Input):
     class Left(Message):
         """Escape was pressed."""
 
-    def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(placeholder=placeholder, id=id, max_length=LONGEST, compact=True)
+    def __init__(self, placeholder: str, *, is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """Create an empty box.
+
+        Args:
+            placeholder: the text of the empty box.
+            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
+            id: of the widget.
+        """
+        super().__init__(
+            placeholder=placeholder, id=id, max_length=LONGEST, compact=True, select_on_focus=not is_edited
+        )
 
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
@@ -56,15 +65,16 @@ class FilterBox(LineBox):
         Binding("down", "earlier(-1)", "Later", show=False),
     ]
 
-    def __init__(self, placeholder: str, *, of: str = "", id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, placeholder: str, *, of: str = "", is_edited: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Create an empty box.
 
         Args:
             placeholder: the text of the empty box.
             of: the name of its history; empty for none.
+            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
             id: of the widget.
         """
-        super().__init__(placeholder, id=id)
+        super().__init__(placeholder, is_edited=is_edited, id=id)
         self._of = of
         self.history: deque[str] = deque(maxlen=REMEMBERED)
         """Earlier expressions, newest first."""

@@ -5,10 +5,8 @@ if the terminal is narrow, and keeps the cursor. It follows the end while the cu
 pauses that, and going to the end resumes it.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
 
 from rich.style import Style
 from textual import events
@@ -21,109 +19,19 @@ from textual.strip import Strip
 
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.safe_text import segments, strip
+from mcpproxy.tui.widgets.columns import Column, Line, MemoryRows, Rows, layout, spread
 
-T = TypeVar("T")
+__all__ = ["Column", "Line", "MemoryRows", "Rows", "Table", "layout"]
 
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table."""
-
-    name: str
-    title: str
-    width: int
-    """Cells; for a stretching column, the minimum."""
-    right: bool = False
-    """Whether its text is right-aligned."""
-    stretch: bool = False
-    """Whether it takes the remaining room."""
-    drop: int = 0
-    """Priority for dropping it if room is short: the highest first, 0 never."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """The content of one row."""
-
-    cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
-    """By the names of columns."""
-    wide: str = ""
-    """The column whose text extends to the end of the row."""
-    spills: str = ""
-    """The column whose text extends over the empty cells after it."""
-
-
-class Rows(Protocol):
-    """The source of rows. The drawing thread calls it, so it must return at once."""
-
-    def __len__(self) -> int: ...
-
-    def want(self, first: int, last: int) -> None:
-        """Announces that the rows from `first` to before `last` are about to be requested."""
-
-    def line(self, row: int) -> Line:
-        """The content of a row; a short placeholder if not known yet."""
-
-
-class MemoryRows(Generic[T]):
-    """Rows that are all in memory, one for each item."""
-
-    def __init__(self, items: Sequence[T] = ()) -> None:
-        self.items = items
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def want(self, first: int, last: int) -> None:
-        """Nothing to do."""
-
-    def at(self, row: int) -> T | None:
-        """The item of a row; None if there is no such row."""
-        return self.items[row] if row < len(self.items) else None
-
-    def line(self, row: int) -> Line:
-        """The content of a row."""
-        raise NotImplementedError
-
-
-def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
-    """The columns that fit, with their widths."""
-    taken = sum(column.width for column in columns) + gap * (len(columns) - 1)
-    gone = set()
-    for number in sorted(range(len(columns)), key=lambda number: -columns[number].drop):
-        if taken <= width or not columns[number].drop:
-            break
-        gone.add(number)
-        taken -= columns[number].width + gap
-    kept = [column for number, column in enumerate(columns) if number not in gone]
-    left = max(0, width - taken)
-    sized = []
-    for number, column in enumerate(kept):
-        share = left // sum(later.stretch for later in kept[number:]) if column.stretch else 0
-        left -= share
-        sized.append((column, column.width + share))
-    return sized
-
-
-def _spread(columns: Sequence[tuple[Column, int]], line: Line, gap: int = 1) -> Iterator[tuple[Column, int]]:
-    """The columns of a line: the column whose text spills takes the empty ones after it."""
-    rest = deque(columns)
-    while rest:
-        column, width = rest.popleft()
-        while (
-            column.name == line.spills and rest and not any(span.text for span in line.cells.get(rest[0][0].name, ()))
-        ):
-            width += gap + rest.popleft()[1]
-        yield column, width
+ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
 
 
 class Table(ScrollView, can_focus=True):
     """Rows in columns, with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--plain", "table--accent", "table--dim", "table--bad", "table--head", "table--cursor", "table--blurred",
+        "table--plain", "table--accent", "table--dim", "table--warm", "table--bad",
+        "table--head", "table--cursor", "table--blurred",
     }  # fmt: skip
     DEFAULT_CSS = """
     Table {
@@ -131,6 +39,7 @@ class Table(ScrollView, can_focus=True):
         & .table--plain { color: $foreground; }
         & .table--accent { color: $accent; }
         & .table--dim { color: $dim; }
+        & .table--warm { color: $text-warning; }
         & .table--bad { color: $text-error; text-style: bold; }
         & .table--head { color: $dim; text-style: bold; background: $panel; }
         & .table--cursor { background: $primary-muted; text-style: bold; }
@@ -172,6 +81,18 @@ class Table(ScrollView, can_focus=True):
         def __init__(self, table: "Table", row: int) -> None:
             super().__init__()
             self.table, self.row = table, row
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
+    class HeadClicked(Message):
+        """A click on the head of a column."""
+
+        def __init__(self, table: "Table", column: str) -> None:
+            super().__init__()
+            self.table, self.column = table, column
 
         @property
         def control(self) -> "Table":
@@ -284,7 +205,10 @@ class Table(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor there; a click on it again opens the row."""
         offset = event.get_content_offset(self)
-        if offset is None or offset.y < 1:
+        if offset is None:
+            return
+        if offset.y < 1:
+            self._click_head(offset.x)
             return
         row = int(self.scroll_y) + offset.y - 1
         if row >= len(self.rows):
@@ -292,6 +216,14 @@ class Table(ScrollView, can_focus=True):
         if row == self.cursor and event.chain > 1:
             self.action_choose()
         self.go(row)
+
+    def _click_head(self, x: int) -> None:
+        right = 0
+        for column, width in layout(self.columns, self.room.width):
+            right += width + 1
+            if x < right:
+                self.post_message(self.HeadClicked(self, column.name))
+                return
 
     def on_mouse_scroll_up(self) -> None:
         """Scrolling away from the end pauses following."""
@@ -383,7 +315,7 @@ class Table(ScrollView, can_focus=True):
     def _drawn(self, line: Line, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []
         left = width
-        for number, (column, size) in enumerate(_spread(self._layout, line)):
+        for number, (column, size) in enumerate(spread(self._layout, line)):
             if number:
                 parts += segments((), min(1, left), styles)
                 left -= 1

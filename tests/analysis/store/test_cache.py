@@ -16,6 +16,7 @@ import pytest
 
 import analysis
 from analysis.store import cache
+from analysis.store.cache_files import directory
 from analysis.store.open import MOST_ATTACHED, Source, Sources, prepare, sources, weed, with_sources
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
@@ -448,7 +449,7 @@ def test_what_is_no_capture_is_told_beside_the_rest(capture: Path, tmp_path: Pat
 def test_nobody_has_a_cache_without_a_home(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert cache.directory() == Path(
+    assert directory() == Path(
         "/home/ada/Library/Caches/mcpproxy/sql" if sys.platform == "darwin" else "/home/ada/.cache/mcpproxy/sql"
     )
 

@@ -202,11 +202,11 @@ async def listed(stage: Stage) -> None:
     """All sessions, with all that can be known of them."""
     await stage.listed()
     await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
-    # Of the row under the cursor the findings are counted by themselves.
+    # The findings of visible rows are counted by themselves.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
-    await stage.until(lambda: not len(rows) or "…" not in rows.line(0).cells["findings"][0].text)
+    await stage.until(lambda: all("…" not in rows.line(row).cells["findings"][0].text for row in range(len(rows))))
     await stage.still()
 
 
@@ -296,9 +296,10 @@ SCENES: Final[dict[str, Scene]] = {
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
+    "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),
     "sql": Scene(lambda folder: [filesystem(folder)], sql),
-    "help": Scene(corpus("demo"), then("question_mark", see="everywhere")),
+    "help": Scene(corpus("demo"), then("question_mark", see="pages of a long frame")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 6, "enter", "6", see="client")),

@@ -81,7 +81,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("slash", *"method:tools/call", "enter")
-            await stage.see("13 of 19")
+            await stage.see("13 of 16 frames")
             await stage.press("enter", "slash", *"search", "enter")
             await stage.see("1 of 1")
             await stage.press("escape")

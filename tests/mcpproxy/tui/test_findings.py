@@ -1,23 +1,31 @@
 """Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import members, seal
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.screens.findings import AT_FIRST, FindingsScreen, has_all_words, list_items
+from mcpproxy.tui.finding_rows import AT_FIRST, has_all_words, list_items
+from mcpproxy.tui.screens import sessions
+from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.tree_place import line_of
 from mcpproxy.tui.widgets.filter_box import FilterBox
+from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, play_each, record, said
 
@@ -30,6 +38,12 @@ def wrong(folder: Path, noise: int = 1) -> Path:
     """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
     middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
     return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
+
+
+def strays(folder: Path, count: int) -> Path:
+    """Responses that nobody asked for, each with an id of its own, from row 4 on."""
+    made = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % (4000 + number)) for number in range(count)]
+    return record(folder / "strays" / "20261121T101502Z-0001.mcpcap", [*conversation(0, "strays"), *made, END])
 
 
 async def opened(stage: Stage) -> FindingsScreen:
@@ -92,7 +106,7 @@ async def enter_goes_to_the_frame(stage: Stage) -> None:
 async def enter_shows_the_frame_though_a_filter_hides_it(stage: Stage) -> None:
     await stage.open()
     await stage.press("slash", *"method:initialize", "enter")
-    await stage.see("2 of 10")
+    await stage.see("2 of 7 frames")
     await stage.press("F")
     await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
     await stage.see("stdout-not-json")
@@ -174,11 +188,11 @@ class TestScreen:
     def test_of_many_the_first_are_listed_and_the_rest_on_demand(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             screen = await opened(stage)
-            assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST + 2
+            assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST
             await stage.press(*["down"] * AT_FIRST)
             await stage.see("… 30 more")
             await stage.press("enter")
-            assert sum(item.finding is not None for item in screen._rows.items) == 52
+            assert sum(item.finding is not None for item in screen._rows.items) == 50
             await stage.until(lambda: "more" not in stage.text())
 
         async def far(stage: Stage) -> None:
@@ -188,8 +202,111 @@ class TestScreen:
             await stage.press("F")
             await stage.see("frame 50")
 
-        play(act, wrong(tmp_path, 50))
-        play(far, wrong(tmp_path, 50))
+        play(act, strays(tmp_path, 50))
+        play(far, strays(tmp_path, 50))
+
+    def test_identical_ones_share_a_line_until_they_are_spread(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            await stage.see("framing/stdout-not-json  5", "×5  ")
+            assert len(screen._rows.items) == 6
+            await stage.press("right")
+            await stage.until(lambda: "×5" not in stage.text())
+            assert len(screen._rows.items) == 10
+            await stage.press("down", "down", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 8)
+            await stage.press("escape", "left")
+            await stage.see("×5  ")
+            assert screen.table.cursor == 1
+            await stage.press("left")
+            await stage.see("▸ ✗ error    framing/stdout-not-json")
+
+        async def from_its_row(stage: Stage) -> None:
+            await stage.open()
+            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+            stage.traffic.reach(8)
+            await stage.press("F")
+            await stage.see("frame 8")
+
+        play(act, wrong(tmp_path, 5))
+        play(from_its_row, wrong(tmp_path, 5))
+
+    def test_the_proof_stands_below_with_the_place_marked(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.see("  Loaded 3 plugins\n", "  ^^^^^^^^^^^^^^^^\n")
+            await stage.press("G")
+            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}')
+            marked = next(line for line in stage.text().splitlines() if "7.0" in line and "jsonrpc" in line)
+            carets = stage.text().splitlines()[stage.text().splitlines().index(marked) + 1]
+            assert (carets.index("^"), carets.count("^")) == (marked.index("7.0"), 3)
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.press("7")
+            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
+            await stage.press("r")
+            await stage.see("id/float-integer", "Why it matters")
+            await stage.press("escape", "escape", "g", "r")
+            await stage.see("this row has no findings")
+
+        play(act, wrong(tmp_path))
+
+    def test_the_place_is_selected_when_the_frame_is_opened(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await opened(stage)
+            await stage.press("G", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.press("enter")
+            await stage.see("jsonrpc", "7.0")
+            pane = stage.traffic.pane
+            await stage.until(lambda: pane.cursor == 2)
+            await stage.press("up", "tab", "up", "down", "tab")
+            await stage.until(lambda: pane.branching is not None and pane.cursor == 0)
+
+        play(act, wrong(tmp_path))
+
+    @given(
+        st.recursive(
+            st.none() | st.text(max_size=4),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+            max_leaves=15,
+        ),
+        st.data(),
+    )
+    def test_the_line_of_any_place_is_that_of_its_value(self, value: object, data: st.DataObject) -> None:
+        tree = Tree(branches(parse(json.dumps(value))))
+        steps: list[str] = []
+        while isinstance(value, list | dict) and value and data.draw(st.booleans()):
+            key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+            steps.append(str(key).replace("~", "~0").replace("/", "~1"))
+            value = value[key]
+        finding = self.FINDING._replace(pointer="".join(f"/{step}" for step in steps))
+        branch = tree.lines[line_of(tree.lines, finding)]
+        assert branch.depth == len(steps)
+        shown = "".join(span.text for span in branch.spans).rstrip(",")
+        if not isinstance(value, list | dict) or not value:
+            assert shown.endswith(sanitise(json.dumps(value, ensure_ascii=False), None))
+        else:
+            assert shown.endswith("[" if isinstance(value, list) else "{")
+        assert line_of(tree.lines, finding._replace(pointer=f"{finding.pointer}/missing")) == line_of(
+            tree.lines, finding
+        ) or isinstance(value, dict)
+
+    FINDING = Finding("id/x", Level.ERROR, "server", 1, 3, "x")
+
+    def test_a_proof_is_bounded_and_nothing_in_it_acts(self, tmp_path: Path) -> None:
+        made = [said("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), said("s2c", b"y" * (2 << 20))]
+        path = record(tmp_path / "x" / "x.mcpcap", [*conversation(0, "wrong"), *made, END])
+
+        async def act(stage: Stage) -> None:
+            screen = await opened(stage)
+            screen._spread.update(item.identity for item in screen._rows.items if item.identity is not None)
+            screen._arrange()
+            await stage.see("\\x1b]0;EVIL")
+            await stage.press("down")
+            await stage.see("a frame of 2.1 MB: its detail in the traffic shows it")
+
+        play(act, path)
 
     def test_those_whose_text_is_not_kept_are_shown_in_the_traffic(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
@@ -201,7 +318,7 @@ class TestScreen:
             await stage.see("… 4 more")
             await stage.press("g", "down", "down", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("rule:framing/stdout-not-json", "5 of 14")
+            await stage.see("rule:framing/stdout-not-json", "5 of 11 frames")
 
         play(act, wrong(tmp_path, 5))
 
@@ -433,7 +550,7 @@ class TestTraffic:
 class TestSessions:
     """The column of the list."""
 
-    def test_what_is_selected_is_counted_and_then_known(self, tmp_path: Path) -> None:
+    def test_what_is_visible_is_counted_and_then_known(self, tmp_path: Path) -> None:
         paths = [captured(tmp_path, "first"), wrong(tmp_path)]
 
         def found(stage: Stage, server: str) -> str:
@@ -442,8 +559,6 @@ class TestSessions:
         async def act(stage: Stage) -> None:
             await stage.see("○ wrong", "○ first")
             await stage.until(lambda: "…" not in found(stage, "first"))
-            assert "…" in found(stage, "wrong")
-            await stage.press("down")
             await stage.until(lambda: " 2 " in found(stage, "wrong"))
 
         play(act, *paths, size=(110, 30))
@@ -453,6 +568,21 @@ class TestSessions:
             assert stage.app.checking.pid is None
 
         play(again, *paths, size=(110, 30))
+
+    def test_a_large_one_is_counted_only_if_selected(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "LARGEST_COUNTED", 10)
+        paths = [wrong(tmp_path), captured(tmp_path, "large"), captured(tmp_path, "small", calls=2)]
+
+        def line(stage: Stage, server: str) -> str:
+            return next((line for line in stage.text().splitlines() if f"○ {server}" in line), "…")
+
+        async def act(stage: Stage) -> None:
+            await stage.until(lambda: all("…" not in line(stage, server) for server in ("wrong", "small")))
+            assert "…" in line(stage, "large")
+            await stage.press("down")
+            await stage.until(lambda: "…" not in line(stage, "large"))
+
+        play(act, *paths, size=(110, 30))
 
     def test_live_ones_are_counted_in_the_background(self, tmp_path: Path) -> None:
         live = CaptureFile(tmp_path / "live.mcpcap")

@@ -27,7 +27,7 @@ def box(stage: Stage) -> FilterBox:
 
 async def typed(stage: Stage, text: str) -> None:
     """A filter that is taken."""
-    await stage.press("slash", *text, "enter")
+    await stage.press("slash", "ctrl+u", *text, "enter")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import analysis
 from analysis.conversation.exchange import Outcome
-from analysis.filter import parse
+from analysis.conversation.histogram import Histogram
+from analysis.filter import Facts, parse
 from captures.file import CaptureFile
 from captures.record import members, seal
 from mcpproxy.report.blocks import blocks, shape, stretched
@@ -20,6 +21,7 @@ from mcpproxy.tui.data.durations import SLICES, Course
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import OUTCOMES, Reading
 from mcpproxy.tui.data.scan import Scan
+from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
 from mcpproxy.tui.screens.latency import LatencyScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines
@@ -58,6 +60,14 @@ def hostile() -> Middles:
     for number, name in enumerate(HOSTILE):
         made += [said("c2s", calling(name, number)), said("s2c", FINE % (number, number))]
     return made
+
+
+def timed(path: Path, middles: Middles, stamps_ms: list[int]) -> Path:
+    """A capture whose records have given times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = zip([*middles, END], [*stamps_ms, stamps_ms[-1]], strict=True)
+    path.write_bytes(b"".join(seal(seq, ms * 10**6, *middle) for seq, (middle, ms) in enumerate(records)))
+    return path
 
 
 def counted(path: Path) -> tuple[Latencies, Reading]:
@@ -273,9 +283,94 @@ class TestScreen:
             await stage.see("tools/call search")
             await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.see("method:tools/call name:search", "13 of 19")
+            await stage.see("method:tools/call name:search", "13 of 16 frames")
 
         play(act, captured(tmp_path))
+
+    def test_one_key_leads_to_the_slowest_call(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("L")
+            await stage.see("tools/call search")
+            await stage.press("w")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.see("n: 5", "1 text")
+            assert stage.traffic.entry == slowest_row
+            await stage.press("escape", "escape")
+            await stage.see("latency library")
+            await stage.press("down", "W")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.entry == slowest_row
+
+        made = conversation(6)
+        stamps_ms = [n if n < 13 else n + 700 for n in range(len(made))]
+        path = timed(tmp_path / "x" / "x.mcpcap", made, stamps_ms)
+        slowest_row = 12
+        play(act, path)
+
+    def test_a_capture_without_a_response_has_no_slowest_call(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("L")
+            await stage.see("tools/call search")
+            await stage.press("w")
+            await stage.see("there is no response")
+            await stage.press("W", "a", "tab", "enter")
+            assert isinstance(stage.app.screen, LatencyScreen)
+
+        play(act, path)
+
+    def test_a_bucket_filters_the_traffic(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("L")
+            await stage.see("tools/call search", "took responses")
+            await stage.press("tab", "G", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.see(
+                "method:tools/call name:search latency>=536.870912ms latency<1.073741824s", "2 of 16 frames"
+            )
+            await stage.press("escape", "k", "enter")
+            await stage.see("no response took that long")
+            await stage.press("g", "enter")
+            await stage.see("latency>=524.288us latency<1.048576ms", "10 of 16 frames")
+
+        made = conversation(6)
+        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
+        play(act, path)
+
+    @given(st.integers(0, 62), st.integers(0, 2**62))
+    def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:
+        tests = parse(bucket_filter(Bucket(octave, 1, 1.0, 1.0, is_last=False)))
+        low, high = octave_ns(octave)
+        for value in (ns, low, high - 1, high):
+            histogram = Histogram()
+            histogram.add(value)
+            facts = Facts(latency_ns=value)
+            assert tests.matches(facts) == (octave in histogram.octaves())
+
+    def test_shapes_share_an_axis(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("L")
+            await stage.see("tools/call search")
+            screen = stage.app.screen
+            assert isinstance(screen, LatencyScreen)
+            own = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
+            assert own[1] == "█"
+            await stage.press("a")
+            await stage.see("shapes 524µs–1.1s")
+            shared = [screen._rows.line(row).cells["shape"][0].text for row in range(2)]
+            assert len(shared[0]) == len(shared[1])
+            assert shared[1].rstrip() == "█"
+            await stage.press("a")
+            assert [screen._rows.line(row).cells["shape"][0].text for row in range(2)] == own
+
+        made = conversation(6)
+        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
+        play(act, path, size=(140, 40))
 
     def test_from_the_sessions_too(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
@@ -283,7 +378,7 @@ class TestScreen:
             await stage.press("L")
             await stage.see("latency library", "tools/call search", "7 requests")
             await stage.press("tab", "down", "G", "tab", "enter")
-            await stage.see("method:tools/call name:search", "13 of 19")
+            await stage.see("method:tools/call name:search", "13 of 16 frames")
             await stage.press("escape", "escape")
             await stage.see("1 recorded")
 

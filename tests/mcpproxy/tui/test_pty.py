@@ -458,3 +458,22 @@ def test_a_server_without_a_capture_is_waited_for(tmp_path: Path) -> None:
         shown.until(lambda: "There is no capture of library yet" in shown.text())
         captured(tmp_path / ".local/share/mcpproxy/captures")
         shown.until(lambda: "1 recorded" in shown.text())
+
+
+def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
+    path = captured(tmp_path / "recordings")
+    with terminal(tmp_path, str(path.parent.parent), "--all", size=(80, 24)) as made:
+        captured(tmp_path / "recordings", "other")
+        made.until(lambda: "library" in made.text() and "other" in made.text(), "the list of sessions")
+        made.press("\r")
+        made.until(lambda: "found 1" in made.text(), "the traffic")
+        made.press("!")
+        made.until(lambda: "has:error" in made.text(), "the errors of all tools")
+        made.press("+")
+        made.until(lambda: "name:search   tool" in made.text(), "the values of the row")
+        made.press("\r")
+        made.until(lambda: "has:error name:search  2 of 16 frames" in made.text(), "the errors")
+        assert made.text().count("no such page") == 2
+        assert "found" not in made.text()
+        made.press("q")
+        made.until(lambda: made.process.poll() is not None)

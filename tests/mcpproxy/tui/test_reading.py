@@ -252,7 +252,7 @@ def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None
         await stage.see("session 3  answer")
         assert "session 1" not in stage.text()
 
-    play(act, path)
+    play(act, path, size=(140, 30))
 
 
 def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path) -> None:

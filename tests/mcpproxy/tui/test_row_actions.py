@@ -85,7 +85,7 @@ class TestMarks:
             await stage.press("down", "m", "down", "down", "down", "down", "m")
             await stage.until(lambda: stage.text().count("◆") == 2)
             await stage.press("slash", *"has:mark method:tools/*", "enter")
-            await stage.see("1 of 19")
+            await stage.see("1 of 16 frames")
             assert list(stage.traffic.rows_shown()) == [6]
 
         play(act, path)
@@ -354,7 +354,7 @@ class TestCompletion:
             await stage.press("t", "tab", *" na", "tab", "s", "tab", *" or h", "tab", "e", "tab")
             assert box.value == "method:tools/call name:search or has:error"
             await stage.press("enter")
-            await stage.see("of 19")
+            await stage.see("of 16 frames")
 
         play(act, path)
 
@@ -386,7 +386,7 @@ class TestExport:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("slash", *"kind:error", "enter")
-            await stage.see("2 of 19")
+            await stage.see("2 of 16 frames")
             await stage.press("e")
             await stage.see("export 2 rows as JSON lines to", "library-20261121T101502Z-4f2a.jsonl")
             await stage.press("enter")

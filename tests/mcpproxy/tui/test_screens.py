@@ -61,7 +61,7 @@ class TestSessions:
             )
             assert stage.text().splitlines()[2].startswith("● living")
             await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen) and stage.app.screen.selected)
-            await stage.press("G", "enter")
+            await stage.press("g", "down", "enter")
             await stage.see("cannot read")
             living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
@@ -185,6 +185,33 @@ class TestShelf:
         assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
         capture_list.close()
 
+    def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(list_module, "PATIENCE", 5)
+        captured(tmp_path, "large", calls=20_000, stamp="20261122T101500Z-0000")
+        for number in range(5):
+            captured(tmp_path, f"small{number}", calls=1, stamp=f"20261121T1015{number:02}Z-0000")
+        capture_list = CaptureList(lambda: find_captures(tmp_path))
+        capture_list.step()
+        large, *small = sorted(capture_list.captures, key=lambda capture: capture.path.parent.name)
+        capture_list.in_view = [large, *small[:2]]
+        while not all(capture.is_summed for capture in small[:2]) or not all(capture.has_begun for capture in small):
+            capture_list.step()
+        assert large.has_begun
+        assert not large.is_summed
+        capture_list.close()
+
+    def test_a_filter_fills_as_summaries_arrive(self, tmp_path: Path) -> None:
+        paths = [captured(tmp_path, "library")]
+
+        async def act(stage: Stage) -> None:
+            await stage.listed()
+            await stage.press("slash", *"cursor")
+            await stage.see("filter: cursor (1)")
+            paths.insert(0, captured(tmp_path, "later", stamp="20261122T101500Z-0000"))
+            await stage.see("filter: cursor (2)", "later")
+
+        play(act, find=lambda: list(paths))
+
 
 def begun(path: Path) -> CaptureFile:
     """A capture that is being recorded."""
@@ -227,7 +254,7 @@ async def a_filter_stays_where_one_was_and_following_is_of_what_is_live(stage: S
     await stage.press(*["up"] * 4)
     assert stage.traffic.entry == 14
     await stage.press("slash", *"has:error", "enter")
-    await stage.see("has:error", "2 of 19")
+    await stage.see("has:error", "2 of 16 frames")
     await stage.until(lambda: stage.traffic.entry == 15)
     assert "following" not in stage.text()
 
@@ -239,22 +266,25 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     await stage.press("enter")
     assert stage.traffic.query_one(FilterBox).has_focus
     await stage.press(*["backspace"] * 6, *"has:error", "enter")
-    await stage.see("has:error", "2 of 19")
+    await stage.see("has:error", "2 of 16 frames")
     assert [stage.traffic._rows.entry(row) for row in range(2)] == [9, 15]
     await stage.press("escape")
     await stage.see("initialize")
-    await stage.press("g", "n")
-    assert stage.traffic.entry == 9
-    await stage.press("n", "n")
-    await stage.see("no match below")
-    await stage.press("slash", *["backspace"] * 9, *"id:4", "enter")
-    await stage.see("2 of 19")
+    # A filter that was dropped is not followed any more.
+    await stage.press("g", *["n"] * 3)
+    assert stage.traffic.entry == 17
+    await stage.press("n")
+    await stage.see("no error below")
+    await stage.press("slash")
+    assert not stage.traffic.query_one(FilterBox).value
+    await stage.press(*"id:4", "enter")
+    await stage.see("2 of 16 frames")
     await stage.press("slash", "up", "up")
     assert stage.traffic.query_one(FilterBox).value == "has:error"
     await stage.press("down", "escape")
     assert stage.traffic.table.has_focus
     await stage.press("slash", *["backspace"] * 4, *"rule:x", "enter")
-    await stage.see("0 of 19")
+    await stage.see("0 of 16 frames", "nothing matches rule:x; Esc shows 18 rows")
     await stage.press("slash", *["backspace"] * 6, "enter")
     await stage.see("initialize")
 
@@ -262,7 +292,7 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
 async def a_request_is_found_by_what_became_of_it(stage: Stage) -> None:
     await stage.open()
     await stage.press("slash", *"kind:request not has:answer", "enter")
-    await stage.see("1 of 19", "unanswered")
+    await stage.see("1 of 16 frames", "unanswered")
 
 
 async def exchanges_are_a_line_each(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """SQL on the screen: asked, completion_of, stopped, bounded, and answered by a process that dies with the screen."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,12 +16,14 @@ from mcpproxy.history import history_path, remember, remembered
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.completion import completion_of
 from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import Table
-from tests.captures.samples import lines
+from tests.captures.samples import header, lines
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, said
+from tests.mcpproxy.tui.stage import CALL, Stage, captured, conversation, play, record, said
 
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
 
@@ -76,6 +79,131 @@ def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
     play(act, captured(tmp_path), size=(80, 30))
 
 
+def test_a_row_leads_to_its_frame_and_escape_back_to_the_rows(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "select method, capture, request from calls order by request desc")
+        await stage.see("8 rows")
+        await stage.press("tab", "down", "enter")
+        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+        await stage.until(lambda: stage.traffic.entry == 14)
+        await stage.press("Q")
+        await stage.see("each row is")
+        await ask(stage, "select 42 as frame")
+        await stage.see("1 row ")
+        await stage.press("tab", "enter")
+        await stage.see("record 42 is not in the traffic")
+        await stage.press("escape", "escape", "escape")
+        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+        await stage.press("escape")
+        await stage.see("8 rows", "tools/call")
+        await stage.press("o")
+        await stage.see("request  14")
+        await ask(stage, "select 'again' as word")
+        await stage.see("again", "1 row ")
+        await stage.press("tab", "enter")
+        await stage.see("word  again")
+
+    play(act, captured(tmp_path))
+
+
+def test_a_row_of_all_captures_leads_to_the_one_that_it_names(tmp_path: Path) -> None:
+    ids = [f"{number:032x}" for number in (1, 2)]
+    paths = [
+        record(tmp_path / f"x{id_[-1]}" / f"{id_}.mcpcap", [("header", header(capture=id_)), *conversation(2)[1:]])
+        for id_ in ids
+    ]
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "select seq, capture from frames where seq = 4 order by capture")
+        await stage.see("2 rows", "2 captures")
+        for path in paths:
+            await stage.press("tab", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.until(lambda: stage.traffic.entry == 4)
+            assert stage.traffic.reading.path == path
+            await stage.press("escape")
+            await stage.see("2 rows")
+            await stage.press("down")
+            await stage.press("tab")
+        await ask(stage, "select 4 as frame")
+        await stage.see("1 row ")
+        await stage.press("tab", "enter")
+        await stage.see("frame  4")
+        await ask(stage, "select 4 as frame, 'nothing' as capture")
+        await stage.press("tab", "enter")
+        await stage.see("the row does not say which capture")
+
+    play(act, *paths)
+
+
+RISKY = "select '=1+1' as formula, null as nothing, 1500000 as took_ns, chr(27) || 'x' as escape from range(10002)"
+
+
+def test_all_rows_are_exported_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await stage.press("tab", "e")
+        await stage.see("there is no result to export")
+        await ask(stage, RISKY)
+        await stage.see("the first 10,000 rows")
+        await stage.press("tab", "e")
+        await stage.see("query.csv")
+        await stage.press("enter")
+        await stage.see("exported 10,002 rows to query.csv")
+        for name, text in (
+            ("query.csv", "query.csv exists"),
+            ("x.txt", "must end in .csv"),
+            ("no/x.csv", "cannot write"),
+        ):
+            await stage.press("e")
+            stage.app.screen.query_one(FilterBox).value = name
+            await stage.press("enter")
+            await stage.see(text)
+        await stage.press("e")
+        stage.app.screen.query_one(FilterBox).value = "y.jsonl"
+        await stage.press("enter")
+        await stage.see("exported 10,002 rows to y.jsonl")
+
+    play(act, captured(tmp_path), size=(120, 30))
+    head, first, *_ = (tmp_path / "query.csv").read_text().split("\n")
+    assert head == "formula,nothing,took_ns,escape"
+    assert first == '"\'=1+1",,1500000,"\x1bx"'
+    assert (tmp_path / "query.csv").stat().st_mode & 0o777 == 0o600
+    lines_ = (tmp_path / "y.jsonl").read_text().splitlines()
+    assert len(lines_) == 10_002
+    assert json.loads(lines_[0]) == {"formula": "=1+1", "nothing": None, "took_ns": 1500000, "escape": "\x1bx"}
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["query.csv", "y.jsonl"]
+
+
+def test_a_result_is_copied_and_nothing_in_it_acts_on_a_terminal(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await stage.press("tab", "y")
+        await stage.see("there is no result to copy")
+        await ask(stage, RISKY)
+        await stage.see("the first 10,000 rows")
+        await stage.press("tab", "y")
+        await stage.see("CSV", "JSON lines", "this row")
+        await stage.press("c")
+        await stage.see("copied CSV: the first", "e exports all")
+        assert stage.app.clipboard.startswith('formula,nothing,took_ns,escape\n"\'=1+1",,1500000,')
+        assert "\x1b" not in stage.app.clipboard
+        await ask(stage, "select chr(155) || 'x' as c1, 1.5 as number")
+        await stage.see("1 row ")
+        await stage.press("tab", "y", "j")
+        await stage.see("copied JSON lines, 1 row")
+        assert stage.app.clipboard == '{"c1":"\\u009bx","number":1.5}'
+        await stage.press("c", "r")
+        await stage.see("copied this row")
+        assert stage.app.clipboard == "c1      \\x9bx\nnumber  1.5"
+
+    play(act, captured(tmp_path), size=(120, 30))
+
+
 def test_an_answer_of_thousands_of_columns_takes_a_moment(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await enter(stage)
@@ -85,7 +213,7 @@ def test_an_answer_of_thousands_of_columns_takes_a_moment(tmp_path: Path) -> Non
         await stage.press("tab", *["right"] * 3, "down", "left")
         await stage.see("columns 3–22 of 8001", "1021")
         assert "1001" not in stage.text()
-        answer = screen_of(stage)._answer
+        answer = screen_of(stage).answer
         assert answer is not None
         answer.first = 7990
         await stage.press("right")

@@ -13,14 +13,16 @@ from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
+from mcpproxy.tui.data.heat import OUTLIERS
 from mcpproxy.tui.data.reading import NONE, Reading
 from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
-from mcpproxy.tui.screens.timeline import HEAD, MOST_BARS, TimelineScreen
+from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.waterfall import axis, bar_cells, moment, server_cells
+from mcpproxy.tui.timeline_rows import HEAD, KINDS, MOST_BARS
+from mcpproxy.tui.waterfall import axis, bar_cells, heat_cells, moment, server_cells
 from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import frame, header, lines
-from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, Stage, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, WRONG, Stage, play, record, said
 from tests.mcpproxy.tui.test_latency import hostile
 
 PARENTS = [
@@ -312,6 +314,8 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("T")
+            await stage.see("2 servers", "▾ library (this)", "▸ second")
+            await stage.press("a")
             await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▾ library (this)", "▾ second", "▒▒", "▓", "░")
             await stage.see(
                 "  tools/call search", "no answer", "← sampling/createMessage", "400ms", "1.0s", "waits for"
@@ -345,7 +349,7 @@ class TestScreen:
             assert 400 * MS < screen.window[1] < 500 * MS
             await stage.press("0")
             assert screen.window == whole
-            await stage.press("down", "down", "down", "down", "z")
+            await stage.press("g", "down", "down", "down", "down", "z")
             assert screen.selected is not None
             assert screen.selected[1] == 3
             assert screen.window[0] < 1100 * MS
@@ -370,7 +374,11 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.listed()
             await stage.press("enter", "T")
-            await stage.see("2 servers", "▾ second", "no answer", "o fold")
+            await stage.see("2 servers", "▸ second", "no answer", "o fold")
+            await stage.press("a", "a")
+            await stage.see("▸ library (this)", "▸ second")
+            await stage.press("a")
+            await stage.see("▾ library (this)", "▾ second")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             library, second = screen.timelines.all
@@ -435,7 +443,8 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.listed()
             await stage.press("enter", "T")
-            await stage.see("2 servers", "second", "no answer")
+            await stage.see("2 servers", "▸ second", "no answer")
+            await stage.press("a")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
             await stage.press("g", "n")
@@ -452,8 +461,8 @@ class TestScreen:
             assert stage.traffic.reading.path == timeline.reading.path
             # Back is the timeline of the capture that was left.
             await stage.press("escape")
-            await stage.see("2 servers", "▾ library (this)")
-            await stage.press("G", "up", "enter")
+            await stage.see("2 servers", "▾ library (this)", "▸ second")
+            await stage.press("a", "G", "up", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.press("T")
             await stage.see("2 servers", "▾ second (this)")
@@ -462,24 +471,93 @@ class TestScreen:
 
         play(act, *paths, size=(100, 40))
 
-    def test_many_are_drawn_by_density(self, tmp_path: Path) -> None:
-        made = []
+    def test_too_many_are_a_map_of_latencies_with_the_slowest_on_top(self, tmp_path: Path) -> None:
+        made, slow = [], {40: 900, 170: 4000}
         for number in range(MOST_BARS + 100):
-            made += [at(number * 10, "c2s", CALL % (number, 1)), at(number * 10 + 5, "s2c", FINE % (number, 1))]
+            made.append(at(number * 10, "c2s", CALL % (number, 1)))
+            reply = WRONG % number if number == 299 else FINE % (number, 1)
+            made.append(at(number * 10 + slow.get(number, 5), "s2c", reply))
+        made.sort(key=lambda record: record[0])
         path = timed(tmp_path / "many" / "x.mcpcap", served("many"), made)
 
         async def act(stage: Stage) -> None:
-            await stage.open()
+            await stage.listed()
             await stage.press("T")
-            await stage.see("many", "300 exchanges begin here: zoom in", "█")
+            await stage.see("many", "300× tools/call search", "▂", "█", "✗", "≤ 4.0s", "<100ms", "zoom in")
             screen = stage.app.screen
             assert isinstance(screen, TimelineScreen)
-            assert len(screen.table.rows) == 2
-            await stage.press("plus", "plus")
-            await stage.see("tools/call search", "5.0ms")
+            numbers = [number for _, number in screen._rows.items]
+            assert numbers[0] == HEAD
+            assert numbers[-1] == KINDS
+            assert {40, 170} <= set(numbers[1:-1])
+            assert len(numbers) == 2 + OUTLIERS
+            await stage.press("G", "enter")
+            await stage.see("method:tools/call name:search")
+            await stage.press("escape", "plus", "plus")
+            await stage.see("  tools/call search", "5.0ms", "waits for")
             assert len(screen.table.rows) <= MOST_BARS + 1
+            assert KINDS not in [number for _, number in screen._rows.items]
 
         play(act, path)
+
+    def test_it_opens_at_the_frame_it_was_opened_from(self, tmp_path: Path) -> None:
+        made = []
+        for number in range(3 * MOST_BARS):
+            made += [at(number * 10, "c2s", CALL % (number, 1)), at(number * 10 + 5, "s2c", FINE % (number, 1))]
+        path = timed(tmp_path / "many" / "x.mcpcap", served("many"), made)
+        few = session(tmp_path, "library")
+
+        async def far(stage: Stage) -> None:
+            await stage.open()
+            stage.traffic.reach(1 + 2 * 400 + 1)
+            await stage.press("T")
+            screen = stage.app.screen
+            assert isinstance(screen, TimelineScreen)
+            await stage.until(lambda: screen.selected == (screen.timelines.own, 400))
+            assert screen.window[0] > 3000 * MS
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 801)
+            await stage.press("escape", "0")
+            await stage.see("600× tools/call search")
+
+        async def near(stage: Stage) -> None:
+            await stage.open()
+            stage.traffic.reach(stage.traffic.reading.exchanges.request[3])
+            await stage.press("T")
+            screen = stage.app.screen
+            assert isinstance(screen, TimelineScreen)
+            await stage.until(lambda: screen.selected == (screen.timelines.own, 3))
+
+        play(far, path)
+        play(near, few)
+
+    @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000) | st.none()), max_size=60), st.integers(1, 30))
+    @settings(max_examples=30, deadline=None)
+    def test_a_map_is_what_a_slow_look_finds(
+        self, tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, int | None]], cells: int
+    ) -> None:
+        made: list[Timed] = []
+        for number, (start, took) in enumerate(calls):
+            made.append(at(start, "c2s", CALL % (number, number)))
+            if took is not None:
+                made.append(at(start + took, "s2c", FINE % (number, number)))
+        made.sort(key=lambda one: one[0])
+        reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made, is_closed=False))
+        timeline = settled(Timeline(reading, 7 * MS))
+        timeline.heat_map(7 * MS, 5007 * MS, cells)
+        while timeline.step():
+            pass
+        heat_map = timeline.heat_map(7 * MS, 5007 * MS, cells)
+        assert heat_map is not None
+        exchanges = reading.exchanges
+        begun = [number for number in range(len(exchanges)) if timeline.bar(number).start_ns < 5007 * MS]
+        assert sum(row.count for row in heat_map.rows.values()) == len(begun)
+        slowest = sorted((exchanges.latency_ns[number] for number in begun), reverse=True)[:OUTLIERS]
+        found = sorted((exchanges.latency_ns[number] for number in heat_map.outliers), reverse=True)
+        assert found == [latency for latency in slowest if latency >= 0]
+        for row in heat_map.rows.values():
+            assert len("".join(span.text for span in heat_cells(row.worst_ns))) == cells
+        reading.close()
 
     def test_it_grows_with_the_capture(self, tmp_path: Path) -> None:
         (tmp_path / "x").mkdir()

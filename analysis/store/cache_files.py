@@ -1,0 +1,43 @@
+"""The names of the files in the cache of rows, which can be found without DuckDB."""
+
+import os
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from captures.places import cache_directory
+
+SUFFIX: Final = ".duckdb"
+
+
+def directory() -> Path | None:
+    """The cache directory; None without a known home, or if its name is not UTF-8: DuckDB opens no file there."""
+    below = cache_directory()
+    if below is None or not is_utf8(below):
+        return None
+    return Path(below, "sql")
+
+
+def is_utf8(path: str | Path) -> bool:
+    """Whether DuckDB can open files there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def owner_of(path: Path, id_: str) -> str:
+    """The part of a file's name that identifies the capture, whatever its state."""
+    return digest_of(id_.encode() + os.fsencode(path.resolve()))[:16]
+
+
+def digest_of(data: bytes) -> str:
+    """A short hash, in hexadecimal."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def files_of(path: Path, id_: str, folder: Path) -> Iterable[Path]:
+    """All files in the cache directory that hold rows of a capture."""
+    return folder.glob(f"{owner_of(path, id_)}-*{SUFFIX}")

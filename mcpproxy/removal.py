@@ -1,0 +1,72 @@
+"""Removal of captures: what belongs to one, and how it is deleted. `prune` and the screens use the same code."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from analysis.checking import tally
+from analysis.store import cache_files
+from analysis.summary import file_of
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.listing import segments
+from captures.reader import Capture
+from mcpproxy.marks import marks_path
+
+
+class Removable(NamedTuple):
+    """A capture that may be deleted."""
+
+    path: Path
+    files: list[Path]
+    """Its segments."""
+    size: int
+    """Bytes of the segments."""
+    age_s: float
+    """How long ago it was last written."""
+    has_marks: bool
+
+
+def removable(path: Path) -> Removable | None:
+    """A capture with all its segments; None if it is being recorded, or its files cannot be examined."""
+    files = segments(path)
+    try:
+        if any(is_live(file) for file in files):
+            return None
+        stats = [file.stat() for file in files]
+    except OSError:
+        return None
+    age_s = time.time() - max(stat.st_mtime for stat in stats)
+    return Removable(path, files, sum(stat.st_size for stat in stats), age_s, marks_path(path).exists())
+
+
+def remove(capture: Removable) -> None:
+    """Delete a capture: all segments, its marks, and what is cached of it.
+
+    Raises:
+        OSError: a segment or the marks could not be deleted, or the capture is being recorded after all.
+    """
+    if any(is_live(file) for file in capture.files):
+        raise OSError(0, "it is being recorded")
+    cached = _cached(capture.path)
+    for file in capture.files:
+        file.unlink()
+    marks_path(capture.path).unlink(missing_ok=True)
+    # The cache may be lost at any time, and is trimmed in any case.
+    for file in cached:
+        with suppress(OSError):
+            file.unlink()
+
+
+def _cached(path: Path) -> list[Path]:
+    """The cached files of a capture: its summary, its tally, its rows for SQL."""
+    files = [file for file in (file_of(path), tally.file_of(path)) if file is not None]
+    folder = cache_files.directory()
+    try:
+        id_ = Capture(path).header.members.get("capture")
+        if folder is not None and isinstance(id_, str):
+            files += cache_files.files_of(path, id_, folder)
+    except (CaptureError, OSError):
+        pass
+    return files

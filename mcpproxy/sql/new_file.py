@@ -1,0 +1,48 @@
+"""A new file for a result: it gets its name once it is complete, and never replaces another by accident."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from captures.errors import CaptureError
+
+
+@contextmanager
+def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterator[Path]:
+    """A temporary file that takes the target's name once it is complete, and is deleted otherwise.
+
+    Args:
+        target: the file, which only its owner can read.
+        replace: whether a file of that name is replaced.
+        advice: follows the message that the file exists.
+
+    Raises:
+        CaptureError: it cannot be created, or the target exists and may not be replaced.
+    """
+    try:
+        if replace and target.exists() and not stat.S_ISREG(target.lstat().st_mode):
+            raise CaptureError(f"cannot write {target}: it is not a regular file")
+        handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
+    except OSError as error:
+        raise CaptureError(f"cannot write {target}: {error.strerror}") from error
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        if replace:
+            path.replace(target)
+        else:
+            # Unlike a rename, a link never replaces a file that was created meanwhile.
+            os.link(path, target)
+    except FileExistsError as error:
+        raise CaptureError(f"{target} exists{advice}") from error
+    except OSError as error:
+        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()

@@ -1,0 +1,55 @@
+"""Exchanges: the requests of a capture and how they ended, as columns of some 25 bytes per request."""
+
+from array import array
+from typing import Final
+
+from analysis.conversation.exchange import Outcome, ProbableAnswer
+
+NONE: Final = (1 << 32) - 1
+"""No row, or no exchange."""
+OUTCOMES: Final = (*Outcome,)
+OPEN: Final = len(OUTCOMES)
+"""The code of an exchange whose end is not known."""
+
+
+class Exchanges:
+    """The exchanges of a capture, in the order of their requests, as columns."""
+
+    def __init__(self) -> None:
+        self.request = array("I")
+        """Row of the request."""
+        self.response = array("I")
+        """Row of the response, or NONE."""
+        self.latency_ns = array("q")
+        """How long the response took; -1 if there is none."""
+        self.outcome = array("B")
+        """Index into OUTCOMES, or OPEN."""
+        self.call = array("H")
+        """Number of its kind among `Reading.calls`."""
+        self.is_cancelled = array("B")
+        """Whether it was cancelled, even if it was answered later."""
+        self.abandoned_ns: dict[int, int] = {}
+        """How long abandoned requests had waited when they were cancelled."""
+        self.probable_answers: dict[int, ProbableAnswer] = {}
+        """Responses that match no request, by the unanswered request for which each was probably meant."""
+        self.end = array("I")
+        """Row of the response or else the cancellation that ended it, or NONE."""
+        self.settled = array("I")
+        """Numbers in the order in which they were answered or cancelled; at the end, those without a response.
+        Twice if a response came after the cancellation."""
+        self.left_out = 0
+        """Requests above the maximum."""
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def add(self, row: int, call: int) -> int:
+        """Add a request; returns its number."""
+        self.request.append(row)
+        self.response.append(NONE)
+        self.latency_ns.append(-1)
+        self.call.append(call)
+        self.is_cancelled.append(0)
+        self.end.append(NONE)
+        self.outcome.append(OPEN)
+        return len(self.outcome) - 1

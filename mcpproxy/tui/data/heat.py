@@ -1,0 +1,129 @@
+"""Heat: the exchanges of a stretch that has too many for a bar each: by kind and time, and the slowest of them.
+
+A thread computes it in steps: a stretch may hold a million exchanges.
+"""
+
+import time
+from heapq import heappush, heappushpop
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+
+AT_ONCE: Final = 5000
+"""Exchanges per step: a few milliseconds."""
+OUTLIERS: Final = 5
+"""The slowest exchanges that get a bar each."""
+KINDS: Final = 100
+"""Kinds that get a row each: the most frequent."""
+SHARE: Final = 4
+"""The next map of a capture that grows waits this many times as long as the last one took."""
+RUNNING: Final = -1
+BAD: Final = -2
+NOTHING: Final = -3
+"""In place of a latency: an exchange that has not ended; an error, or no answer; no exchange."""
+
+_BAD: Final = frozenset(
+    OUTCOMES.index(outcome) for outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED)
+)
+
+
+class HeatKey(NamedTuple):
+    """Everything that a map depends on."""
+
+    low_ns: int
+    high_ns: int
+    """The stretch, on the clock of the capture."""
+    cells: int
+    first: int
+    last: int
+    """The exchanges that began in it."""
+    settled: int
+
+
+class HeatRow:
+    """One kind of request."""
+
+    def __init__(self, cells: int) -> None:
+        self.worst_ns = [NOTHING] * cells
+        """By cell: the longest latency of what began then, or one of the signs."""
+        self.count = 0
+        self.most_ns = 0
+
+
+class HeatMap:
+    """The map of one stretch."""
+
+    def __init__(self, key: HeatKey) -> None:
+        self.key = key
+        self.rows: dict[int, HeatRow] = {}
+        """By the number of the kind."""
+        self.outliers: list[int] = []
+        """The slowest exchanges, in the order in which they began; known at the end."""
+        self.kinds: list[int] = []
+        """The kinds that get a row, the most frequent first; known at the end."""
+        self._slowest: list[tuple[int, int]] = []
+        self._at = key.first
+        self._began = time.monotonic()
+        self.took_s = 0.0
+
+    def step(self, reading: Reading) -> bool:
+        """Do some milliseconds of work; False if it was the last."""
+        exchanges, index, key = reading.exchanges, reading.index, self.key
+        end = min(key.last, self._at + AT_ONCE)
+        length = max(1, key.high_ns - key.low_ns)
+        for number in range(self._at, end):
+            call, latency_ns, outcome = exchanges.call[number], exchanges.latency_ns[number], exchanges.outcome[number]
+            row = self.rows.get(call)
+            if row is None:
+                row = self.rows[call] = HeatRow(key.cells)
+            row.count += 1
+            cell = (index.t_ns(exchanges.request[number]) - key.low_ns) * key.cells // length
+            cell = max(0, min(key.cells - 1, cell))
+            is_answered = exchanges.response[number] != NONE and latency_ns >= 0
+            if is_answered:
+                row.most_ns = max(row.most_ns, latency_ns)
+                add = heappush if len(self._slowest) < OUTLIERS else heappushpop
+                add(self._slowest, (latency_ns, -number))
+            sign = BAD if outcome in _BAD else latency_ns if is_answered else RUNNING
+            before = row.worst_ns[cell]
+            # An error hides the latencies beside it; a latency hides what is still running.
+            row.worst_ns[cell] = BAD if BAD in (before, sign) else max(before, sign)
+        self._at = end
+        if end < key.last:
+            return True
+        self.outliers = sorted(-number for _, number in self._slowest)
+        self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:KINDS]
+        self.took_s = time.monotonic() - self._began
+        return False
+
+
+class Heat:
+    """The maps of one capture. One thread steps; the drawing thread says what it wants, and draws the last map."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.map: HeatMap | None = None
+        """The last complete map."""
+        self._reading = reading
+        self._wanted: HeatKey | None = None
+        self._making: HeatMap | None = None
+        self._next = 0.0
+
+    def want(self, key: HeatKey) -> None:
+        """Have this map computed next."""
+        self._wanted = key
+
+    def step(self) -> bool:
+        """Do some milliseconds of work; False if there is none at present."""
+        wanted, made = self._wanted, self.map
+        if self._making is None:
+            if wanted is None or (made is not None and made.key == wanted):
+                return False
+            only_grew = made is not None and made.key[:3] == wanted[:3]
+            if only_grew and time.monotonic() < self._next:
+                return False
+            self._making = HeatMap(wanted)
+        if not self._making.step(self._reading):
+            self.map, self._making = self._making, None
+            self._next = time.monotonic() + SHARE * self.map.took_s
+        return True

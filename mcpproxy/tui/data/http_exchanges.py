@@ -1,0 +1,86 @@
+"""HTTP exchanges of one capture: the status and the events of each, by its number, in six bytes.
+
+What a stream's own lines say of an ordinary response is in the row of that response too, so these lines can be left
+out: an HTTP session then reads like one over stdio.
+"""
+
+from array import array
+from typing import Final, NamedTuple
+
+from captures.record import Record
+
+MOST: Final = 1_250_000
+"""Numbers above are not stored."""
+OPEN: Final = 10_000
+"""Open GET requests that are remembered."""
+_MOST_EVENTS: Final = (1 << 32) - 1
+_ORDINARY: Final = ("complete", "server")
+
+
+class HttpAnswer(NamedTuple):
+    """How an exchange was answered."""
+
+    status: int
+    events: int
+    """Of its stream; 0 if there was none, or it has not ended."""
+
+
+class HttpExchanges:
+    """Filled by one thread while others read."""
+
+    def __init__(self) -> None:
+        self.has_any = False
+        """Whether the capture has HTTP exchanges."""
+        self._status, self._events = array("H"), array("I")
+        self._gets: dict[int, None] = {}
+        """Open exchanges without a message to the server: no response has a row there."""
+
+    def answer(self, number: int | None) -> HttpAnswer | None:
+        """How an exchange was answered; None if that is not known."""
+        if number is None or number >= len(self._events) or not self._status[number]:
+            return None
+        return HttpAnswer(self._status[number], self._events[number])
+
+    def note(self, record: Record) -> None:
+        """Note what a record says of its exchange."""
+        number = record.members.get("exchange")
+        if type(number) is not int or number < 0:
+            return
+        self.has_any = True
+        if record.rec == "exchange":
+            self._note_exchange(record, number)
+        elif record.rec == "stream" and record.members.get("event") == "ended" and self._has_room(number):
+            events = record.members.get("events")
+            self._events[number] = min(events, _MOST_EVENTS) if type(events) is int and events > 0 else 0
+
+    def is_in_answer(self, record: Record) -> bool:
+        """Whether the row of a response says what this record of a stream says."""
+        members = record.members
+        number = members.get("exchange")
+        if record.rec != "stream" or type(number) is not int or number in self._gets:
+            return False
+        if members.get("event") == "opened":
+            return members.get("last_event_id") is None
+        return members.get("ended_by") in _ORDINARY
+
+    def _note_exchange(self, record: Record, number: int) -> None:
+        request, response = record.members.get("request"), record.members.get("response")
+        stage = record.members.get("stage")
+        if stage == "end":
+            self._gets.pop(number, None)
+        elif isinstance(request, dict) and request.get("method") == "GET":
+            self._gets[number] = None
+            if len(self._gets) > OPEN:
+                del self._gets[next(iter(self._gets))]
+        status = response.get("status") if isinstance(response, dict) else None
+        if type(status) is int and 100 <= status <= 999 and self._has_room(number):
+            self._status[number] = status
+
+    def _has_room(self, number: int) -> bool:
+        if number >= MOST:
+            return False
+        if number >= len(self._events):
+            missing = number + 1 - len(self._events)
+            self._status.frombytes(bytes(2 * missing))
+            self._events.frombytes(bytes(4 * missing))
+        return True

@@ -1,0 +1,125 @@
+"""Peers: what both sides of a conversation say about themselves in the handshake or in `server/discover`.
+
+It is read from the file again, so the drawing thread never calls it. Everything in it is untrusted.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.message import Request, Response, Side, messages
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
+from captures.frame import Frame
+from mcpproxy.tui.data.reading import NONE, Reading
+
+LARGEST: Final = 1 << 20
+"""Bytes of a frame that is read for this."""
+OPENERS: Final = ("initialize", "server/discover")
+"""The methods with which a side introduces itself."""
+LOOKED_AT: Final = 50
+"""Requests that are searched for an introduction in their `_meta`, if the capture has no handshake."""
+
+
+class Introduction(NamedTuple):
+    """What one side says about itself in one message. The values are whatever it has sent."""
+
+    side: Side
+    frame: int
+    method: str
+    """Of the message, or of its request."""
+    revision: object = None
+    """The revision that it asks for, answers with, or supports."""
+    info: object = None
+    capabilities: object = None
+    instructions: object = None
+    note: str = ""
+    """Why there is nothing else, in words."""
+
+
+def introductions(reading: Reading, row: int | None) -> list[Introduction]:
+    """How the sides introduce themselves: in the last handshake and discovery at or before a row, or else the first.
+
+    Args:
+        reading: the capture.
+        row: None for the end of the capture.
+    """
+    exchanges, calls = reading.exchanges, reading.calls.all
+    chosen: dict[str, int] = {}
+    kinds = {number: call.method for number, call in enumerate(calls) if call.method in OPENERS}
+    for number, kind in enumerate(exchanges.call[: len(exchanges)]):
+        method = kinds.get(kind)
+        if method is None:
+            continue
+        if method not in chosen or row is None or exchanges.request[number] <= row:
+            chosen[method] = number
+    numbers = sorted(chosen.values())
+    if not numbers:
+        return list(_unasked(reading))
+    return [introduction for number in numbers for introduction in _of_exchange(reading, number)]
+
+
+def _of_exchange(reading: Reading, number: int) -> Iterator[Introduction]:
+    row, answer = reading.exchanges.request[number], reading.exchanges.response[number]
+    method = reading.calls.all[reading.exchanges.call[number]].method
+    request = _message(reading, row)
+    yield _of_request(request) if isinstance(request, Request) else _unread(reading, row, "client", method, request)
+    if answer == NONE:
+        return
+    response = _message(reading, answer)
+    yield (
+        _of_response(response, method)
+        if isinstance(response, Response)
+        else _unread(reading, answer, "server", method, response)
+    )
+
+
+def _unread(reading: Reading, row: int, side: Side, method: str, why: object) -> Introduction:
+    return Introduction(side, reading.index.entry(row).seq, method, note=str(why))
+
+
+def _of_request(request: Request) -> Introduction:
+    params, meta = _object(request.params), request.meta
+    return Introduction(
+        "client",
+        request.seq,
+        request.method,
+        params.get("protocolVersion", meta.get(PROTOCOL_VERSION)),
+        params.get("clientInfo", meta.get(CLIENT_INFO)),
+        params.get("capabilities", meta.get(CLIENT_CAPABILITIES)),
+    )
+
+
+def _of_response(response: Response, method: str) -> Introduction:
+    if response.is_error:
+        text = _object(_object(response.body).get("error")).get("message")
+        return Introduction("server", response.seq, method, note=f"refused: {text}" if text else "refused")
+    result = _object(response.result)
+    info = result.get("serverInfo", _object(result.get("_meta")).get(SERVER_INFO))
+    revision = result.get("protocolVersion", result.get("supportedVersions"))
+    return Introduction(
+        "server", response.seq, method, revision, info, result.get("capabilities"), result.get("instructions")
+    )
+
+
+def _unasked(reading: Reading) -> Iterator[Introduction]:
+    """What a client says in its first requests, if there is neither a handshake nor a discovery."""
+    exchanges = reading.exchanges
+    for number in range(min(len(exchanges), LOOKED_AT)):
+        request = _message(reading, exchanges.request[number])
+        if isinstance(request, Request) and CLIENT_INFO in request.meta:
+            yield _of_request(request)
+            return
+
+
+def _message(reading: Reading, row: int) -> object:
+    """The message in a row; a text that says why not."""
+    if reading.index.entry(row).size > LARGEST:
+        return "the frame is too large to be shown here"
+    try:
+        item = reading.index.item(row)
+    except OSError as error:
+        return error.strerror or str(error)
+    return messages(item)[0] if isinstance(item, Frame) else "the frame cannot be read"
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,81 @@
+"""Row views: all rows of a list except some, without a copy of the list."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+
+class Left:
+    """The places of a growing list that a view leaves out."""
+
+    def __init__(self) -> None:
+        self._before = array("I")
+        """For each place left out: how many places that stay are before it; ascending."""
+
+    def __len__(self) -> int:
+        return len(self._before)
+
+    def add(self, place: int) -> None:
+        """Leave out a place after all that are left out so far; before the list reaches that place."""
+        self._before.append(place - len(self._before))
+
+    def before(self, place: int) -> int:
+        """How many places before this one are left out."""
+        low, high = 0, len(self._before)
+        while low < high:
+            middle = (low + high) // 2
+            if self._before[middle] + middle < place:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def __iter__(self) -> Iterator[int]:
+        return (before + number for number, before in enumerate(self._before))
+
+    def place(self, number: int) -> int:
+        """The place of the `number`-th that stays, counted from 0."""
+        return number + bisect_right(self._before, number)
+
+
+class Without(Sequence[int]):
+    """A growing list of ascending rows, without some of its places."""
+
+    def __init__(self, rows: Sequence[int], left: Left) -> None:
+        self._rows, self._left = rows, left
+
+    def __len__(self) -> int:
+        count = len(self._rows)
+        return count - self._left.before(count)
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, number: int | slice) -> int | Sequence[int]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        if number < 0:
+            number += len(self)
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self._rows[self._left.place(number)]
+
+    def __iter__(self) -> Iterator[int]:
+        start, count = 0, len(self._rows)
+        for place in self._left:
+            if place >= count:
+                break
+            yield from self._rows[start:place]
+            start = place + 1
+        yield from self._rows[start:count]
+
+    def index(self, value: int, start: int = 0, stop: int | None = None) -> int:
+        """The place of a row."""
+        at = bisect_left(self, value, start, len(self) if stop is None else stop)
+        if at < len(self) and self[at] == value:
+            return at
+        raise ValueError(value)

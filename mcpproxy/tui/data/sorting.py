@@ -1,0 +1,120 @@
+"""Sorting: the rows of the traffic by latency, size or status. A thread sorts while the rows stay as they were.
+
+Only what is in arrays is needed for it. It sorts short runs and merges them, because a sort of a million numbers would
+hold the interpreter, and the screen with it, for a second.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Final
+
+from analysis.conversation.exchange import Outcome
+from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES
+from mcpproxy.tui.data.reading import Reading
+
+RUN: Final = 10_000
+"""Rows per step: a few milliseconds."""
+_ROW_BITS: Final = 21
+"""A row's number needs no more: there are at most 1,250,000."""
+_ROW_MASK: Final = (1 << _ROW_BITS) - 1
+_LAST: Final = (1 << 64 - _ROW_BITS) - 1
+"""The key of rows without a value: they come last. It is more than two hours of latency; longer ones count as equal."""
+_RANKS: Final = {
+    Outcome.RESULT: 1,
+    Outcome.TASK: 2,
+    Outcome.INPUT_REQUIRED: 3,
+    Outcome.CANCELLED: 4,
+    Outcome.UNANSWERED: 6,
+    Outcome.FAILED: 7,
+    Outcome.TOOL_ERROR: 8,
+    Outcome.ERROR: 9,
+}
+_RANK_OF: Final = [_RANKS[outcome] for outcome in OUTCOMES]
+_RANK_OPEN: Final = 5
+_UNMATCHED: Final = {"response": 8, "error": 9, "invalid": 10}
+"""The ranks of frames without an exchange."""
+
+
+class Sorting:
+    """The rows of a view as they were when it began, in another order."""
+
+    def __init__(
+        self, reading: Reading, view: Sequence[int], column: str, *, is_down: bool, is_exchanges: bool
+    ) -> None:
+        """Begin.
+
+        Args:
+            reading: the capture.
+            view: the rows.
+            column: one of `ORDERS`.
+            is_down: whether the largest value comes first.
+            is_exchanges: whether a row is an exchange.
+        """
+        self.rows = array("I")
+        """The rows in their order; complete when it has ended."""
+        self.count = len(view)
+        """How many rows there were."""
+        self.has_ended = not self.count
+        self._reading, self._view, self._is_down, self._is_exchanges = reading, view, is_down, is_exchanges
+        self._value = {"latency": self._latency, "size": self._size, "status": self._status}.get(column, self._time)
+        self._runs: list[array[int]] = []
+        self._taken = 0
+        self._merged: Iterator[int] | None = None
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1."""
+        return (self._taken + len(self.rows)) / max(1, 2 * self.count)
+
+    def step(self) -> bool:
+        """Do some milliseconds of work; False if there is none left."""
+        if self.has_ended:
+            return False
+        if self._taken < self.count:
+            rows = self._view[self._taken : min(self.count, self._taken + RUN)]
+            # A filter may have dropped rows since.
+            self.count = self.count if rows else self._taken
+            self._runs.append(array("Q", sorted(map(self._key, rows))))
+            self._taken += len(rows)
+            return True
+        if self._merged is None:
+            self._merged = merge(*self._runs)
+        self.rows.extend(code & _ROW_MASK for code in islice(self._merged, RUN))
+        self.has_ended = len(self.rows) >= self.count
+        return True
+
+    def _key(self, row: int) -> int:
+        """A number by which rows sort: the value first; equal values in the order of the capture."""
+        value = self._value(row)
+        if value < 0:
+            key = _LAST
+        else:
+            value = min(value, _LAST - 1)
+            key = _LAST - 1 - value if self._is_down else value
+        return key << _ROW_BITS | row
+
+    def _time(self, row: int) -> int:
+        return row
+
+    def _size(self, row: int) -> int:
+        if self._is_exchanges:
+            response = self._reading.partner(row)
+            return -1 if response is None else self._reading.index.entry(response).size
+        return self._reading.index.entry(row).size
+
+    def _latency(self, row: int) -> int:
+        number = self._reading.exchange(row)
+        if number is None or not (self._is_exchanges or self._reading.exchanges.response[number] == row):
+            return -1
+        return self._reading.exchanges.latency_ns[number]
+
+    def _status(self, row: int) -> int:
+        number, exchanges = self._reading.exchange(row), self._reading.exchanges
+        if number is None:
+            return _UNMATCHED.get(self._reading.index.sort(row), -1)
+        if not self._is_exchanges and exchanges.request[number] == row and exchanges.response[number] != NONE:
+            return -1
+        code = exchanges.outcome[number]
+        return _RANK_OPEN if code == OPEN else _RANK_OF[code]

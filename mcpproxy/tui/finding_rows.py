@@ -1,0 +1,154 @@
+"""Finding rows: the lines of the list of findings: a head for each rule, and identical findings in one line."""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple, TypeAlias
+
+from analysis.rules.finding import Finding, Level
+from mcpproxy.report.text import Span
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
+from mcpproxy.tui.finding_lines import clock
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+
+COLUMNS: Final = (
+    Column("mark", "", 1),
+    Column("frame", "frame", 8, right=True),
+    Column("time", "time", 10, right=True, drop=1),
+    Column("who", "who", 9, drop=2),
+    Column("text", "finding", 24, stretch=True),
+)
+AT_FIRST: Final = 20
+"""Findings listed for each rule until the user asks for the rest."""
+Identity: TypeAlias = tuple[str, Level, str, str, str]
+
+
+class Group(NamedTuple):
+    """The findings of a rule at one level."""
+
+    level: Level
+    rule: str
+
+
+class Item(NamedTuple):
+    """A line of the list: a group, a finding in it, or the number not shown."""
+
+    group: Group
+    finding: Finding | None = None
+    total: int = -1
+    """The number of findings in the group, or of those not shown."""
+    is_head: bool = False
+    times: int = 1
+    """For a finding: how many identical ones the line stands for, the first of which is shown."""
+    is_spread: bool = False
+    """Whether identical findings have a line each."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """What the finding shares with identical ones; None for another line."""
+        return None if self.finding is None else identity(self.finding)
+
+    def is_same(self, other: "Item") -> bool:
+        """Whether it is the same line, whatever its numbers are now."""
+        return (self.group, self.finding, self.is_head) == (other.group, other.finding, other.is_head)
+
+
+def identity(finding: Finding) -> Identity:
+    """All that the line of a finding shows except where it is."""
+    return finding.rule, finding.level, finding.blames, finding.method, finding.message
+
+
+class FindingRows(MemoryRows[Item]):
+    """The lines of the list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folded: set[Group] = set()
+
+    def line(self, row: int) -> Line:
+        """One line."""
+        item = self.items[row]
+        if item.is_head:
+            sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
+            fold = "▸" if item.group in self.folded else "▾"
+            spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
+            return Line({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
+        finding = item.finding
+        if finding is None:
+            return Line({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
+        times = f"×{item.times:,}  " if item.times > 1 else ""
+        who = finding.blames if finding.blames != "unknown" else ""
+        return Line(
+            {
+                "frame": (Span(f"{finding.frame:,}"),),
+                "time": (Span(clock(finding.t_ns), "dim"),),
+                "who": (Span(who, "dim"),),
+                "text": (Span(times, "accent"), Span(sanitise(finding.message, 300))),
+            }
+        )
+
+
+def list_items(
+    findings: Findings, folded: set[Group], unfolded: set[Group], words: str, spread: Container[Identity] = ()
+) -> Iterator[Item]:
+    """The lines: the worst level first, then by rule, then in the order of the capture. Identical findings share one.
+
+    Args:
+        findings: all findings.
+        folded: groups that show only their head.
+        unfolded: groups that show more than the first findings.
+        words: the filter: words that a finding contains, and patterns for its rule.
+        spread: the identical findings that have a line each.
+    """
+    groups: dict[Group, list[Finding]] = {}
+    terms = words.lower().split()
+    for finding in list(findings.kept):
+        if has_all_words(finding, terms):
+            groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
+    counts = dict(findings.counts)
+    for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
+        members = sorted(groups[group], key=lambda key: key.frame)
+        # Findings without text are known only by level and rule.
+        count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
+        yield Item(group, total=count, is_head=True)
+        if group in folded:
+            continue
+        lines = _lines(group, members, spread)
+        listed = lines if group in unfolded else lines[:AT_FIRST]
+        yield from listed
+        shown = sum(item.times for item in listed)
+        if shown < count:
+            yield Item(group, total=count - shown)
+
+
+def _lines(group: Group, members: Iterable[Finding], spread: Container[Identity]) -> list[Item]:
+    """The lines of some findings; of identical ones, the first stands for all."""
+    lines: list[Item] = []
+    first: dict[Identity, int] = {}
+    for finding in members:
+        key = identity(finding)
+        if key in spread:
+            lines.append(Item(group, finding, is_spread=True))
+        elif key in first:
+            lines[first[key]] = lines[first[key]]._replace(times=lines[first[key]].times + 1)
+        else:
+            first[key] = len(lines)
+            lines.append(Item(group, finding))
+    return lines
+
+
+def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
+    """Whether a finding contains all of some words; a word with a `*` or `?` is a pattern for its rule."""
+    if not terms:
+        return True
+    text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
+    return all(fnmatchcase(finding.rule, word) if is_pattern(word) else word in text for word in terms)
+
+
+def is_pattern(word: str) -> bool:
+    """Whether a word is a pattern."""
+    return "*" in word or "?" in word
+
+
+def _is_of(group: Group, word: str) -> bool:
+    return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"

@@ -1,0 +1,106 @@
+"""Latency lines: the latencies of one kind of request over time, and its histogram, whose buckets can be chosen."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from mcpproxy.report import units
+from mcpproxy.report.blocks import blocks, stretched
+from mcpproxy.report.text import Span
+from mcpproxy.report.units import brief
+from mcpproxy.tui.data.latencies import Distribution
+from mcpproxy.tui.widgets.table import Column, Line, MemoryRows
+
+LABEL: Final = 14
+"""Cells of the label before a bar of the course."""
+RANGE: Final = 9
+"""Cells of the label of a bucket."""
+WIDEST: Final = 64
+"""The maximum width of a bar, in cells."""
+_UNITS: Final = (("s", 9), ("ms", 6), ("us", 3))
+BUCKET_COLUMNS: Final = (
+    Column("took", "took", RANGE, right=True),
+    Column("count", "responses", 10, stretch=True),
+)
+
+
+class Bucket(NamedTuple):
+    """The responses that took from one power of two nanoseconds to below the next."""
+
+    octave: int
+    responses: int
+    share: float
+    """Of all responses."""
+    length: float
+    """Of the bar: 1 for the most frequent bucket."""
+    is_last: bool
+
+
+class BucketRows(MemoryRows[Bucket]):
+    """The rows: the buckets of a histogram."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._width = WIDEST
+
+    def fill(self, buckets: Iterable[Bucket], width: int) -> None:
+        """Show other buckets, in lines of a width."""
+        self.items = list(buckets)
+        self._width = max(1, min(WIDEST, width - RANGE - 18))
+
+    def line(self, row: int) -> Line:
+        """One bucket."""
+        bucket = self.items[row]
+        sign = "+" if bucket.is_last else "–"
+        text = f" {bucket.responses:,}  {100 * bucket.share:.0f}%" if bucket.responses else ""
+        filled = -int(-self._width * bucket.length // 1)
+        return Line(
+            {
+                "took": (Span(f"{brief(octave_ns(bucket.octave)[0])} {sign}", "dim"),),
+                "count": (Span("█" * filled, "accent"), Span(text)),
+            }
+        )
+
+
+def buckets_of(octaves: Mapping[int, int]) -> list[Bucket]:
+    """The buckets from the shortest duration to the longest, empty ones included."""
+    if not octaves:
+        return []
+    total, most, last = sum(octaves.values()), max(octaves.values()), max(octaves)
+    counts = ((octave, octaves.get(octave, 0)) for octave in range(min(octaves), last + 1))
+    return [Bucket(octave, count, count / total, count / most, octave == last) for octave, count in counts]
+
+
+def octave_ns(octave: int) -> tuple[int, int]:
+    """The shortest duration of an octave, and the shortest that is too long for it."""
+    return (1 << octave - 1 if octave else 0), 1 << octave
+
+
+def bucket_filter(bucket: Bucket) -> str:
+    """The expression that selects what took as long as a bucket says."""
+    low, high = octave_ns(bucket.octave)
+    return f"latency>={_exact(low)} latency<{_exact(high)}"
+
+
+def _exact(ns: int) -> str:
+    """A duration in the largest unit in which it is 1 or more, with all its digits."""
+    unit, digits = next(((unit, digits) for unit, digits in _UNITS if ns >= 10**digits), ("ns", 0))
+    whole, rest = divmod(ns, 10**digits)
+    fraction = f"{rest:0{digits}d}".rstrip("0") if rest else ""
+    return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
+
+
+def course_lines(distribution: Distribution, width: int) -> list[list[Span]]:
+    """The latencies of one kind over time, as lines."""
+    lines: list[list[Span]] = []
+    room = max(4, width - LABEL - 12)
+    most = max((value for value in distribution.p95_ns if value is not None), default=0)
+    for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
+        bars = blocks(stretched(values, room), most)
+        high = max((value for value in values if value is not None), default=None)
+        note = f"  up to {brief(high)}" if high is not None else ""
+        lines.append([Span(f"{name + ' by time':<{LABEL}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
+    if distribution.p95_ns:
+        cells = min(room, len(distribution.p95_ns))
+        start, end = "0s", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
+        lines.append([Span(f"{'':<{LABEL}}{start}{end:>{max(len(end) + 1, cells - len(start))}}", "dim")])
+    return lines

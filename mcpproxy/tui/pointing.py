@@ -1,0 +1,54 @@
+"""Pointing: the terms of a filter that the row at the cursor offers, the most specific first."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.session import Seen, Session
+from analysis.filter import facts_of
+from captures.frame import Frame
+from mcpproxy.tui.data.calls import pattern
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.row_text import LARGE, message_at
+
+NAMES: dict[str, str] = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
+
+
+class Term(NamedTuple):
+    """A term of a filter."""
+
+    text: str
+    about: str
+    """What it is about, in a word."""
+
+
+def terms_of(reading: Reading, row: int) -> list[Term]:
+    """The terms that select a row; reads the file, so do not call it in the drawing thread."""
+    return list(dict.fromkeys(_terms(reading, row)))
+
+
+def _terms(reading: Reading, row: int) -> Iterator[Term]:
+    entry, number = reading.index.entry(row), reading.exchange(row)
+    item = reading.index.item(row) if entry.size <= LARGE and reading.index.is_frame(row) else None
+    message = message_at(reading, row, item) if isinstance(item, Frame) else None
+    if entry.dir is None:
+        return
+    call = reading.calls.all[reading.exchanges.call[number]] if number is not None else None
+    if call is not None and not call.is_rest:
+        if call.name is not None:
+            yield Term(f"name:{pattern(call.name)}", NAMES.get(call.method, "name"))
+        yield Term(f"method:{pattern(call.method)}", "method")
+    elif isinstance(message, Notification | Request):
+        yield Term(f"method:{pattern(message.method)}", "method")
+    if isinstance(message, Response):
+        facts = facts_of(Seen(message, Session(0, None, {}, 0)))
+        if facts.code is not None:
+            yield Term(f"code:{facts.code}", "status")
+        yield Term("has:error" if facts.is_error else "kind:response", "status")
+    elif isinstance(message, Invalid):
+        yield Term("kind:invalid" if message.reason != "unjudged" else "kind:unjudged", "kind")
+    elif isinstance(message, Request) and number is not None and reading.partner(row) is None:
+        yield Term("not has:answer", "status")
+    for finding in reading.findings.kept_at(row)[:2]:
+        yield Term(f"rule:{finding.rule}", "rule")
+    yield Term(f"dir:{entry.dir}", "side")

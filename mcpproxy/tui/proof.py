@@ -1,0 +1,63 @@
+"""Proof: the bytes that a finding is about, as `mcpproxy check` shows them.
+
+It reads the file, so the drawing thread never calls it.
+"""
+
+from typing import Final
+
+from analysis.rules.finding import Finding
+from captures.frame import Frame
+from captures.record import Record, raw_bytes
+from mcpproxy.report.excerpts import excerpt
+from mcpproxy.report.text import Span
+from mcpproxy.report.units import size
+from mcpproxy.tui.data.reading import Reading
+
+LARGEST: Final = 1 << 20
+"""Bytes of a frame in which a place is looked for."""
+RELATED: Final = 3
+"""Other frames that are shown."""
+INDENT: Final = 2
+
+Lines = list[list[Span]]
+
+
+def proof_lines(reading: Reading, finding: Finding, width: int) -> Lines:
+    """The frame of a finding with carets below the place, and the beginnings of the other frames that prove it."""
+    lines = _excerpt_lines(reading, finding.frame, finding.pointer, width, item=finding.item)
+    for seq in finding.related[:RELATED]:
+        related = _excerpt_lines(reading, seq, None, width)
+        if related:
+            lines += [[Span(f"frame {seq:,}", "dim")], *related]
+    return lines
+
+
+def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, item: int | None = None) -> Lines:
+    """A frame on one line; without a pointer, nothing in it is marked."""
+    row = reading.index.of_seq(seq)
+    if row is None:
+        return []
+    length = reading.index.entry(row).size
+    if length > LARGEST:
+        return [[Span(f"{' ' * INDENT}a frame of {size(length)}: its detail in the traffic shows it", "dim")]]
+    try:
+        raw = _raw(reading, row)
+    except OSError as error:
+        return [[Span(f"{' ' * INDENT}{error.strerror or error}", "bad")]]
+    if not raw:
+        return []
+    is_batched = item is not None and raw.lstrip()[:1] == b"["
+    place = f"/{item}{pointer or ''}" if is_batched else pointer or ""
+    shown = excerpt(raw, place, max(20, width - INDENT))
+    lines = [[Span(" " * INDENT + shown.text, "dim" if pointer is None else "plain")]]
+    if shown.carets and pointer is not None:
+        lines.append([Span(" " * (INDENT + shown.indent)), Span("^" * shown.carets, "bad")])
+    return lines
+
+
+def _raw(reading: Reading, row: int) -> bytes:
+    """The bytes that crossed in a row; empty if nothing did, or they are gone."""
+    item = reading.index.item(row)
+    if isinstance(item, Frame):
+        return item.raw
+    return raw_bytes(item.members) or b"" if isinstance(item, Record) else b""

@@ -1,0 +1,46 @@
+"""Confirm: a question at the bottom of the screen, answered by `y`; anything else means no."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from mcpproxy.report.text import Span
+from mcpproxy.tui.safe_text import Words
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Asks a question; returns whether the user has typed `y`."""
+
+    DEFAULT_CSS = """
+    ConfirmScreen { align: center bottom; background: $background 30%; }
+    ConfirmScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(False)", "back", id="back")]
+
+    def __init__(self, question: str, details: Iterable[str]) -> None:
+        """Prepare the question.
+
+        Args:
+            question: without the keys that answer it.
+            details: lines below it.
+        """
+        super().__init__()
+        self._question, self._details = question, list(details)
+
+    def compose(self) -> ComposeResult:
+        """The question."""
+        yield Words(id="question")
+
+    def on_mount(self) -> None:
+        """Show it."""
+        rows: list[list[Span]] = [[Span(f"{self._question} [y/N]", "accent")]]
+        self.query_one("#question", Words).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the answer."""
+        event.stop()
+        self.dismiss(event.character == "y")

@@ -1,0 +1,116 @@
+"""Peers: what client and server say about themselves: names, revision, capabilities, instructions."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from mcpproxy.report.text import Span
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.peers import Introduction, introductions
+from mcpproxy.tui.messages import Grown, PeersRead
+from mcpproxy.tui.peer_lines import Lines, peer_lines
+from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.screens.list_screen import title_name
+from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TuiApp
+
+
+class PeersScreen(Screen[None]):
+    """Both sides of one capture."""
+
+    app: "TuiApp"
+
+    DEFAULT_CSS = """
+    PeersScreen {
+        & #title { height: 1; background: $panel; padding: 0 1; }
+        & #peers { height: 1fr; padding: 0 1; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.pop_screen", "back", id="back"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
+    ]
+
+    def __init__(self, capture: OpenCapture) -> None:
+        """The screen of a capture.
+
+        Args:
+            capture: the capture; of several handshakes, the last one before its row is shown.
+        """
+        super().__init__()
+        self.reading, self.entry = capture.reading, capture.row
+        self._said: list[Introduction] = []
+        self._read_from = -1
+        """How many exchanges were known when the introductions were last read."""
+        self._reader = ThreadPoolExecutor(1, "peers")
+        bind_switches(self._bindings, "peers")
+
+    def compose(self) -> ComposeResult:
+        """The title and the text."""
+        yield Words(id="title")
+        yield Pane(id="peers")
+        yield Foot()
+
+    def on_mount(self) -> None:
+        """Start reading."""
+        self.query_one(Pane).focus()
+        self._read()
+
+    def on_unmount(self) -> None:
+        """Stop reading."""
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    @on(Grown)
+    @on(events.ScreenResume)
+    def _read(self) -> None:
+        """Read the introductions, in a thread; again while they may be incomplete."""
+        self._show_title()
+        settled = len(self.reading.exchanges.settled)
+        is_complete = any(said.side == "server" for said in self._said)
+        if settled == self._read_from or (is_complete and self.entry is not None):
+            return
+        self._read_from = settled
+
+        def read() -> None:
+            self.post_message(PeersRead(introductions(self.reading, self.entry)))
+
+        self.app.key_queue.wait_for(self._reader.submit(read))
+
+    @on(PeersRead)
+    def _peers_read(self, event: PeersRead) -> None:
+        said = [introduction for introduction in event.said if isinstance(introduction, Introduction)]
+        if said != self._said:
+            self._said = said
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Wrap lines for the new width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        nothing = "nothing said so far" if not self.reading.has_ended else "neither side says anything about itself"
+        lines: Lines = peer_lines(self._said, self.size.width - 4)
+        self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
+
+    def _show_title(self) -> None:
+        fold = self.reading.fold
+        spans = [Span("peers ", "accent"), Span(title_name(self.reading))]
+        if fold.revision:
+            spans.append(Span(f"  {sanitise(fold.revision, 20)} in use", "dim"))
+        if not self.reading.has_ended and not self.reading.is_live:
+            spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
+        self.query_one("#title", Words).show(spans)
+
+
+ENTRY: Final = ScreenEntry(
+    "C", "peers", PeersScreen, help="client and server: names, revision, capabilities, instructions"
+)

@@ -1,0 +1,130 @@
+"""Timeline rows: a row for each server, and below it a bar for each exchange, or a heat map of too many."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from analysis.conversation.exchange import Outcome
+from mcpproxy.report.text import Role, Span, count_text
+from mcpproxy.report.units import brief
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.timelines import Bar, Timeline, Timelines
+from mcpproxy.tui.waterfall import Window, bar_cells, heat_cells, server_cells
+from mcpproxy.tui.widgets.table import Line, MemoryRows
+
+MOST_BARS: Final = 200
+"""The maximum number of exchanges of a server that get a row each; more are drawn as density."""
+SHORTEST_NS: Final = 10_000
+"""The shortest stretch that is drawn."""
+HEAD: Final = -1
+MANY: Final = -2
+KINDS: Final = -3
+"""Numbers for the other rows: the row of a server; the row for too many exchanges, until their map is computed; and
+from here down, the rows of the map: the kind with number n is `KINDS - n`."""
+
+_WORDS: Final = {
+    Outcome.UNANSWERED: "no answer",
+    Outcome.FAILED: "failed",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "error",
+}
+
+
+class TimelineRows(MemoryRows[tuple[Timeline, int]]):
+    """The rows: one for each capture, and one for each exchange in the window, unless folded."""
+
+    def __init__(self, timelines: Timelines) -> None:
+        super().__init__()
+        self.timelines = timelines
+        self.window: Window = (0, SHORTEST_NS)
+        self.zero_ns = 0
+        self.last_ns = 0
+        self.cells = 1
+        self.folded: set[Timeline] = set()
+        self._counts: dict[tuple[int, Window, int, int], list[int]] = {}
+
+    def running(self) -> Sequence[tuple[Timeline, int]]:
+        """The rows for what runs in the window."""
+        rows: list[tuple[Timeline, int]] = []
+        for timeline in self.timelines.all:
+            rows.append((timeline, HEAD))
+            if timeline in self.folded:
+                continue
+            numbers = timeline.within(*self.window, MOST_BARS)
+            if numbers is None:
+                numbers = self._heat(timeline)
+            rows += [(timeline, number) for number in numbers]
+        self._counts = {}
+        return rows
+
+    def _heat(self, timeline: Timeline) -> list[int]:
+        """The rows for too many exchanges: the slowest of them, and one for each kind."""
+        heat_map = timeline.heat_map(*self.window, self.cells)
+        if heat_map is None:
+            return [MANY]
+        return [*heat_map.outliers, *(KINDS - kind for kind in heat_map.kinds)]
+
+    def line(self, row: int) -> Line:
+        """A capture, an exchange, or a note that there are too many."""
+        timeline, number = self.items[row]
+        if number == HEAD:
+            return self._head(timeline)
+        if number == MANY:
+            text = f"  {count_text(timeline.count(*self.window), 'exchange')} begin here …"
+            return Line({"what": (Span(text, "dim"),)}, wide="what")
+        if number <= KINDS:
+            return self._kind(timeline, KINDS - number)
+        bar = timeline.bar(number)
+        return Line(
+            {
+                "what": (Span(f"  {sanitise(bar.call.text, 200)}"),),
+                "chart": bar_cells(bar, self.window, self.cells, timeline.last_ns),
+                "took": (duration_span(bar, is_live=timeline.reading.is_live),),
+            }
+        )
+
+    def _kind(self, timeline: Timeline, kind: int) -> Line:
+        heat_map = timeline.heat.map
+        row = heat_map.rows.get(kind) if heat_map is not None else None
+        if row is None:
+            return Line()
+        name = Span(f" {sanitise(timeline.reading.calls.all[kind].text, 200)}")
+        took = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
+        return Line(
+            {
+                "what": (Span(f"  {row.count:,}×", "dim"), name),
+                "chart": heat_cells(row.worst_ns),
+                "took": (took,),
+            }
+        )
+
+    def _head(self, timeline: Timeline) -> Line:
+        key = id(timeline), self.window, self.cells, len(timeline.reading.exchanges)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = timeline.counts(*self.window, self.cells)
+        startup, reading = timeline.startup(), timeline.reading
+        mark = ("▸ " if timeline in self.folded else "▾ ") + ("● " if reading.is_live else "")
+        more = " (this)" if timeline is self.timelines.own and len(self.timelines.all) > 1 else ""
+        more += " (incomplete)" if timeline.is_cut else ""
+        name = sanitise(reading.name, 100)
+        return Line(
+            {
+                "what": (Span(f"{mark}{name}{more}", "accent"),),
+                "chart": server_cells(counts, startup, self.window, timeline.last_ns),
+                "took": (Span(brief(startup.total_ns) if startup.total_ns is not None else "", "dim"),),
+            }
+        )
+
+
+def duration_span(bar: Bar, *, is_live: bool) -> Span:
+    """How long an exchange took, or how it ended otherwise."""
+    role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
+    if bar.is_abandoned and bar.end_ns is not None:
+        return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
+    if bar.end_ns is None or bar.outcome is Outcome.CANCELLED:
+        return Span(
+            "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role
+        )
+    word = "! " if role == "bad" and bar.outcome in _WORDS else ""
+    return Span(word + brief(bar.end_ns - bar.start_ns), "bad" if word else "dim")

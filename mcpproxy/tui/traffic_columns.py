@@ -1,0 +1,122 @@
+"""The columns of the traffic: as wide as the capture needs, so that the content has room in 80 columns too."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from mcpproxy.report.text import ms_text
+from mcpproxy.report.units import duration, since_start
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.widgets.columns import Column
+
+Times: TypeAlias = Literal["rel", "delta", "abs"]
+"""Since the capture opened, since the row above, or local wall clock."""
+
+TIMES: Final[tuple[Times, ...]] = ("rel", "delta", "abs")
+HEADINGS: Final[dict[Times, str]] = {"delta": "delta", "abs": "clock"}
+"""The headings of the time column, unless times are since the start."""
+MANY_SECONDS_NS: Final = 9_999_500_000
+"""The duration from which milliseconds do not fit in the column."""
+WIDE: Final = 99
+"""The width from which the content gets more room than the names."""
+WIDER: Final = 115
+"""The width from which the outcome over HTTP has room for all of its text."""
+LATENCY: Final = 8
+_CLOCK: Final = len("23:59:59.99")
+_OUTCOME: Final = len("error -32602")
+_HTTP_OUTCOME: Final = len("ok · 200 · 99 events")
+
+ORDERS: Final = ("time", "latency", "size", "status")
+"""The columns by which rows can be sorted; the first is the order of the capture."""
+
+
+class Order(NamedTuple):
+    """An order of rows."""
+
+    column: str = "time"
+    is_down: bool = False
+    """Whether the largest value, the latest time or the worst outcome comes first."""
+
+    @property
+    def arrow(self) -> str:
+        """Which way it goes."""
+        return "▼" if self.is_down else "▲"
+
+
+CAPTURE_ORDER: Final = Order()
+"""The order in which the rows were recorded."""
+
+
+class Needs(NamedTuple):
+    """What the rows of a capture need."""
+
+    number: int = 1
+    """Digits of the largest number of a record."""
+    time: int = 6
+    """Cells of the last time."""
+    is_http: bool = False
+
+
+def needs_of(reading: Reading) -> Needs:
+    """What the rows of a capture need now."""
+    index = reading.index
+    last = index.entry(len(index) - 1).seq if len(index) else 0
+    return Needs(len(str(last)), len(since_start(index.last_ns)), reading.http.has_any)
+
+
+def traffic_columns(
+    width: int, needs: Needs, times: Times = "rel", order: Order = CAPTURE_ORDER, *, is_exchanges: bool = False
+) -> tuple[Column, ...]:
+    """The columns of the traffic.
+
+    Args:
+        width: of the table, in cells.
+        needs: of the capture.
+        times: which times are shown.
+        order: of the rows.
+        is_exchanges: whether a line is an exchange.
+    """
+    is_wide = width >= WIDE
+    outcome = _HTTP_OUTCOME if needs.is_http and width >= WIDER else _OUTCOME
+    # A mark stands before the time.
+    time_width = 1 + (max(_CLOCK, needs.time) if times == "abs" else needs.time)
+    columns = [
+        Column("number", "#", max(2, needs.number), right=True, drop=3),
+        Column("time", "sent" if is_exchanges else "time", time_width, right=True, drop=1),
+        Column("way", "", 2),
+        Column("findings", "find", 4, drop=7),
+        Column("what", "method / name", 16, stretch=1 if is_wide or is_exchanges else 3),
+        Column("id", "id", 6, drop=8),
+        Column("status", "outcome" if is_exchanges else "status", outcome, drop=0 if is_exchanges else 2),
+        Column("latency", "latency", LATENCY, right=True, drop=4),
+        Column("size", "response" if is_exchanges else "size", LATENCY, right=True, drop=9),
+        Column("more", "content", 12, stretch=2, drop=6),
+    ]
+    if not is_wide:
+        # The content has their room; but an order is always visible.
+        dropped = ("id", "latency") if order.column == "size" else ("id", "size")
+        columns = [column for column in columns if column.name not in dropped]
+    return tuple(_sorted_by(column, order) for column in columns_for(columns, times))
+
+
+def _sorted_by(column: Column, order: Order) -> Column:
+    """The column, with an arrow in its heading if the rows are sorted by it."""
+    if order == CAPTURE_ORDER or column.name != order.column:
+        return column
+    return replace(column, title=f"{column.title}{order.arrow}"[-column.width :])
+
+
+def columns_for(columns: Sequence[Column], times: Times) -> tuple[Column, ...]:
+    """The columns, with a heading for the times that they show."""
+    heading = HEADINGS.get(times)
+    return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
+
+
+def next_times(times: Times) -> Times:
+    """The kind of times after another, as the key switches them."""
+    return TIMES[(TIMES.index(times) + 1) % len(TIMES)]
+
+
+def latency_text(ns: int) -> str:
+    """How long a response took, in at most eight cells: `9,999 ms`, and from ten seconds on `14.0s`, `2m14s`."""
+    return ms_text(ns) if ns < MANY_SECONDS_NS else duration(ns)

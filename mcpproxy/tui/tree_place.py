@@ -1,0 +1,43 @@
+"""Places in a tree: the line of the value that a finding is about."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from analysis.rules.finding import Finding
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.widgets.tree import Branch
+
+NAME: Final = 200
+"""Characters of a member's name that a line shows."""
+
+
+def line_of(lines: Sequence[Branch], finding: Finding) -> int:
+    """The line of the value that a finding is about; that of what contains it if it is missing."""
+    steps = finding.pointer.split("/")[1:]
+    if finding.item is not None and lines and _opens(lines[0], "["):
+        steps.insert(0, str(finding.item))
+    line = 0
+    for step in steps:
+        child = _child(lines, line, step.replace("~1", "/").replace("~0", "~"))
+        if child is None:
+            break
+        line = child
+    return line
+
+
+def _child(lines: Sequence[Branch], parent: int, name: str) -> int | None:
+    """The line of a member or an element; None if there is none."""
+    is_array = _opens(lines[parent], "[")
+    quoted = sanitise(json.dumps(name[:NAME], ensure_ascii=False), None)
+    number, line = 0, parent + 1
+    while line < lines[parent].end:
+        branch = lines[line]
+        if str(number) == name if is_array else len(branch.spans) > 2 and branch.spans[0].text == quoted:
+            return line
+        number, line = number + 1, max(line, branch.end) + 1
+    return None
+
+
+def _opens(branch: Branch, sign: str) -> bool:
+    return branch.end > 0 and branch.spans[-1].text == sign
