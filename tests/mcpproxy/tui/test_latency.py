@@ -327,6 +327,7 @@ class TestScreen:
             await stage.open()
             await stage.press("L")
             await stage.see("tools/call search", "took responses")
+            await stage.still()
             await stage.press("tab", "G", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.see(
@@ -339,7 +340,7 @@ class TestScreen:
 
         made = conversation(6)
         path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
-        play(act, path)
+        play(act, path, size=(140, 40))
 
     @given(st.integers(0, 62), st.integers(0, 2**62))
     def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:
