@@ -51,4 +51,4 @@ def test_two_keys_lead_to_the_slowest_call(tmp_path: Path) -> None:
         shown.press("L")
         shown.until(lambda: "701ms" in shown.text(), "the latencies")
         shown.press("w")
-        shown.until(lambda: "frame 12" in shown.text() and '"n": 5' in shown.text(), "the slowest call")
+        shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
