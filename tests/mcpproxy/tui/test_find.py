@@ -117,7 +117,9 @@ class TestScreen:
 
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.press("down", "enter", "2", "enter")
+            await stage.press("down", "enter", "2")
+            await stage.see('"jsonrpc"')
+            await stage.press("enter")
             await stage.see("▸ {")
             await stage.press("slash", *"needle", "enter")
             await stage.see("1 of 1", " hay hay", "needle here")
