@@ -1,10 +1,11 @@
 """The exchange of a row: what was asked, how long it took, and what came back; side by side if there is room."""
 
 from collections.abc import Sequence
-from typing import Final, overload
+from typing import Final
 
 from mcpproxy.report.text import Role, Span, cells, fit_spans
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.on_demand import OnDemand
 from mcpproxy.tui.text.rows import row_text
 
 SIDE_BY_SIDE: Final = 96
@@ -18,7 +19,7 @@ _SIDES: Final = ("client", "server")
 Lines = Sequence[Sequence[Span]]
 
 
-class SideBySide(Sequence[Sequence[Span]]):
+class SideBySide(OnDemand[Sequence[Span]]):
     """Two texts beside each other; a line is put together when it is drawn."""
 
     def __init__(self, left: Lines, right: Lines, width: int) -> None:
@@ -34,20 +35,14 @@ class SideBySide(Sequence[Sequence[Span]]):
     def __len__(self) -> int:
         return max(len(self._left), len(self._right))
 
-    @overload
-    def __getitem__(self, at: int) -> Sequence[Span]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
-    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+    def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
         left, used = fit_spans(self._left[at] if at < len(self._left) else (), self._width)
         right = self._right[at] if at < len(self._right) else ()
         return (*left, Span(" " * (self._width - used)), Span(_BETWEEN, "dim"), *right)
 
 
-class Joined(Sequence[Sequence[Span]]):
+class Joined(OnDemand[Sequence[Span]]):
     """Texts below each other."""
 
     def __init__(self, *parts: Lines) -> None:
@@ -57,14 +52,8 @@ class Joined(Sequence[Sequence[Span]]):
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
-    @overload
-    def __getitem__(self, at: int) -> Sequence[Span]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
-    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+    def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
         for part in self._parts:
             if at < len(part):
                 return part[at]

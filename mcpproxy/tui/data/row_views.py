@@ -3,7 +3,8 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import overload
+
+from mcpproxy.tui.on_demand import OnDemand
 
 
 class Left:
@@ -39,7 +40,7 @@ class Left:
         return number + bisect_right(self._before, number)
 
 
-class Without(Sequence[int]):
+class Without(OnDemand[int]):
     """A growing list of ascending rows, without some of its places."""
 
     def __init__(self, rows: Sequence[int], left: Left) -> None:
@@ -49,20 +50,9 @@ class Without(Sequence[int]):
         count = len(self._rows)
         return count - self._left.before(count)
 
-    @overload
-    def __getitem__(self, number: int) -> int: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[int]: ...
-
-    def __getitem__(self, number: int | slice) -> int | Sequence[int]:
-        if isinstance(number, slice):
-            return [self[at] for at in range(*number.indices(len(self)))]
-        if number < 0:
-            number += len(self)
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        return self._rows[self._left.place(number)]
+    def item(self, at: int) -> int:
+        """The row at a place."""
+        return self._rows[self._left.place(at)]
 
     def __iter__(self) -> Iterator[int]:
         start, count = 0, len(self._rows)

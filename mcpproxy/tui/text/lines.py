@@ -6,10 +6,11 @@ the lines of a paragraph are its text, nothing more or less: so a search finds w
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, overload
+from typing import Final
 
 from mcpproxy.report.text import Role, Span, fit, is_narrow, pieces
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.on_demand import OnDemand
 
 MOST_LINES: Final = 200_000
 """Lines of one text."""
@@ -29,7 +30,7 @@ class Full(Exception):
     """The text has as many lines or characters as it can have."""
 
 
-class TextLines(Sequence[Sequence[Span]]):
+class TextLines(OnDemand[Sequence[Span]]):
     """The lines, and the writer of them."""
 
     def __init__(self, width: int) -> None:
@@ -51,14 +52,8 @@ class TextLines(Sequence[Sequence[Span]]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    @overload
-    def __getitem__(self, at: int) -> Sequence[Span]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Sequence[Span]]: ...
-    def __getitem__(self, at: int | slice) -> Sequence[Span] | Sequence[Sequence[Span]]:
+    def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
         text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUES
         if len(text) > self.width:
             text = text.rstrip(" ")

@@ -1,0 +1,29 @@
+"""Sequences whose items are made when they are asked for: lines to draw, rows to list."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar, overload
+
+T = TypeVar("T")
+
+
+class OnDemand(Sequence[T]):
+    """A sequence that has to know only its length and one item at a time."""
+
+    @abstractmethod
+    def item(self, at: int) -> T:
+        """The item at a place, which is one of the sequence's."""
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[T]: ...
+    def __getitem__(self, at: int | slice) -> T | Sequence[T]:
+        """One item, or those of a slice, as a list."""
+        if isinstance(at, slice):
+            return [self.item(number) for number in range(*at.indices(len(self)))]
+        if at < 0:
+            at += len(self)
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        return self.item(at)
