@@ -172,23 +172,27 @@ class RowActionsScreen(CaptureScreen):
     def show_marks(self) -> None:
         """Redraw, as the marks of rows may have changed."""
 
+    def read_row(self, work: Callable[[int], None]) -> None:
+        """Have a thread do something with the row at the cursor, which takes a look at the file; keys wait for it."""
+        entry = self.entry
+        if entry is None:
+            notify(self.app, "nothing is selected")
+        else:
+            self.app.key_queue.wait_for(self._files.submit(work, entry))
+
     # ---- copying
 
     def action_copy(self) -> None:
         """Copy the row, in a chosen form."""
-        entry = self.entry
-        if entry is None:
-            notify(self.app, "nothing is selected")
-            return
 
-        def work() -> None:
+        def work(entry: int) -> None:
             try:
                 choices = forms(self.reading, entry)
             except OSError as error:
                 choices = [CopyForm("", "", "", error.strerror or str(error))]
             self.post_message(Copied(choices))
 
-        self.app.key_queue.wait_for(self._files.submit(work))
+        self.read_row(work)
 
     @on(Copied)
     def _choose(self, event: Copied) -> None:
@@ -207,12 +211,8 @@ class RowActionsScreen(CaptureScreen):
 
     def action_save(self) -> None:
         """Save an image, a sound or a blob of the row to a new file."""
-        entry = self.entry
-        if entry is None:
-            notify(self.app, "nothing is selected")
-            return
 
-        def work() -> None:
+        def work(entry: int) -> None:
             try:
                 writing = row_text(self.reading, entry, WIDTH)
             except OSError:
@@ -220,7 +220,7 @@ class RowActionsScreen(CaptureScreen):
             seq = self.reading.index.entry(entry).seq
             self.post_message(AttachmentsRead(seq, writing.attachments if writing is not None else ()))
 
-        self.app.key_queue.wait_for(self._files.submit(work))
+        self.read_row(work)
 
     @on(AttachmentsRead)
     def _choose_attachment(self, event: AttachmentsRead) -> None:

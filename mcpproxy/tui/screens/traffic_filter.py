@@ -259,19 +259,15 @@ class TrafficFilterScreen(TrafficRowsScreen):
 
     def action_point(self, excludes: bool) -> None:
         """Restrict the rows to those with a value of this row, or to those without it."""
-        entry = self.entry
-        if entry is None:
-            notify(self.app, "nothing is selected")
-            return
 
-        def work() -> None:
+        def work(entry: int) -> None:
             try:
                 terms, problem = [(term.text, term.about) for term in terms_of(self.reading, entry)], ""
             except OSError as error:
                 terms, problem = [], error.strerror or str(error)
             self.post_message(Pointed(terms, excludes=excludes, problem=problem))
 
-        self.app.key_queue.wait_for(self._files.submit(work))
+        self.read_row(work)
 
     @on(Pointed)
     def _choose_term(self, event: Pointed) -> None:
