@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mcpproxy.clients import variable_forms
 from mcpproxy.clients.client import (
     SDK,
     STDIO,
@@ -18,17 +19,6 @@ from mcpproxy.clients.client import (
     Environment,
     StdioForm,
     everywhere,
-)
-from mcpproxy.clients.variable_forms import (
-    BARE,
-    DIRECT,
-    EDITOR,
-    ENV,
-    ENV_OR_EMPTY,
-    FOLDERS,
-    LEADING,
-    SHELL,
-    WHOLE,
 )
 
 SERVERS: Final = (("mcpServers",),)
@@ -49,7 +39,7 @@ CLIENTS: Final = (
         after="start a new session",
         after_project="and approve the servers of the project again",
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
-        variables=(SHELL,),
+        variables=(variable_forms.SHELL,),
         misplaced=("~/.claude/mcp.json", "~/.claude/settings.json", "./.claude/settings.json", "./.claude/mcp.json"),
         elsewhere=(Elsewhere("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
         speaks_as=("claude-code",),
@@ -87,8 +77,8 @@ CLIENTS: Final = (
             ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
         ),
         source="cursor.com/docs/mcp; cursor.com/docs/cli/mcp",
-        variables=(ENV, FOLDERS),
-        own_variables=EDITOR,
+        variables=(variable_forms.ENV, variable_forms.FOLDERS),
+        own_variables=variable_forms.EDITOR,
         after="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
         speaks_as=("cursor",),
     ),
@@ -116,8 +106,8 @@ CLIENTS: Final = (
                 ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
                 *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
             ),
-            variables=(ENV_OR_EMPTY, FOLDERS),
-            own_variables=EDITOR,
+            variables=(variable_forms.ENV_OR_EMPTY, variable_forms.FOLDERS),
+            own_variables=variable_forms.EDITOR,
             source="code.visualstudio.com/docs/agents/reference/mcp-configuration, /docs/reference/variables-reference",
             after="run `MCP: List Servers` and restart the server",
             speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
@@ -189,7 +179,7 @@ CLIENTS: Final = (
             drops=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
         ),
         start_s=600.0,
-        variables=(SHELL, BARE),
+        variables=(variable_forms.SHELL, variable_forms.BARE),
         misplaced=("~/.gemini/mcp.json", "./.gemini/mcp.json"),
     ),
     Client(
@@ -208,7 +198,7 @@ CLIENTS: Final = (
         elsewhere=(Elsewhere("extension", "~/.qwen/extensions/*"),),
         speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
         start_s=600.0,
-        variables=(SHELL, BARE),
+        variables=(variable_forms.SHELL, variable_forms.BARE),
     ),
     Client(
         "opencode",
@@ -331,8 +321,8 @@ CLIENTS: Final = (
         splits_command=True,
         urls=(("baseUrl",), ("base_url",), ("url",), ("serverUrl",), ("server_url",)),
         proxies_loopback=False,
-        variables=(SHELL, DIRECT),
-        env_variables=(WHOLE, LEADING, DIRECT),
+        variables=(variable_forms.SHELL, variable_forms.DIRECT),
+        env_variables=(variable_forms.WHOLE, variable_forms.LEADING, variable_forms.DIRECT),
         starts_in_file_folder=True,
         speaks_as=("mcporter",),
     ),
@@ -375,7 +365,7 @@ CLIENTS: Final = (
         ),
         source="docs.windsurf.com/windsurf/cascade/mcp; docs.devin.ai/cli/extensibility/mcp/configuration",
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        variables=(ENV,),
+        variables=(variable_forms.ENV,),
         after="refresh the servers in its MCP panel",
         urls=(("serverUrl",), ("url",)),
         speaks_as=("windsurf",),

@@ -22,16 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from analysis.protocol.revisions import REVISIONS
+from analysis.protocol.revisions import MODERN, REVISIONS
 from captures.places import SUFFIX
 from mcpproxy import __version__
 
 HELLO: Final[dict[str, Any]] = {
-    "protocolVersion": "2025-11-25",
+    "protocolVersion": REVISIONS[MODERN - 1],
     "capabilities": {},
     "clientInfo": {"name": "mcpproxy-doctor", "version": __version__},
 }
-"""The params of `initialize`."""
+"""The params of `initialize`, in the newest revision that has one."""
 
 CANNOT_CREATE: Final = 73
 """The exit status of a recorder that could not create its capture."""
