@@ -144,7 +144,7 @@ class Listing:
         what_width = min(30, max(map(cells, what), default=0))
         for name, package, change in zip(names, what, changes, strict=True):
             outcome = sanitise(_outcome(change, self._machine, done=done), 200)
-            text = f"  {_padded(name, name_width)}  {_padded(package, what_width)}  {outcome}"
+            text = f"  {padded(name, name_width)}  {padded(package, what_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
@@ -163,7 +163,8 @@ class Listing:
         }
 
 
-def _padded(text: str, width: int) -> str:
+def padded(text: str, width: int) -> str:
+    """A cell of a table: cut or filled up to a width."""
     shown = fit(text, width)
     return shown + " " * (width - cells(shown))
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_used, say_broken
+from mcpproxy.cli.routes import chosen_clients, elsewhere_lines, find_used, padded, say_broken
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.installer import is_routed
 from mcpproxy.clients.last_frame import Captures, LastFrame, place_of
@@ -23,7 +23,7 @@ from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import cells, count_text, fit
+from mcpproxy.report.text import cells, count_text
 from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
 
@@ -146,12 +146,7 @@ def _table(rows: list[Row]) -> list[str]:
     texts = [[sanitise(cell, 200) for cell in row] for row in table]
     width = width_of_stdout()
     widths = _fitting([max(cells(row[at]) for row in texts) for at in range(len(head))], width)
-    lines = []
-    for row in texts:
-        padded = [
-            fit(cell, room) + " " * (room - cells(fit(cell, room))) for cell, room in zip(row, widths, strict=False)
-        ]
-        lines.append("  ".join(padded).rstrip())
+    lines = ["  ".join(map(padded, row, widths)).rstrip() for row in texts]
     routed = sum(row.is_routed for row in rows)
     gone = sum(_is_gone(row) for row in rows)
     missing = f", {gone} of them by a missing program" if gone else ""
