@@ -230,6 +230,16 @@ def then(*keys: str, see: str = "") -> Act:
     return act
 
 
+async def finding(stage: Stage) -> None:
+    """A text that is found in a detail, once that is there: how far it has scrolled depends on each key."""
+    await opened(stage)
+    await stage.press(*["down"] * 8, "enter")
+    await stage.see("at six")
+    await stage.press("/", *"at six")
+    await stage.see("1 of 1")
+    await stage.still()
+
+
 async def sql(stage: Stage) -> None:
     """An answer, with the rows in front."""
     await opened(stage)
@@ -303,9 +313,7 @@ SCENES: Final[dict[str, Scene]] = {
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 6, "enter", "6", see="client")),
-    "detail-find": Scene(
-        lambda folder: [filesystem(folder)], then(*["down"] * 8, "enter", "/", *"at six", see="1 of 1")
-    ),
+    "detail-find": Scene(lambda folder: [filesystem(folder)], finding),
     "tools-definition": Scene(lambda folder: [filesystem(folder)], definition),
 }
 SIZES: Final = ((80, 24), (140, 40))
