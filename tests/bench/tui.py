@@ -2,8 +2,8 @@
 
     python -m tests.bench.tui [--frames N] [--rate N] [--seconds N] [--json]
 
-A capture of calls and answers is made, opened on a pty, and looked through while the rules are at it; then one that
-grows at a rate is followed.
+A capture of calls and answers is made, opened on a pty, and looked through while the rules are at it; a filter is
+typed over another; then one that grows at a rate is followed.
 A key is answered when the first byte comes back. Memory is that of the process at its most. Informs, and never fails
 for a figure.
 """
@@ -42,6 +42,8 @@ OPENING: Final = (
     b',"serverInfo":{"name":"bench","version":"1"}}}\n'
     b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 ).split(b"\n")
+FILTERED: Final = 200_000
+"""Frames of the capture that is filtered."""
 KEYS: Final = ("j", "k", " ", "\x02", "G", "g", "j", "x", "x", "p")
 
 
@@ -210,6 +212,27 @@ def at_rest(wanted: int, place: str) -> dict[str, Any]:
     }
 
 
+def filtered(wanted: int, place: str) -> dict[str, float]:
+    """A filter is typed over a capture that is understood; how long until its first rows, and until all of them."""
+    path = Path(place, "filtered.mcpcap")
+    frames = make(path, wanted // 2)
+    screen = Screen(path, place)
+    try:
+        screen.until(rf"{frames:,} frames(?! +understood)")
+        screen.quiet()
+        os.write(screen.ours, b"/name:search")
+        screen.quiet()
+        screen.drawn = ""
+        start = time.monotonic()
+        os.write(screen.ours, b"\r")
+        screen.until(r"name:search +[\d,]+ of ")
+        first_s = time.monotonic() - start
+        screen.until(rf"{wanted // 4:,} of {frames:,} frames")
+        return {"first_s": first_s, "whole_s": time.monotonic() - start}
+    finally:
+        screen.close()
+
+
 def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
     """A capture grows at a rate, and is followed."""
     path = Path(place, "live.mcpcap")
@@ -274,13 +297,15 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
     """The table, with its budgets."""
-    rest, live = found["at_rest"], found["live"]
+    rest, live, found_s = found["at_rest"], found["live"], found["filtered"]
     return [
         _row("first screen", "s", rest["first_screen_s"], 2),
         _row("  all of it understood", "s", rest["understood_s"]),
         *_key_rows("key, while it is read", rest["key_busy_ms"], rest["wait_busy_ms"]),
         *_key_rows("key", rest["key_ms"], rest["wait_ms"]),
         _row("memory", "MiB", rest["peak_mib"], 300),
+        _row("filter over 200,000 frames, first rows", "s", found_s["first_s"]),
+        _row("  all rows", "s", found_s["whole_s"], 3),
         _row("live, behind by, p50", "ms", live["lag_ms"]["p50"]),
         _row("live, behind by, p95", "ms", live["lag_ms"]["p95"]),
         _row("live, even after its end", "s", live["catch_up_s"]),
@@ -311,7 +336,11 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     use_orjson()
     with tempfile.TemporaryDirectory() as place:
-        found = {"at_rest": at_rest(options.frames, place), "live": live(options.rate, options.seconds, place)}
+        found = {
+            "at_rest": at_rest(options.frames, place),
+            "filtered": filtered(FILTERED, place),
+            "live": live(options.rate, options.seconds, place),
+        }
     made = rows(found)
     if options.json:
         shown = [{**row._asdict(), "value": None if math.isnan(row.value) else row.value} for row in made]
