@@ -12,6 +12,7 @@ from mcpproxy.tui.screens.list_screen import TO_DETAIL
 from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
@@ -116,15 +117,30 @@ class DetailScreen(RowActionsScreen):
         was_shown = self.detail.display
         self.detail.display = False
         self._lay_out()
+        self.show_title()
         return was_shown
 
     def action_view(self, number: int) -> None:
         """Show one of the views of the detail."""
         self.detail.display = True
         self._lay_out()
+        self.show_title()
         self.detail.choose(VIEWS[number])
         if self.split.is_full:
             self.pane.focus()
+
+    @on(PointedLine.Pointed, "#tabs")
+    def _choose_tab(self, event: PointedLine.Pointed) -> None:
+        if event.target in VIEWS:
+            self.action_view(VIEWS.index(event.target))
+
+    @on(Split.Dragged)
+    def _dragged(self, event: Split.Dragged) -> None:
+        """Lay out for the size so far, and keep the last one."""
+        if event.is_over:
+            self._keep_layout()
+        else:
+            self._lay_out()
 
     def action_turn(self, by: int) -> None:
         """Show the next or previous page of long content."""

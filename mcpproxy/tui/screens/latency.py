@@ -1,5 +1,6 @@
 """Latency: how long each kind of request takes, by method and name: percentiles, distribution, and change over time."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual import on
@@ -17,8 +18,9 @@ from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 SHAPE: Final = 10
@@ -88,6 +90,9 @@ class LatencyScreen(CaptureScreen):
     ]
     LIST = "#latency"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {column.name: column.title for column in COLUMNS[1:-1]} | {
+        "call": "name"
+    }
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -104,7 +109,7 @@ class LatencyScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The kinds, and the distribution of one."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Table(COLUMNS, id="latency")
         yield Words(id="kind")
         with Vertical(id="below"):
@@ -162,7 +167,7 @@ class LatencyScreen(CaptureScreen):
         """Show the title for what the screen shows now."""
         rows, reading = self._rows.items, self.reading
         answered = sum(figures.answered for figures in rows)
-        spans = [Span("latency ", "accent"), Span(title_name(reading))]
+        spans = list[Span]()
         if self._rows.axis is not None:
             low, high = self._rows.axis
             spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))

@@ -237,7 +237,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("L")
-            await stage.see("latency library", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
+            await stage.see("library › latency", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
             await stage.see("30 responses to 31 requests", "524µs")
             await stage.press("down")
             await stage.see("1 response to 1 request")
@@ -297,7 +297,7 @@ class TestScreen:
             await stage.see("n: 5", "1 text")
             assert stage.traffic.entry == slowest_row
             await stage.press("escape", "escape")
-            await stage.see("latency library")
+            await stage.see("library › latency")
             await stage.press("down", "W")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             assert stage.traffic.entry == slowest_row
@@ -377,7 +377,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("library")
             await stage.press("L")
-            await stage.see("latency library", "tools/call search", "7 requests")
+            await stage.see("library › latency", "tools/call search", "7 requests")
             await stage.press("tab", "down", "G", "tab", "enter")
             await stage.see("method:tools/call name:search", "13 of 16 frames")
             await stage.press("escape", "escape")
