@@ -66,6 +66,12 @@ class DetailScreen(RowActionsScreen):
         self._lay_out()
         self.show_place()
         self.pane.focus()
+        self._await_detail()
+
+    def _await_detail(self) -> None:
+        """Have keys wait until the detail is read: a key for it must not go to what it showed before."""
+        if self.detail.work is not None:
+            self.app.key_queue.wait_for(self.detail.work)
 
     @on(Pane.Left)
     def action_outof(self) -> None:
@@ -126,6 +132,7 @@ class DetailScreen(RowActionsScreen):
         self._lay_out()
         self.show_title()
         self.detail.choose(VIEWS[number])
+        self._await_detail()
         if self.split.is_full:
             self.pane.focus()
 
@@ -145,6 +152,7 @@ class DetailScreen(RowActionsScreen):
     def action_turn(self, by: int) -> None:
         """Show the next or previous page of long content."""
         self.detail.turn(by)
+        self._await_detail()
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal."""

@@ -1,6 +1,7 @@
 """Latency: how long each kind of request takes, by method and name: percentiles, distribution, and change over time."""
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import ClassVar, Final
 
 from textual import on
@@ -105,6 +106,8 @@ class LatencyScreen(CaptureScreen):
         self._rows, self._buckets = LatencyRows(), BucketRows()
         self._shares_axis = False
         self._shown: object = None
+        self._distributed: Future[None] | None = None
+        """What keys for the histogram wait for, while that of the row at the cursor is not there."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
@@ -193,6 +196,20 @@ class LatencyScreen(CaptureScreen):
     def _show_kind(self) -> None:
         figures = self.selected
         self.latencies.choose(figures.number if figures is not None else None)
+        self._draw_kind(figures)
+        if self._distributed is not None and self._has_distribution:
+            self._distributed.set_result(None)
+            self._distributed = None
+
+    @property
+    def _has_distribution(self) -> bool:
+        """Whether the histogram of the row at the cursor is there, or there is none."""
+        figures, distribution = self.selected, self.latencies.distribution
+        if figures is None:
+            return True
+        return distribution is not None and distribution.number == figures.number
+
+    def _draw_kind(self, figures: Figures | None) -> None:
         distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
@@ -216,8 +233,11 @@ class LatencyScreen(CaptureScreen):
     # ---- keys
 
     def action_into(self) -> None:
-        """Move to the histogram."""
+        """Move to the histogram; keys wait until it is there."""
         self.histogram.focus()
+        if not self._has_distribution:
+            self._distributed = Future()
+            self.app.key_queue.wait_for(self._distributed)
 
     def action_axis(self) -> None:
         """Let the shapes of all rows share one axis, or give each its own again."""

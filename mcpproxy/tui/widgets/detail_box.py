@@ -4,7 +4,7 @@ A thread reads the content from the file.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from textual import on
@@ -74,6 +74,8 @@ class DetailBox(Vertical):
         self._silence: tuple[int, str] = -1, ""
         """The entry whose response was examined, and which content of it is empty."""
         self._thread = ThreadPoolExecutor(1, "detail")
+        self.work: Future[None] | None = None
+        """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
         """The tabs, the detail, and what is beside it."""
@@ -142,7 +144,7 @@ class DetailBox(Vertical):
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
 
-        self._thread.submit(read)
+        self.work = self._thread.submit(read)
 
     @on(DetailRead)
     def _read(self, event: DetailRead) -> None:
