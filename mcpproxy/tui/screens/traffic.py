@@ -93,7 +93,8 @@ class TrafficScreen(TrafficFilterScreen):
     @property
     def session(self) -> int | None:
         """The number of the session at the cursor; None if the capture has only one."""
-        entry = self.entry
+        # A screen above asks too, perhaps before this one has a list.
+        entry = self.entry if self.query(self.LIST) else None
         return self.reading.session_of(entry) if entry is not None else None
 
     @property
