@@ -278,9 +278,16 @@ class Reading:
         return None if code == OPEN else OUTCOMES[code]
 
     def session_at(self, row: int) -> int | None:
-        """The number of the session that begins in a row; always None over stdio, where there is only one."""
+        """The number of the session that begins in a row; always None if there is only one, as over stdio."""
+        if len(self._numbers) < 2:
+            return None
         at = bisect_left(self._begun, row)
         return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
+
+    def session_of(self, row: int) -> int | None:
+        """The number of the session of a request or response; None if unknown, or if there is only one."""
+        number = self.exchange(row)
+        return None if number is None or len(self._numbers) < 2 else self.exchanges.session[number]
 
     def next_wrong(self, row: int, by: int) -> int | None:
         """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
@@ -441,7 +448,7 @@ class Reading:
             if len(self.exchanges) >= ROWS:
                 self.exchanges.left_out += 1
                 return NONE, False
-            number = self.exchanges.add(row, self.calls.number(message))
+            number = self.exchanges.add(row, self.calls.number(message), event.session.number)
             if message.index is not None or len(message.frames) > 1:
                 self._batched.keep((message.seq, message.index or 0), number)
         elif isinstance(message, Response):

@@ -83,6 +83,13 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
             rows.append([key, Span(form.word), Span(f"   {form.remark}" if form.remark else "", "dim")])
         self.query_one("#forms", Words).show_lines(rows)
 
+    def on_click(self, event: events.Click) -> None:
+        """Choose the form that was clicked."""
+        offset = event.get_content_offset(self.query_one("#forms"))
+        number = offset.y - 1 if offset is not None else -1
+        if 0 <= number < len(self._forms) and self._forms[number].text:
+            self.dismiss(self._forms[number])
+
     def on_key(self, event: events.Key) -> None:
         """Choose the form of a key; Enter chooses the first."""
         is_first = event.key == "enter"

@@ -234,6 +234,10 @@ class Table(ScrollView, can_focus=True):
         top = int(self.scroll_y)
         self._draw((was - top + 1, now - top + 1))
 
+    def validate_scroll_y(self, value: float) -> float:
+        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        return round(super().validate_scroll_y(value))
+
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
