@@ -1,4 +1,4 @@
-"""Exchanges: the requests of a capture and how they ended, as columns of some 30 bytes per request."""
+"""Exchanges: the requests of a capture and how they ended, as columns of some 25 bytes per request."""
 
 from array import array
 from typing import Final
@@ -24,8 +24,6 @@ class Exchanges:
         """How long the response took; -1 if there is none."""
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
-        self.session = array("I")
-        """Number of its session."""
         self.call = array("H")
         """Number of its kind among `Reading.calls`."""
         self.is_cancelled = array("B")
@@ -45,13 +43,12 @@ class Exchanges:
     def __len__(self) -> int:
         return len(self.outcome)
 
-    def add(self, row: int, call: int, session: int) -> int:
+    def add(self, row: int, call: int) -> int:
         """Add a request; returns its number."""
         self.request.append(row)
         self.response.append(NONE)
         self.latency_ns.append(-1)
         self.call.append(call)
-        self.session.append(session)
         self.is_cancelled.append(0)
         self.end.append(NONE)
         self.outcome.append(OPEN)

@@ -91,7 +91,7 @@ class Reading:
         """Rows of lines that the server wrote to stderr."""
         self.exchange_of = array("I")
         """By row, for all understood rows: its exchange, or NONE."""
-        self.session_of = array("I")
+        self.sessions = array("I")
         """By row, for all understood rows: the number of its session, from 1; 0 if it has no message."""
         self.unusual: dict[int, tuple[tuple[Facts, int], ...]] = {}
         """The facts, without raw bytes, and the exchanges of messages that are not alone in a row of their own: by the
@@ -285,9 +285,9 @@ class Reading:
         return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
 
     def session_of(self, row: int) -> int | None:
-        """The number of the session of a request or response; None if unknown, or if there is only one."""
-        number = self.exchange(row)
-        return None if number is None or len(self._numbers) < 2 else self.exchanges.session[number]
+        """The number of the session of a message; None if unknown, or if there is only one."""
+        number = self.sessions[row] if row < len(self.sessions) else 0
+        return number if number and len(self._numbers) > 1 else None
 
     def next_wrong(self, row: int, by: int) -> int | None:
         """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
@@ -377,7 +377,7 @@ class Reading:
             self._note_loss(entry)
         if is_bad:
             self.bad.append(row)
-        self.session_of.append(session)
+        self.sessions.append(session)
         self.exchange_of.append(number)
 
     def _note_loss(self, record: Frame | Record) -> None:
@@ -414,7 +414,7 @@ class Reading:
         if is_unusual(message):
             self._note_unusual(event, at, own)
         if at != row:
-            self.session_of[at] = event.session.number
+            self.sessions[at] = event.session.number
         if len(message.frames) > 1 and at != row:
             self._join(message, at, row)
             self.exchange_of[at] = own
@@ -448,7 +448,7 @@ class Reading:
             if len(self.exchanges) >= ROWS:
                 self.exchanges.left_out += 1
                 return NONE, False
-            number = self.exchanges.add(row, self.calls.number(message), event.session.number)
+            number = self.exchanges.add(row, self.calls.number(message))
             if message.index is not None or len(message.frames) > 1:
                 self._batched.keep((message.seq, message.index or 0), number)
         elif isinstance(message, Response):
