@@ -16,8 +16,9 @@ from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.report.units import since_start
 from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui import clock
+from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
-from mcpproxy.tui.data.reading import NONE, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import WAITING, RowText, text_of
 from mcpproxy.tui.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout

@@ -18,8 +18,9 @@ from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
 from mcpproxy.tui.data.calls import MOST, Call, Calls
 from mcpproxy.tui.data.durations import SLICES, Course
+from mcpproxy.tui.data.exchanges import OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
-from mcpproxy.tui.data.reading import OUTCOMES, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
 from mcpproxy.tui.screens.latency import LatencyScreen
