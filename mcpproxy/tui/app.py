@@ -49,6 +49,12 @@ from mcpproxy.tui.screens.help import HelpScreen, help_of
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
+
+def _scroll_bar(ground: str) -> dict[str, str]:
+    """The colours of what a scroll bar moves on; Textual's own are darker than the screen."""
+    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
+
+
 DARK: Final = Theme(
     name="mcpproxy-dark",
     primary="#5fafd7",
@@ -61,7 +67,7 @@ DARK: Final = Theme(
     panel="#23262e",
     foreground="#d8dce4",
     dark=True,
-    variables={"dim": "#8b919e"},
+    variables={"dim": "#8b919e", **_scroll_bar("#23262e")},
 )
 LIGHT: Final = Theme(
     name="mcpproxy-light",
@@ -75,7 +81,7 @@ LIGHT: Final = Theme(
     panel="#ebebe6",
     foreground="#22252b",
     dark=False,
-    variables={"dim": "#666b75"},
+    variables={"dim": "#666b75", **_scroll_bar("#ebebe6")},
 )
 DEEPEST: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""

@@ -43,7 +43,7 @@ class DetailBox(Vertical):
     DetailBox {
         display: none;
         & #tabs { height: 1; background: $panel; padding: 0 1; }
-        & #text { padding: 0 1; }
+        & #text { padding: 0 0 0 1; }
         & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
     }
     """

@@ -258,6 +258,12 @@ def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None
             assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == one.finding.rule
 
 
+def test_sarif_holds_only_the_rules_that_have_results() -> None:
+    run = run_in(written(Sarif(ASKED), [found(), found()]))
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [found().finding.rule]
+    assert run_in(written(Sarif(ASKED), []))["tool"]["driver"]["rules"] == []
+
+
 def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     one = found(place=Place(tmp_path / "a b.2.mcpcap", 305, 127, 2))
