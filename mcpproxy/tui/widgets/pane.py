@@ -31,7 +31,7 @@ class Pane(ScrollView, can_focus=True):
         & .pane--dim { color: $dim; }
         & .pane--bad { color: $text-error; text-style: bold; }
         & .pane--cursor { background: $primary-muted; }
-        & .pane--found { text-style: underline; background: $primary-muted; }
+        & .pane--found { text-style: underline; color: $foreground; background: $primary-muted; }
         & .pane--match { text-style: bold reverse; }
     }
     """
