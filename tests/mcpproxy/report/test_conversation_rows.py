@@ -23,7 +23,7 @@ def test_a_result_is_not_cut_for_the_sake_of_columns() -> None:
         "ok",
         "5",
         "tools",
-        *"0.35 ms 1.5 kB".split(),
+        *["0.35", "ms", "1.5", "kB"],
     ]
 
 
