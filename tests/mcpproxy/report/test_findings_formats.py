@@ -321,6 +321,13 @@ def test_github_reads_back_what_was_written() -> None:
     assert command == "::error title=id/null,file=some.mcpcap::server, frame 1: 50%25 of it\\nis wrong"
 
 
+def test_github_says_how_to_see_the_notes_that_are_only_counted() -> None:
+    note = found()
+    note = note._replace(finding=note.finding._replace(level=Level.NOTE))
+    assert written(Github(), [note, note]).endswith(" Show them with --notes.\n")
+    assert "--notes" not in written(Github(notes=True), [note]) + written(Github(), [found()])
+
+
 def test_github_is_told_the_place() -> None:
     one = found()
     one = one._replace(finding=one.finding._replace(pointer="/result/a%b", item=2))
