@@ -27,7 +27,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandList, CommandPalette
+from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -53,6 +53,12 @@ from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
+
+def _scroll_bar(ground: str) -> dict[str, str]:
+    """The colours of what a scroll bar moves on; Textual's own are darker than the screen."""
+    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
+
+
 DARK: Final = Theme(
     name="mcpproxy-dark",
     primary="#5fafd7",
@@ -65,7 +71,7 @@ DARK: Final = Theme(
     panel="#23262e",
     foreground="#d8dce4",
     dark=True,
-    variables={"dim": "#8b919e"},
+    variables={"dim": "#959ba8", **_scroll_bar("#23262e")},
 )
 LIGHT: Final = Theme(
     name="mcpproxy-light",
@@ -79,7 +85,7 @@ LIGHT: Final = Theme(
     panel="#ebebe6",
     foreground="#22252b",
     dark=False,
-    variables={"dim": "#666b75"},
+    variables={"dim": "#5f646e", **_scroll_bar("#ebebe6")},
 )
 DEEPEST: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
@@ -93,6 +99,10 @@ SWITCH_S: Final = 0.001
 
 class Palette(CommandPalette):
     """The command palette."""
+
+    def on_mount(self) -> None:
+        """Use a sign that every terminal draws; Textual's is an emoji."""
+        self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Select no command if the terminal is too low to show one: Textual fails on a list with no visible row."""

@@ -106,7 +106,8 @@ class TrafficRows:
         status = self._status_cell(entry, number, answer, is_answer=is_answer)
         latency = self._latency_cell(entry, number, is_answer=is_answer)
         size = self._size(entry)
-        spills = ""
+        # What is longer than its column extends over the empty cells after it.
+        spills = "status" if any(span.text for span in status) else "what"
         if note and self.is_narrow:
             # It goes where there is room: after the name or, for a request, in place of its response's outcome.
             spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"

@@ -14,7 +14,7 @@ from mcpproxy.report.wrapping import wrapped
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
 
-WIDTH: Final = 84
+WIDTH: Final = 104
 SHARE: Final = 96
 """The maximum width, in percent of the terminal's."""
 BORDERS: Final = 6
@@ -149,7 +149,7 @@ class HelpScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
-    HelpScreen Pane { width: 84; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
+    HelpScreen Pane { width: 104; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark", "app.pop_screen", "back", id="back"),

@@ -86,8 +86,10 @@ def _counts(reading: Reading) -> list[Span]:
     """How many frames there are, and how many findings in them so far."""
     spans, findings = [Span(f"  {count_text(reading.index.frames, 'frame')}", "dim")], reading.findings
     if findings.tally.wrong:
-        wrong = f"  {'✗' if findings.tally.errors else '!'} {count_text(findings.tally.wrong, 'finding')}"
-        spans.append(Span(f"{wrong}{'' if findings.has_caught_up else ' …'}", "bad"))
+        sign = "✗" if findings.tally.errors else "!"
+        role: Role = "bad" if findings.tally.errors else "warm"
+        more = "" if findings.has_caught_up else " …"
+        spans.append(Span(f"  {sign} {count_text(findings.tally.wrong, 'finding')}{more}", role))
     return spans
 
 

@@ -43,7 +43,7 @@ class DetailBox(Vertical):
     DEFAULT_CSS = """
     DetailBox {
         display: none;
-        & #text { padding: 0 1; }
+        & #text { padding: 0 0 0 1; }
         & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
     }
     """

@@ -31,8 +31,8 @@ class Pane(ScrollView, can_focus=True):
         & .pane--accent { color: $accent; }
         & .pane--dim { color: $dim; }
         & .pane--bad { color: $text-error; text-style: bold; }
-        & .pane--cursor { background: $primary-muted; }
-        & .pane--found { text-style: underline; background: $accent 30%; }
+        & .pane--cursor { background: $primary-muted; text-style: bold; }
+        & .pane--found { text-style: underline; color: $foreground; background: $primary-muted; }
         & .pane--match { text-style: bold reverse; }
     }
     """
@@ -205,9 +205,13 @@ class Pane(ScrollView, can_focus=True):
         spans: Sequence[Span] = ()
         if line < len(self):
             spans = self.branching.spans(line) if self.branching is not None else self._lines[line]
-        if self.branching is not None and line == self.cursor and self.has_focus:
+        is_chosen = self.branching is not None and line == self.cursor and self.has_focus
+        if is_chosen:
             base = base + self.get_component_rich_style("pane--cursor", partial=True)
         styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
+        if is_chosen:
+            # Dim text on the colour of the cursor has too little contrast.
+            styles["dim"] = styles["plain"]
         drawn = strip(segments(spans, width, styles), width)
         if self.found.pattern is None:
             return drawn

@@ -273,6 +273,9 @@ class Table(ScrollView, can_focus=True):
         cursor = "table--cursor" if self.has_focus else "table--blurred"
         self._plain = self._styles(base)
         self._chosen = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        if self.has_focus:
+            # Dim text on the colour of the cursor has too little contrast.
+            self._chosen["dim"] = self._chosen["plain"]
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:

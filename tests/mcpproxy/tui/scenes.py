@@ -311,7 +311,7 @@ SCENES: Final[dict[str, Scene]] = {
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
-    "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
+    "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),

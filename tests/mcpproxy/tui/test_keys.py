@@ -17,7 +17,7 @@ from mcpproxy.tui.screens.sql import SqlScreen
 from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
-FIXED = {"leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
+FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
 """Actions of places where text is typed: their keys are no characters, and stay."""
 
 
