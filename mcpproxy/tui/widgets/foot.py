@@ -1,24 +1,27 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-Help comes first, because it lists the others; then what this screen does, what people need most of it first; and last
-how to get to other screens.
+First what this screen does, what people need most of it first; then how to get to other screens; and last, but always
+there, how to get back and to the help, which lists all keys.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
-from textual.widgets import Footer
+from textual.widgets import Footer, Input
 from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
-FIRST: Final = ("app.help", "filter", "app.quit", "back", "app.pop_screen", "choose")
+ALWAYS: Final = ("back", "app.pop_screen", "app.help", "app.quit")
+"""The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
+FIRST: Final = ("choose", "filter")
 """The actions whose keys come first, in this order."""
 NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
 LAST: Final = ("mark", "copy", "export", "app.enter", "app.switch")
-"""The actions whose keys come last, in this order. All others are before them, in the order in which they are bound."""
+"""The actions whose keys come last, before those of `ALWAYS`. All others are before them, in the order in which they
+are bound."""
 
 
 class _Key(NamedTuple):
@@ -59,9 +62,11 @@ class Foot(Footer):
         if not self._bindings_ready:
             return ()
         keys: dict[str, _Key] = {}
+        is_typing = isinstance(self.screen.focused, Input)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
-            if binding.show and binding.action not in keys:
-                display = self.app.get_key_display(binding)
+            display = self.app.get_key_display(binding)
+            is_typed = is_typing and len(display) == 1
+            if binding.show and binding.action not in keys and not is_typed:
                 keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
         fitting, left = [], self.app.size.width
         for key in sorted(keys.values(), key=_rank):
@@ -70,10 +75,15 @@ class Foot(Footer):
                 break
             fitting.append(key)
             left -= 1
-        return fitting
+        return sorted(fitting, key=_is_always)
 
 
 def _rank(key: _Key) -> int:
+    """How soon a key gets a place in the line."""
     action = key.action.partition("(")[0]
-    order = (*FIRST, *NEXT, "", *LAST)
+    order = (*ALWAYS, *FIRST, *NEXT, "", *LAST)
     return order.index(action if action in order else "")
+
+
+def _is_always(key: _Key) -> bool:
+    return key.action in ALWAYS
