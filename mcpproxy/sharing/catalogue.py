@@ -4,6 +4,7 @@ Its engine takes linear time whatever the text, opens no connection while it sca
 rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,8 +24,14 @@ class Secret(NamedTuple):
     """What it is, in a few words joined by hyphens."""
 
 
+@cache
+def catalogue() -> "Catalogue":
+    """The compiled rules, loaded once."""
+    return Catalogue()
+
+
 class Catalogue:
-    """The compiled rules; make it once."""
+    """The compiled rules."""
 
     def __init__(self) -> None:
         below = cache_directory()

@@ -12,14 +12,20 @@ from captures.envelope import READER_LIMIT, judge
 from captures.exact import nesting
 from captures.frame import UNJUDGED, Direction, Unit
 from captures.limits import TOO_DEEP
+from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
 from mcpproxy.sharing.redaction import Redactor, Replacement
 
 BOM: Final = "\ufeff"
 _HARMLESS: Final = re.compile(
-    r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*", re.IGNORECASE
+    r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
+    re.IGNORECASE,
 ).fullmatch
 """Blank lines, and headers of the Language Server Protocol."""
+_JSON_SIGNS: Final = frozenset('{}[]",')
+_FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
+"""No JSON: as it is, behind a byte order mark, not UTF-8, torn, and too deep to be judged."""
 
 
 class Redacted(NamedTuple):
@@ -68,45 +74,39 @@ class FrameRedactor:
                 return Redacted(new, made, is_same=verdict(new) == before)
             except (NotJson, UnicodeError):
                 why = "it is not JSON"
-        made.clear()
-        new = raw
-        for candidate in self._unparsed(raw, made):
-            new = candidate
+        new, made = raw, []
+        for new, made in self._unparsed(raw):  # noqa: B007 - the last is for want of a better
             if verdict(new) == before:
                 return Redacted(new, made, why)
         return Redacted(new, made, why, is_same=False)
 
     def line(self, raw: bytes) -> Redacted:
-        """A line of stderr, which is never parsed."""
-        made: list[Replacement] = []
-        return Redacted(next(self._unparsed(raw, made)), made, "stderr")
+        """A line of stderr, or a piece of anything, which is never parsed."""
+        return Redacted(*list(self._unparsed(raw))[-1], "stderr")
 
-    def _unparsed(self, raw: bytes, made: list[Replacement]) -> Iterator[bytes]:
-        """Bytes in place of some that were not parsed: the best first, the most general last."""
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError:
-            text = raw.decode("utf-8", "surrogateescape")
+    def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
+        """Bytes in place of some that were not parsed: the most telling first, the most general last."""
+        text = raw.decode("utf-8", "surrogateescape")
         if _HARMLESS(text):
-            yield raw
+            yield raw, []
             return
         if self._keeps:
-            yield self._redactor.text(text, made).encode("utf-8", "surrogateescape")
+            made: list[Replacement] = []
+            yield self._redactor.text(text, made).encode("utf-8", "surrogateescape"), made
             return
-        tag = self._redactor.whole("unparsed", text, made)
-        if tag == text:
-            yield raw
-            return
-        plain = tag.encode("utf-8", "surrogateescape")
-        yield plain
-        yield BOM.encode() + plain
-        yield b"\xff" + plain
-        # Torn JSON, JSON that is too deep, and frames that are too large to be judged.
-        yield b'{"' + plain
-        yield b"[" * (TOO_DEEP + 1) + plain
+        if text.lstrip(" \t\r")[:1] in _JSON_SIGNS:
+            made = []
+            yield (
+                self._redactor.replaced(text, secrets_in_fragment(text), made).encode("utf-8", "surrogateescape"),
+                made,
+            )
+        made = []
+        tag = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], made).encode("utf-8", "surrogateescape")
+        for form in _FORMS if made else (b"%b",):
+            yield form % tag, made
         if len(raw) > READER_LIMIT:
-            yield plain.ljust(len(raw), b".")
-        yield plain
+            yield tag.ljust(len(raw), b"."), made
+        yield tag, made
 
 
 def _why_unparsed(raw: bytes) -> str:

@@ -19,6 +19,10 @@ _VARIABLE: Final = re.compile(
     r"[A-Z0-9]++(?:_[A-Z0-9]++)*?_(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?|DSN|WEBHOOK)"
 ).fullmatch
 """An environment variable."""
+_PLACEHOLDER: Final = re.compile(
+    r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
+).fullmatch
+"""What stands for a value that somebody has taken out already, or has not put in yet."""
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
 _LONGEST: Final = 100
@@ -41,7 +45,7 @@ def holds_secret_number(name: str) -> bool:
 
 def is_harmless(value: str) -> bool:
     """Whether a value is no secret even under such a name."""
-    return value.lower() in HARMLESS
+    return value.lower() in HARMLESS or _PLACEHOLDER(value) is not None
 
 
 def is_protocol(path: Path) -> bool:

@@ -72,6 +72,8 @@ _CREDENTIAL: Final = re.compile(
     r"(?=[a-z0-9._~+/=-]{0,80}?[0-9+/=_.~-])(?P<value>[a-z0-9._~+/=-]{16,20000}+)"
 )
 _CREDENTIAL_MARKS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
+_CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
+"""A parameter behind a scheme, as in the challenges of servers: no credential."""
 _ASSIGNED: Final = re.compile(
     r"(?:passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
     r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
@@ -116,7 +118,8 @@ def credentials(text: str) -> Iterator[Secret]:
     lower = text.lower() if text.isascii() else text.translate(_LOWER)
     if any(mark in lower for mark in _CREDENTIAL_MARKS):
         for match in _CREDENTIAL.finditer(lower):
-            yield Secret(*match.span("value"), "credential")
+            if not _CHALLENGE(match["value"]):
+                yield Secret(*match.span("value"), "credential")
     if any(mark in lower for mark in _ASSIGNED_MARKS):
         for match in _ASSIGNED.finditer(lower):
             start, end = match.span("value")

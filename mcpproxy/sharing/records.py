@@ -14,11 +14,14 @@ from captures.addresses import clean_address
 from captures.redact import PREFIX, package_index
 from mcpproxy import __version__
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
+from mcpproxy.sharing.catalogue import Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
+_ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
+"""What makes an address invalid, as it shall stay."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
@@ -57,7 +60,8 @@ class RecordRedactor:
 
     def _clean(self, address: bytes) -> str:
         """An address with its host, and everything that a recorder hashes, replaced."""
-        return self._text(clean_address(address, self._hash))
+        cleaned = self._text(clean_address(address, self._hash))
+        return cleaned + " " if _ODD_IN_ADDRESS(address) else cleaned
 
     def _text(self, text: str) -> str:
         """Any text: hashes are hashed again, secrets replaced."""
@@ -107,7 +111,7 @@ class RecordRedactor:
         return changed
 
     def _all(self, kind: str, text: str) -> str:
-        return self._redactor.whole(kind, text, self._made)
+        return self._redactor.replaced(text, [Secret(0, len(text), kind)], self._made)
 
     def _parent(self, parent: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -109,9 +109,9 @@ class Redactor:
         """
         return edited(text, self._document_edits(self._searched(text), made))
 
-    def whole(self, kind: str, text: str, made: list[Replacement], path: Path = None) -> str:
-        """The pseudonym for all of a text, unless it is empty or the user keeps it."""
-        return edited(text, self._edits(text, [Secret(0, len(text), kind)], made, path))
+    def replaced(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path = None) -> str:
+        """A text with given secrets replaced, unless the user keeps them."""
+        return edited(text, self._edits(text, secrets, made, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
         """What takes the place of a secret of a kind."""

@@ -18,7 +18,7 @@ from captures.listing import segment_number
 from captures.reader import Capture
 from captures.record import Record, use_orjson
 from mcpproxy.sharing.account import Account
-from mcpproxy.sharing.catalogue import Catalogue, Secret
+from mcpproxy.sharing.catalogue import Secret, catalogue
 from mcpproxy.sharing.comparison import Findings, compare
 from mcpproxy.sharing.copying import Copier, whole_records
 from mcpproxy.sharing.frames import FrameRedactor
@@ -86,7 +86,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     capture = Capture(source)
     target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
     account = Account(path=target)
-    redactor = Redactor(Pseudonyms(), Catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
+    redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
     redactor.users = users_of(capture)
     findings = Findings() if wanted.compares else None
     copier = Copier(

@@ -55,8 +55,8 @@ ACCOUNTS: Final = _words("""
     codespace coder config core cursor data debian default demo deploy dev developer dist docker docs ec2-user etc
     example fedora file files folder ftp git github gitpod guest home http internal jenkins jovyan lib local mcp media
     mnt nobody node nonroot opc opt oracle path postgres project projects public python repo repos runner sandbox server
-    service share shared site src ssh staff system temp test tester tmp tool tools ubuntu unknown user username users usr
-    vagrant var vscode web work worker workspace www you your yourname
+    service share shared site src ssh staff system temp test tester tmp tool tools ubuntu unknown user username users
+    usr vagrant var vscode web work worker workspace www you your yourname
 """)
 """Names of accounts that are words: without them, no text could be read."""
 
