@@ -1,6 +1,7 @@
 """The account of a share: what was replaced, where and why, and what that changed."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,10 @@ class Account:
     """Frames of the copy."""
     left_out: int = 0
     """Records of the original that the user did not want in the copy."""
+    is_damaged: bool = False
+    """Whether the original holds bytes that are not a record."""
+    is_compared: bool = False
+    """Whether findings were compared."""
     bytes_before: int = 0
     """Bytes of the frames in the original, as far as they are in the copy."""
     bytes_kept: int = 0
@@ -47,10 +52,13 @@ class Account:
     """Findings of the copy that are not in the original, by rule."""
     _secrets: dict[str, set[int]] = field(default_factory=dict)
 
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Names of members in the original, and their pseudonyms: places do not give them away."""
+
     def add(self, made: list[Replacement], where: str = "") -> None:
         """Count replacements; `where` names a place that is not in a JSON document."""
         for kind, secret, _, path in made:
-            place = where + pointer_pattern(path) if path is not None or where else "(text)"
+            place = where or pointer_pattern(path, self.renamed) or "text"
             key = (kind, place)
             if key not in self.replaced and len(self.replaced) >= PLACES:
                 key = (kind, ELSEWHERE)
@@ -72,10 +80,10 @@ class Account:
         return Counter({place: count for (of, place), count in self.replaced.items() if of == kind}).most_common()
 
 
-def pointer_pattern(path: Way) -> str:
+def pointer_pattern(path: Way, renamed: Mapping[str, str]) -> str:
     """A JSON Pointer in which `*` stands for every index, so that the items of a list count as one place."""
     steps: list[str] = []
     while path is not None:
         path, last = path
-        steps.append("*" if isinstance(last, int) else step(last, _LONGEST_STEP))
+        steps.append("*" if isinstance(last, int) else step(renamed.get(last, last), _LONGEST_STEP))
     return "".join(f"/{name}" for name in reversed(steps))

@@ -35,23 +35,24 @@ class Findings:
             self._found[finding.rule, finding.frame, finding.pointer] += 1
 
 
-def compare(before: Findings, copy: Path, renamed: dict[str, str], account: Account) -> None:
+def compare(before: Findings, copy: Path, account: Account) -> None:
     """Add to the account which findings the copy keeps, hides and creates.
 
     Args:
         before: those of the original.
         copy: the copy.
-        renamed: the pseudonyms for names of members, which occur in pointers.
         account: of the share.
     """
     after = Findings()
     for item in read_frames(Capture(copy)):
         after.feed(item)
+    renamed = account.renamed  # names occur in pointers
     old = Counter[tuple[str, int, str]]()
     for (rule, frame, pointer), count in before.finish().items():
         moved = "".join(f"/{step(renamed.get(name, name))}" for name in names(pointer)) if renamed else pointer
         old[rule, frame, moved] += count
     new = after.finish()
+    account.is_compared = True
     account.findings_before = old.total()
     account.findings_kept = (old & new).total()
     for (rule, _, _), count in (old - new).items():

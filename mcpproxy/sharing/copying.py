@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from captures.envelope import judge_in_passing
 from captures.frame import UNJUDGED, Envelope, Frame
-from captures.integrity import inspect
+from captures.integrity import Inspection
 from captures.reader import Capture, Damage, FrameAssembler, stream_of
 from captures.record import (
     MAX_LINE,
@@ -38,9 +38,9 @@ _OF_FRAMES: Final = frozenset(
 _Stream = tuple[str | None, int, int | None]
 
 
-def whole_records(capture: Capture) -> Iterator[Record]:
+def whole_records(capture: Capture, inspection: Inspection) -> Iterator[Record]:
     """The records of a capture in order, with a gap for each range of numbers that nothing accounts for."""
-    holes = deque(inspect(capture).holes)
+    holes = deque(inspection.holes)
     last_seq = -1
     for record in capture:
         if isinstance(record, Damage) or record.seq <= last_seq:

@@ -10,17 +10,19 @@ from typing import Final
 
 from analysis.protocol.methods import METHODS
 from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.word_lists import SKELETON
 
 _PIECE: Final = re.compile(
     r"(?P<blank>[ \t\r\n\v\f]++)"
     r'|(?P<text>"(?:[^"\\]++|\\.)*+"?)'
     r"|(?P<sign>[\[\]{}:,])"
     r"|(?P<constant>(?:true|false|null|-?[0-9]{1,6})(?![^\s,:\[\]{}\"]))"
-    r"|(?P<header>(?i:content-length:[ \t]{0,9}[0-9]{1,9})|(?i:content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8))"
+    r"|(?P<header>(?i:content-length:[ \t]{0,9}[0-9]{1,9}))"
     r"|(?P<other>[^\s\[\]{}:,\"]++)",
     re.DOTALL,
 )
-_KEPT: Final = frozenset({*METHODS, *"jsonrpc 2.0 id method params result error code message data _meta".split()})
+_KEPT: Final = frozenset({*METHODS, *SKELETON})
+_META: Final = re.compile(r"io\.modelcontextprotocol/[A-Za-z]{1,40}").fullmatch
 
 
 def secrets_in_fragment(text: str) -> Iterator[Secret]:
@@ -30,7 +32,8 @@ def secrets_in_fragment(text: str) -> Iterator[Secret]:
         kind = match.lastgroup
         if kind == "text":
             end -= match[0].endswith('"') and end - start > 1
-            if text[start + 1 : end] not in _KEPT and end > start + 1:
+            word = text[start + 1 : end]
+            if word and word not in _KEPT and not _META(word):
                 yield Secret(start + 1, end, "unparsed")
         elif kind == "other":
             yield Secret(start, end, "unparsed")

@@ -19,7 +19,8 @@ from mcpproxy.sharing.redaction import Redactor, Replacement
 
 BOM: Final = "\ufeff"
 _HARMLESS: Final = re.compile(
-    r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
+    r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*"
+    r"|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
     re.IGNORECASE,
 ).fullmatch
 """Blank lines, and headers of the Language Server Protocol."""
@@ -75,7 +76,7 @@ class FrameRedactor:
             except (NotJson, UnicodeError):
                 why = "it is not JSON"
         new, made = raw, []
-        for new, made in self._unparsed(raw):  # noqa: B007 - the last is for want of a better
+        for new, made in self._unparsed(raw):
             if verdict(new) == before:
                 return Redacted(new, made, why)
         return Redacted(new, made, why, is_same=False)

@@ -9,6 +9,8 @@ from mcpproxy.sharing.word_lists import (
     ENVELOPE,
     HARMLESS,
     META,
+    PAYLOAD,
+    PAYLOAD_FORM,
     PROTOCOL,
     SECRET_ENDINGS,
     SECRET_NAMES,
@@ -57,6 +59,12 @@ def is_protocol(path: Path) -> bool:
         (len(steps) == 2 and steps[1] in PROTOCOL)
         or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
     )
+
+
+def is_payload(path: Path) -> bool:
+    """Whether a value is what is transported, not what says how: the arguments of a call, say, and not a tool's name."""
+    steps = _in_message(path)
+    return steps[-1] not in PAYLOAD_FORM and not PAYLOAD.isdisjoint(steps[1:]) if len(steps) > 1 else False
 
 
 def is_client_metadata(path: Path) -> bool:

@@ -15,7 +15,14 @@ from urllib.parse import unquote
 
 from mcpproxy.sharing.catalogue import Catalogue, Secret
 from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
-from mcpproxy.sharing.names import holds_secret, holds_secret_number, is_client_metadata, is_harmless, is_protocol
+from mcpproxy.sharing.names import (
+    holds_secret,
+    holds_secret_number,
+    is_client_metadata,
+    is_harmless,
+    is_payload,
+    is_protocol,
+)
 from mcpproxy.sharing.patterns import credentials, is_card_number, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 
@@ -30,9 +37,11 @@ _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{24,}+={0,2}")
 _PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
-_UNCERTAIN: Final = frozenset(
-    {"email", "user-name", "host", "ip-address", "card-number", "assigned-secret", "url-parameter", "percent-encoded"}
+PERSONAL: Final = frozenset(
+    {"email", "user-name", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
 )
+"""Kinds that say who or where somebody is, and open no door."""
+_UNCERTAIN: Final = PERSONAL | {"card-number", "assigned-secret", "url-parameter"}
 """Kinds that are left alone in ids, cursors and other words of the protocol."""
 
 
@@ -128,7 +137,7 @@ class Redactor:
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
-            case "blob" | "base64":
+            case "blob" | "secret-in-base64" | "personal-in-base64":
                 return make.base64(secret)
         return make.tag(secret)
 
@@ -149,14 +158,16 @@ class Redactor:
                 yield Secret(*uri.span("data"), "blob")
         for word in _BASE64_WORD.finditer(text):
             plain = _decoded(word[0])
-            if plain and not PSEUDONYM.fullmatch(plain) and (any(credentials(plain)) or any(people(plain))):
-                yield Secret(*word.span(), "base64")
+            kind = _kind_inside(plain) if plain and not PSEUDONYM.fullmatch(plain) else None
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-base64")
 
     def _in_percent(self, text: str) -> Iterator[Secret]:
         for word in _PERCENT_WORD.finditer(text):
             plain = unquote(word[0])
-            if plain != word[0] and (any(credentials(plain)) or any(people(plain))):
-                yield Secret(*word.span(), "percent-encoded")
+            kind = _kind_inside(plain) if plain != word[0] else None
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-percent-encoding")
 
     def _users_in(self, text: str) -> Iterator[Secret]:
         for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
@@ -232,7 +243,7 @@ class Redactor:
                     edits.append(Edit(place.start, place.end, pseudonym))
                 continue
             inner = document.inner.get(number)
-            if inner is not None and not (not self._bodies or self._choices.redacts(place.path)):
+            if inner is not None and not self._choices.redacts(place.path):
                 own = self._document_edits(inner, made)
             else:
                 own = self._string_edits(place, document.secrets.get(number, ()), made)
@@ -268,7 +279,7 @@ class Redactor:
             return "client-metadata"
         if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and _decoded(place.text) is None:
             return "blob"
-        return None if self._bodies else "body"
+        return None if self._bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: Place, made: list[Replacement]) -> str | None:
         """The pseudonym for a number; None if it stays."""
@@ -281,7 +292,7 @@ class Redactor:
             kind = "named-secret"
         elif is_card_number(place.text):
             kind = "card-number"
-        elif not self._bodies:
+        elif not self._bodies and is_payload(place.path):
             kind = "body"
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
@@ -335,6 +346,13 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
             kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
     if kept is not None:
         yield kept
+
+
+def _kind_inside(text: str) -> str | None:
+    """Whether a decoded text has a secret in it, or something personal."""
+    if any(credentials(text)):
+        return "secret"
+    return "personal" if any(people(text)) else None
 
 
 def _after_scheme(text: str) -> tuple[int, int]:

@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from analysis.filter import Filter
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, choose_path, let_go, sync
+from captures.integrity import inspect
 from captures.listing import segment_number
 from captures.reader import Capture
 from captures.record import Record, use_orjson
 from mcpproxy.sharing.account import Account
-from mcpproxy.sharing.catalogue import Secret, catalogue
+from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.choices import Chosen
 from mcpproxy.sharing.comparison import Findings, compare
 from mcpproxy.sharing.copying import Copier, whole_records
+from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.frames import FrameRedactor
-from mcpproxy.sharing.json_places import Path as Way
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import Choices, Redactor
@@ -33,33 +36,19 @@ _NEVER: Final = 1 << 62
 """Bytes. The copy begins a segment where the original does, and deletes none."""
 
 
-class Defaults:
-    """The choices of a user who made none."""
-
-    def redacts(self, path: Way) -> bool:  # noqa: ARG002
-        """Nothing more is replaced whole."""
-        return False
-
-    def found(self, text: str) -> Iterable[Secret]:  # noqa: ARG002
-        """Nothing more is replaced."""
-        return ()
-
-    def keeps(self, kind: str, secret: str, path: Way) -> bool:  # noqa: ARG002
-        """Nothing is kept."""
-        return False
-
-
 @dataclass
 class Wanted:
     """How to redact; by default, as `share` does without options."""
 
-    choices: Choices = field(default_factory=Defaults)
+    choices: Choices = field(default_factory=Chosen)
     bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
     keep_unparsed: bool = False
     """Whether what cannot be parsed is searched as text instead of being replaced whole."""
-    excerpt: Callable[[Iterable[Record]], Iterable[Record]] = lambda records: records
-    """Leaves records out, and puts gaps in their place."""
+    only: Filter | None = None
+    """Selects the messages of the copy; None for all."""
+    last_ns: int | None = None
+    """How long before the end of the capture the copy begins; None for all."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -85,9 +74,9 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     use_orjson()
     capture = Capture(source)
     target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
-    account = Account(path=target)
     redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
     redactor.users = users_of(capture)
+    account = Account(path=target, renamed=redactor.renamed)
     findings = Findings() if wanted.compares else None
     copier = Copier(
         FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
@@ -96,19 +85,27 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         findings.feed if findings is not None else lambda _: None,
     )
     with _new_capture(target) as file:
-        _write(file, copier.lines(_shown(wanted.excerpt(whole_records(capture)), capture, wanted)))
+        _write(file, copier.lines(_records(capture, wanted, account)))
         if findings is not None:
-            compare(findings, Path(file.path), redactor.renamed, account)
+            compare(findings, Path(file.path), account)
     return account
 
 
-def _shown(records: Iterable[Record], capture: Capture, wanted: Wanted) -> Iterator[Record]:
-    """The same records, with progress shown."""
+def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Record]:
+    """The records to redact, with progress shown."""
     total, done = capture.size, 0
+    chosen: Excerpt | None = None
+    inspection = inspect(capture)
+    account.is_damaged = inspection.corrupt
+    records: Iterable[Record] = whole_records(capture, inspection)
+    if wanted.only is not None or wanted.last_ns is not None:
+        chosen = excerpt(capture, wanted.only, wanted.last_ns)
+        records = chosen(records)
     for record in records:
         done += len(record.line) + 1
         wanted.progress(done, total)
         yield record
+    account.left_out = chosen.left_out if chosen is not None else 0
 
 
 def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:

@@ -38,11 +38,25 @@ HARMLESS: Final = _words("""
 
 ENVELOPE: Final = _words("params result error")
 
+SKELETON: Final = _words("""
+    jsonrpc 2.0 id method params result error code message data _meta name arguments content type text capabilities
+    clientInfo serverInfo protocolVersion version
+""")
+"""Words of a message that stay if it is torn."""
+
 PROTOCOL: Final = _words("""
     name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
     stopReason role model mode action type elicitationId
 """)
 """Members of `params`, `result` and `error` that pair messages, or that a specification has a list of words for."""
+
+PAYLOAD: Final = _words("""
+    arguments argument content contents structuredContent messages message data systemPrompt inputResponses values
+""")
+"""Members of params, results and errors that hold what users and models say."""
+
+PAYLOAD_FORM: Final = _words("type mimeType role")
+"""Members in these that say what form it has."""
 
 META: Final = _words("progressToken traceparent tracestate baggage")
 """Members of `_meta` that the specification defines."""
