@@ -34,7 +34,7 @@ _LONGEST: Final = 100
 @lru_cache(4096)
 def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, whatever it looks like."""
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST or name in ("PWD", "OLDPWD"):  # directories
         return False
     plain = name.lower().translate(_SIGNS)
     return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
