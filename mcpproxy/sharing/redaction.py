@@ -25,6 +25,7 @@ from mcpproxy.sharing.names import (
 )
 from mcpproxy.sharing.patterns import credentials, is_card_number, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
+from mcpproxy.sharing.word_lists import META, PROTOCOL
 
 DEEPEST: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
@@ -197,7 +198,7 @@ class Redactor:
         for owner, number in leaves:
             place = owner.places[number]
             # The name beside the value, as in a file of settings, because many rules look for both.
-            front = "" if place.is_name else f'{place.name}="'
+            front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
             starts.append(at + len(front))
             pieces += front, place.text, '"\x1f\n'
             at += len(front) + len(place.text) + 3
@@ -340,6 +341,8 @@ def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
     return [secret for secret in secrets if not is_ours(secret)]
 
 
+_OWN_NAMES: Final = PROTOCOL | META
+"""Names beside which a value is no secret, whatever they sound like."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 
 
