@@ -138,3 +138,14 @@ def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor) -> None:
     redacted = FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
     assert "more than 100,000 secrets" in redacted.unparsed
     assert b"10.0.1." not in redacted.raw
+
+
+def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_stays_so(redactor: Redactor) -> None:
+    frames = FrameRedactor(redactor, keep_unparsed=False)
+    inner = json.dumps([1] * 1_000_001)
+    redacted = frames.frame(b'{"jsonrpc":"2.0","id":1,"result":{"v":"%b"}}' % inner.encode(), "s2c", "line", whole=True)
+    assert "more than 1,000,000 values" in redacted.unparsed
+    unjudged = b'{"jsonrpc":"2.0","id":1,"result":{"v":%b}}' % inner.encode()
+    redacted = frames.frame(unjudged, "s2c", "line", whole=True)
+    assert redacted.unparsed
+    assert redacted.is_same
