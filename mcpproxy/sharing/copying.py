@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from orjson import dumps
+
 from captures.envelope import judge_in_passing
 from captures.frame import UNJUDGED, Envelope, Frame
 from captures.integrity import Inspection
@@ -34,6 +36,9 @@ HELD: Final = 64 << 20
 _OF_FRAMES: Final = frozenset(
     b"seq rec t_ns dir conn exchange unit event_id id_again event kind id method code problem omitted delim whole size "
     b"raw raw_b64 crc".decode().split()
+)
+_TYPES: Final = frozenset(
+    b"header frame part exchange stream eof stderr process signal stall gap close".decode().split()
 )
 _Stream = tuple[str | None, int, int | None]
 
@@ -301,8 +306,11 @@ class Copier:
                 rest = {name: value for name, value in values.items() if name not in ("raw", "raw_b64", "size")}
                 own = self._records.members({"rec": record.rec, **rest}, made)
                 middle = members(**own, size=len(redacted.raw), raw=redacted.raw.decode("utf-8", "replace"))
-        self._account.add(made, f"{record.rec} record")
-        line = seal(record.seq, record.t_ns, record.rec, middle)
+        rec = record.rec
+        if rec not in _TYPES:
+            rec = dumps(self._records.text(rec, made)).decode()[1:-1]
+        self._account.add(made, f"{record.rec} record" if record.rec in _TYPES else "unknown record")
+        line = seal(record.seq, record.t_ns, rec, middle)
         if len(line) > MAX_LINE:
             # Pseudonyms can be longer than what they stand for.
             kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}

@@ -62,9 +62,11 @@ class Excerpt:
         if record.rec == "part":
             return self.parts.get(record.seq) in self.frames
         if record.rec in ("exchange", "stream"):
-            return values.get("exchange") in self.exchanges
+            number = values.get("exchange")
+            return type(number) is int and number in self.exchanges
         if record.rec == "stall":
-            return values.get("of") in self.frames
+            number = values.get("of")
+            return type(number) is int and number in self.frames
         return self.has_stderr and record.t_ns >= self.since_ns
 
 

@@ -32,6 +32,8 @@ from mcpproxy.sharing.redaction import Choices, Redactor
 from mcpproxy.sharing.users import users_of
 
 BATCH: Final = 1 << 20
+_MOST_SEGMENTS: Final = 100_000_000
+"""Readers take no greater number in the name of a file."""
 _NEVER: Final = 1 << 62
 """Bytes. The copy begins a segment where the original does, and deletes none."""
 
@@ -114,14 +116,15 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
     for record, line in lines:
         if record.rec == "header" and record.offset == 0:
             segment = record.members.get("segment")
+            number = segment if type(segment) is int and 0 < segment < _MOST_SEGMENTS else 1
             if file.size or batch:
-                file.segment = max(file.segment, segment - 1 if type(segment) is int else 0)
+                file.segment = max(file.segment, number - 1)
                 sync(file.fd)
                 let_go(file.next_segment(b"".join(batch)))
                 batch, size = [], 0
-            elif type(segment) is int and segment > 0:
-                # The ring had deleted the segments before: the first file has the name of the capture all the same.
-                file.segment = segment
+            else:
+                # The ring may have deleted segments before: the first file has the name of the capture all the same.
+                file.segment = number
         batch.append(line)
         size += len(line)
         if size >= BATCH:
