@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 from orjson import loads
 
+from analysis.filter import parse
 from captures.errors import CannotCreate, CaptureError
 from captures.exact import judge_exactly
 from captures.frame import Frame
@@ -23,6 +25,8 @@ from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import Redactor
+from mcpproxy.sharing.scan import likely_secrets
+from tests.mcpproxy.cli.test_hostile_captures import made_up
 from tests.mcpproxy.sharing.written import HEADER, written
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "captures"
@@ -171,3 +175,16 @@ def test_if_it_cannot_be_finished_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(CannotCreate):
         redacted_copy(original, tmp_path / "copy.mcpcap")
     assert sorted(os.listdir(tmp_path)) == ["copy.mcpcap", "original.mcpcap"]
+
+
+def test_whatever_a_capture_holds_it_is_copied_or_refused_and_searched(tmp_path: Path) -> None:
+    original = tmp_path / "made-up.mcpcap"
+    for seed in range(40):
+        original.write_bytes(made_up(random.Random(seed)))
+        copy = tmp_path / f"copy-{seed}.mcpcap"
+        only = parse("kind:request") if seed % 3 == 0 else None
+        try:
+            redacted_copy(original, copy, Wanted(keep_unparsed=seed % 2 == 0, bodies=seed % 5 > 0, only=only))
+            assert list(likely_secrets(Capture(copy))) is not None
+        except CaptureError:
+            assert not copy.exists()
