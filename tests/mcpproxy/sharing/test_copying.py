@@ -188,3 +188,24 @@ def test_whatever_a_capture_holds_it_is_copied_or_refused_and_searched(tmp_path:
             assert list(likely_secrets(Capture(copy))) is not None
         except CaptureError:
             assert not copy.exists()
+
+
+def test_the_header_says_that_it_is_a_copy_and_names_nobody(tmp_path: Path) -> None:
+    original, copy = tmp_path / "original.mcpcap", tmp_path / "copy.mcpcap"
+    header = {
+        "argv": ["/home/marta/.nvm/bin/npx", "-y", "@modelcontextprotocol/server-filesystem", "--root", "/srv/acme"],
+        "cwd": "/home/marta/acme",
+        "env": {"ACME_KEY": "hmac:0011223344556677"},
+        "parents": [{"pid": 7, "start": 9, "exe": "acme-ide"}],
+        "boot_id": "0d3f6a5e-9b1c-4d72-80aa-55ff13579bdf",
+    }
+    original.write_bytes(b"".join(written([], **header)))
+    redacted_copy(original, copy)
+    new = Capture(copy).header.members
+    assert new["argv"][:4] == ["npx", "-y", "@modelcontextprotocol/server-filesystem", "--root"]
+    assert new["redacted_by"].startswith("mcpproxy ")
+    assert {"bodies", "env", "cwd", "parents"} <= set(new["redactions"])
+    assert (new["parents"][0]["pid"], new["wall_ns"], new["name"]) == (7, HEADER["wall_ns"], "srv")
+    assert new["capture"] != HEADER["capture"]
+    assert len(new["boot_id"]) == 36
+    assert [word for word in ("marta", "acme", "ACME", "00112233", "0d3f6a5e") if word in copy.read_text("utf-8")] == []
