@@ -75,6 +75,7 @@ class TestPage:
             "mcpproxy/recorder/exchange",
             "mcpproxy/cli/serve",
             "mcpproxy/importers/tape",
+            "mcpproxy/sharing/records",
         ):
             for node in ast.walk(ast.parse((ROOT / f"{path}.py").read_text("utf-8"))):
                 if isinstance(node, ast.keyword) and node.arg is not None:
