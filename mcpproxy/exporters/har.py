@@ -79,6 +79,7 @@ class Entries:
             number = item.members.get("exchange")
             if type(number) is int:
                 exchange = self._of(number)
+                exchange.begin(item.t_ns)
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
                     return self._closed(number)
@@ -97,7 +98,8 @@ class Entries:
         return exchange
 
     def _take_frame(self, frame: Frame, exchange: "_Exchange") -> None:
-        exchange.messages.append(_message(frame))
+        exchange.begin(frame.t_ns)
+        exchange.messages.append((frame.t_ns, _message(frame)))
         body = exchange.bodies[frame.dir]
         written = exchange.event_text(frame) if frame.unit == "sse_event" else frame.raw
         if body.size + len(written) > LARGEST_BODY or self._held + len(written) > HELD:
@@ -120,7 +122,7 @@ class Entries:
 
     def _entry(self, exchange: "_Exchange") -> Entry:
         members, request = exchange.members, exchange.members["request"]
-        times = _Times(members.get("times"), exchange.messages)
+        times = _Times(members.get("times"), exchange.begun_ns)
         start_ns = (self._fold.wall_ns or 0) + times.begun_ns
         known = self._fold.exchanges.known(exchange.number)
         session = known.session if known is not None else None
@@ -180,7 +182,14 @@ class _Exchange:
         """Stamp and description of each frame."""
         self.bodies = {"c2s": _Body(), "s2c": _Body()}
         self.is_selected = False
+        self.begun_ns = -1
+        """Stamp of its first record."""
         self._event_id: str | None = None
+
+    def begin(self, t_ns: int) -> None:
+        """A record of it came."""
+        if self.begun_ns < 0:
+            self.begun_ns = t_ns
 
     def event_text(self, frame: Frame) -> bytes:
         """An event as a server sends it (HTML, 9.2.5); comments and the spelling of its fields are not recorded."""
@@ -197,11 +206,11 @@ class _Exchange:
 class _Times:
     """When an exchange began, and its phases in milliseconds."""
 
-    def __init__(self, times: object, messages: list[tuple[int, dict[str, Any]]]) -> None:
+    def __init__(self, times: object, begun_ns: int) -> None:
+        """`begun_ns` is the stamp of its first record, in case the request's own is unknown."""
         known = times if isinstance(times, dict) else {}
         head, *later = (_stamp(known.get(name)) for name in _PHASES)
-        found = [stamp for stamp in (head, *later) if stamp is not None]
-        self.begun_ns = found[0] if found else messages[0][0] if messages else 0
+        self.begun_ns = begun_ns if head is None else head
         phases, before = [], self.begun_ns
         for stamp in later:
             now = before if stamp is None else max(before, stamp)
@@ -217,7 +226,7 @@ def _stamp(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def _message(frame: Frame) -> tuple[int, dict[str, Any]]:
+def _message(frame: Frame) -> dict[str, Any]:
     verdict = frame.verdict
     described: dict[str, Any] = {"frame": frame.seq, "dir": frame.dir, "kind": verdict.kind, "size": len(frame.raw)}
     if verdict.method is not None:
@@ -226,7 +235,7 @@ def _message(frame: Frame) -> tuple[int, dict[str, Any]]:
         described["id"] = verdict.id.decode("utf-8", "replace")
     if frame.event_id is not None:
         described["eventId"] = frame.event_id
-    return frame.t_ns, described
+    return described
 
 
 def _request(request: dict[str, Any], exchange: _Exchange, origin: str) -> dict[str, Any]:

@@ -33,9 +33,16 @@ class Reading:
         """The first damage so far; an unfinished record at the end is normal."""
 
     @property
-    def size(self) -> int:
-        """Bytes of all its segments."""
-        return sum(segment.stat().st_size for segment in self._capture.segments)
+    def name(self) -> str:
+        """The name of the server in the capture; empty if there is none. Untrusted text."""
+        name = self._capture.header.members.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def wall_ns(self) -> int | None:
+        """The wall clock at stamp 0, if it is known."""
+        wall_ns = self._capture.header.members.get("wall_ns")
+        return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
 
     def __iter__(self) -> Iterator[Frame | Record | Damage]:
         """The frames, whole, and everything else in its place."""

@@ -201,11 +201,16 @@ def _label(seen: Seen) -> str:
 
 
 def file_pieces(events: Iterable[list[Event]], captures: list[str]) -> Iterator[bytes]:
-    """The whole file, piece by piece."""
-    yield b'{"displayTimeUnit":"ms","otherData":' + dumped({"captures": captures}) + b',"traceEvents":['
+    """The whole file, piece by piece.
+
+    Args:
+        events: of all captures.
+        captures: their ids, complete once all events have come.
+    """
+    yield b'{"displayTimeUnit":"ms","traceEvents":['
     before = b"\n"
     for some in events:
         for event in some:
             yield before + dumped(event)
             before = b",\n"
-    yield b"\n]}\n"
+    yield b'\n],"otherData":' + dumped({"captures": captures}) + b"}\n"

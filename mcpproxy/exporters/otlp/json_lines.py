@@ -19,6 +19,8 @@ BATCH: Final = 512
 """Spans in a line."""
 _SCOPE: Final = {"name": "mcpproxy", "version": __version__}
 _SERVER, _CLIENT, _ERROR, _CUMULATIVE = 2, 3, 2, 2
+_KNOWN_REMOTE, _IS_REMOTE = 0x100, 0x200
+"""Flags: it is known whether the parent is in another process; it is."""
 
 
 def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
@@ -89,6 +91,7 @@ def _span(span: CallSpan) -> dict[str, Any]:
         "spanId": span.span_id.hex(),
         **parent,
         "name": span.name,
+        "flags": _KNOWN_REMOTE if span.parent_id is None else _KNOWN_REMOTE | _IS_REMOTE,
         "kind": _SERVER if span.is_server else _CLIENT,
         "startTimeUnixNano": str(span.start_ns),
         "endTimeUnixNano": str(span.end_ns),

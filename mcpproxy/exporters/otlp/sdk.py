@@ -86,13 +86,13 @@ def readable(span: CallSpan) -> ReadableSpan:
     """A span as the SDK has it."""
     trace_id = int.from_bytes(span.trace_id)
 
-    def context(span_id: bytes) -> SpanContext:
-        return SpanContext(trace_id, int.from_bytes(span_id), is_remote=False, trace_flags=TraceFlags(1))
+    def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
+        return SpanContext(trace_id, int.from_bytes(span_id), is_remote, TraceFlags(TraceFlags.SAMPLED))
 
     return ReadableSpan(
         span.name,
         context(span.span_id),
-        None if span.parent_id is None else context(span.parent_id),
+        None if span.parent_id is None else context(span.parent_id, is_remote=True),
         _resource(span.service),
         dict(span.attributes),
         kind=SpanKind.SERVER if span.is_server else SpanKind.CLIENT,

@@ -69,6 +69,12 @@ class Sender:
                 self._dropped += 1
             self._condition.notify()
 
+    def put_when_there_is_room(self, spans: Iterable[CallSpan]) -> None:
+        """Queue spans of a file, which can wait; if the collector is down, the oldest are dropped as always."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._queued < self._room // 2 or self._is_down)
+        self.put(spans)
+
     def put_metrics(self, metrics: "MetricsData") -> None:
         """Queue the latest values of the histograms, in place of earlier ones."""
         with self._condition:
@@ -103,6 +109,7 @@ class Sender:
                     return
                 batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
                 self._queued -= sum(map(_cost, batch))
+                self._condition.notify_all()
                 metrics = None if batch else self._metrics
             taken = self._collector.send_spans(batch) if metrics is None else self._collector.send_metrics(metrics)
             if taken or self._collector.is_refusal:
@@ -153,7 +160,9 @@ class Sender:
 
     def _tell_down(self) -> None:
         if not self._is_down:
-            self._is_down = True
+            with self._condition:
+                self._is_down = True
+                self._condition.notify_all()
             self._say(f"cannot reach the collector: {self._collector.problem}; spans wait, and are sent again")
 
 
