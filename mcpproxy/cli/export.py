@@ -85,7 +85,9 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
         return "--follow needs --to: files are written when a capture is complete"
     if options.output is None and not options.capture:
         what = (
-            "the following arguments are required: DIR" if is_table else "the file to write is not named: give -o FILE"
+            "the following arguments are required: DIR"
+            if is_table
+            else "the file to write to is not named: give -o FILE"
         )
         return f"{what}; see mcpproxy export --help"
     if options.findings and not is_table:
