@@ -145,7 +145,10 @@ def test_a_folder_or_a_missing_one_is_told(http: Path, tmp_path: Path) -> None:
 def test_a_full_disk_is_told_in_a_line(form: str, http: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    script = 'mount -t tmpfs -o size=4k none "$1" || exit 99; disk=$1; head -c 4096 /dev/zero > $1/full; shift; "$@"; code=$?; find $disk; exit $code'
+    script = (
+        'mount -t tmpfs -o size=4k none "$1" || exit 99; disk=$1; head -c 4096 /dev/zero > $1/full; shift; '
+        '"$@"; code=$?; find $disk; exit $code'
+    )
     export = [sys.executable, "-m", "mcpproxy", "export", "--format", form, "-o", str(disk / "out"), str(http)]
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", str(disk), *export], capture_output=True)
     if done.returncode == 99:
@@ -164,7 +167,7 @@ def test_a_signal_leaves_nothing(form: str, place: Place, tmp_path: Path) -> Non
         stderr=subprocess.PIPE,
         env={**os.environ, **place.environment, "TMPDIR": str(tmp_path)},
     ) as process:
-        wait_until(lambda: any(tmp_path.glob("mcpproxy-*")), "the copy of stdin")
+        wait_until(lambda: any(tmp_path.glob("mcpproxy-*/*")), "the copy of stdin")
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, b"Traceback" in errors) == (143, False), errors
