@@ -16,9 +16,10 @@ from captures.follow import follow
 from captures.identity import capture_id
 from captures.reader import Capture, Damage, FrameAssembler
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
+from mcpproxy.cli.export import inputs
 from mcpproxy.cli.export_file import Input, say_of_fold
 from mcpproxy.cli.following import Followed
-from mcpproxy.cli.selection import scope_of, selected
+from mcpproxy.cli.selection import scope_of
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.report.text import count_text
@@ -81,8 +82,8 @@ class _Sending:
 
     def once(self) -> int:
         """Send everything that the captures hold now."""
-        with selected(self._options.capture, scope_of(self._options)) as chosen:
-            captures = Input(chosen.paths)
+        with inputs(self._options) as paths:
+            captures = Input(paths)
             try:
                 for reading in captures.each():
                     spans = self._spans(reading.id)

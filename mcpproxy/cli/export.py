@@ -11,6 +11,8 @@ markdown the conversation for an issue report, as `mcpproxy show --format markdo
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +37,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--filter", metavar="EXPR", help="otlp, har, perfetto, markdown: only what EXPR selects, such as tool:search"
+    )
+    parser.add_argument(
+        "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
     )
     parser.add_argument("--findings", action="store_true", help="tables: run the rules, too, and write their findings")
     parser.add_argument(
@@ -68,12 +73,24 @@ def run(arguments: list[str]) -> int:
         options.output = options.capture.pop(0)
     if not options.output:
         return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
-    with selected(options.capture, scope_of(options)) as chosen:
+    with inputs(options) as paths:
         if options.format in TABLES:
-            return _export(chosen.paths, options)
+            return _export(paths, options)
         from mcpproxy.cli.export_file import export_file
 
-        return export_file(chosen.paths, options)
+        return export_file(paths, options)
+
+
+@contextmanager
+def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
+    """The captures that the arguments name; with --redact, redacted copies of them."""
+    with ExitStack() as stack:
+        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.redact:
+            from mcpproxy.cli.redacted_copies import redacted_copies
+
+            paths = stack.enter_context(redacted_copies(paths))
+        yield paths
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
@@ -106,6 +123,8 @@ def _wrong_for_sending(options: argparse.Namespace) -> str | None:
         return "--to writes no file, so it cannot be combined with -o or --force"
     if options.findings:
         return "--findings needs --format parquet, csv or duckdb"
+    if options.follow and options.redact:
+        return "--redact needs captures that have ended, so it cannot be combined with --follow"
     return None
 
 

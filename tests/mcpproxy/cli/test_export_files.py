@@ -77,6 +77,55 @@ def test_no_file_of_any_format_holds_a_credential_that_the_recorder_replaced(
                 assert not [secret for secret in SECRETS if secret in held], form
 
 
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z40"
+MAIL = "jane.roe@bigcorp-mail.com"
+
+
+def test_a_redacted_export_holds_no_secret_of_the_bodies_either(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one.handshake()
+    one.call(20, 2, "log_in", token=TOKEN, mail=MAIL)
+    one.answer(30, 2, content=[{"type": "text", "text": f"hello {MAIL}, your token is {TOKEN}"}])
+    one.call(40, 3, "count", word="plain")
+    one.answer(50, 3, content=[{"type": "text", "text": "plain words stay"}])
+    one.close()
+    (tmp_path / "tmp").mkdir()
+    for form in (*TABLES, *FILES):
+        if form == "har":
+            continue  # of stdio there is none
+        options = ["--payloads"] if form == "otlp" else []
+        words = ["export", "--format", form, *options, "--force"]
+        for redacts in (False, True):
+            out = tmp_path / f"{form}-{redacts}"
+            done = mcpproxy(
+                *words,
+                *(["--redact"] if redacts else []),
+                "-o",
+                out,
+                tmp_path / "one.mcpcap",
+                TMPDIR=str(tmp_path / "tmp"),
+            )
+            assert done.returncode == 0, complaints(done)
+            assert (b"replacements; `mcpproxy share` lists them" in complaints(done)) == redacts
+            held = b"".join(plain(path) for path in [out, *out.rglob("*")] if path.is_file())
+            # Perfetto's file has no bodies at all.
+            assert (TOKEN.encode() in held, MAIL.encode() in held) == ((not redacts and form != "perfetto",) * 2), form
+            assert b"count" in held
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_redacted_export_of_http_is_one_as_well(http: Path, tmp_path: Path) -> None:
+    done = mcpproxy("export", "--format", "har", "--redact", "-o", tmp_path / "out.har", http)
+    assert done.returncode == 0, complaints(done)
+    assert len(json.loads((tmp_path / "out.har").read_bytes())["log"]["entries"]) == 4
+
+
+def test_a_capture_that_cannot_be_redacted_is_not_exported(tmp_path: Path) -> None:
+    done = mcpproxy("export", "--format", "otlp", "--redact", "-o", tmp_path / "out", CORPUS / "not-a-capture.mcpcap")
+    assert (done.returncode, done.stdout, complaints(done).count(b"\n")) == (2, b"", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("form", FILES)
 def test_a_file_is_for_its_owner_alone(form: str, http: Path, tmp_path: Path) -> None:
     assert mcpproxy("export", "--format", form, "-o", tmp_path / "out", http).returncode == 0
@@ -191,6 +240,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
         (["--format", "csv", "--filter", "tool:x", "out"], b"--filter does not apply to csv; `mcpproxy query -o FILE`"),
         (["--format", "har", "--payloads", "out"], b"--payloads needs --format otlp"),
         (["--format", "har", "--filter", "(", "out"], b"--filter: "),
+        (["--follow", "--redact", "--to", "http://x"], b"--redact needs captures that have ended"),
         (["--format", "har", ""], b"the name of the file to write to is empty"),
     ],
 )
