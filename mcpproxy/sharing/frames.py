@@ -37,7 +37,7 @@ class Redacted(NamedTuple):
     unparsed: str = ""
     """Why all of it was replaced, or had to be searched as plain text; empty if it was parsed."""
     is_same: bool = True
-    """Whether the frame by itself means what it meant: the same kind, id, method and problem."""
+    """Whether the frame by itself is what it was: of the same kind, with the same error code and problem."""
 
 
 class FrameRedactor:
@@ -60,7 +60,10 @@ class FrameRedactor:
         """The bytes of a frame; see `captures.frame.Frame` for what the arguments mean."""
 
         def verdict(raw: bytes) -> object:
-            return UNJUDGED if event else judge(raw, direction, unit, whole=whole, limit=READER_LIMIT)
+            if event:
+                return UNJUDGED.kind
+            judged = judge(raw, direction, unit, whole=whole, limit=READER_LIMIT)
+            return judged.kind, judged.code, judged.problem
 
         if not raw:
             return Redacted(raw, [])

@@ -25,6 +25,7 @@ _PLACEHOLDER: Final = re.compile(
     r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
 ).fullmatch
 """What stands for a value that somebody has taken out already, or has not put in yet."""
+_TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
 _LONGEST: Final = 100
@@ -33,7 +34,7 @@ _LONGEST: Final = 100
 @lru_cache(4096)
 def holds_secret(name: str) -> bool:
     """Whether a text under this name is a secret, whatever it looks like."""
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST or name in ("PWD", "OLDPWD"):  # directories
         return False
     plain = name.lower().translate(_SIGNS)
     return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
@@ -53,18 +54,22 @@ def is_harmless(value: str) -> bool:
 def is_protocol(path: Path) -> bool:
     """Whether a value belongs to the protocol, so that only a certain secret in it is replaced."""
     steps = _in_message(path)
-    if len(steps) < 2:
-        return True
-    return steps[0] in ENVELOPE and (
-        (len(steps) == 2 and steps[1] in PROTOCOL)
-        or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
+    if len(steps) == 1:
+        return steps[0] in _TOP
+    return (
+        len(steps) > 1
+        and steps[0] in ENVELOPE
+        and (
+            (len(steps) == 2 and steps[1] in PROTOCOL)
+            or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
+        )
     )
 
 
 def is_payload(path: Path) -> bool:
-    """Whether a value is what is transported, not what says how: the arguments of a call, say, and not a tool's name."""
+    """Whether a value is what is transported, such as the arguments of a call, and not what says how."""
     steps = _in_message(path)
-    return steps[-1] not in PAYLOAD_FORM and not PAYLOAD.isdisjoint(steps[1:]) if len(steps) > 1 else False
+    return len(steps) > 1 and steps[0] in ENVELOPE and steps[1] in PAYLOAD and steps[-1] not in PAYLOAD_FORM
 
 
 def is_client_metadata(path: Path) -> bool:

@@ -41,7 +41,7 @@ def _form(kind: str, marks: str, pattern: str) -> _Form:
 
 _FORMS: Final = (
     # As the vendors document them.
-    _form("aws-key-id", "AKIA ASIA ABIA ACCA", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    _form("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _form("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,255}+"),
     _form("github-token", "github_pat_", r"(?<![A-Za-z0-9])github_pat_\w{40,255}+"),
     _form("gitlab-token", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{18,255}+"),
@@ -105,6 +105,8 @@ _HOST: Final = re.compile(
     r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![.(\w-])"
 )
 _HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
+_USER_BEFORE: Final = 200
+"""Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
 _IPV4: Final = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
 _CARD: Final = re.compile(r"(?<![0-9A-Za-z.+-])[3-6][0-9](?:[ -]?[0-9]){11,17}(?![0-9A-Za-z]|[.-][0-9])")
 
@@ -121,11 +123,18 @@ def credentials(text: str) -> Iterator[Secret]:
             if not _CHALLENGE(match["value"]):
                 yield Secret(*match.span("value"), "credential")
     if any(mark in lower for mark in _ASSIGNED_MARKS):
-        for match in _ASSIGNED.finditer(lower):
-            start, end = match.span("value")
-            if is_secret_value(text[start:end]):
-                yield Secret(start, end, "assigned-secret")
+        yield from _assigned(text, lower)
     yield from _in_urls(text)
+
+
+def _assigned(text: str, lower: str) -> Iterator[Secret]:
+    at = 0
+    while match := _ASSIGNED.search(lower, at):
+        start, at = match.span("value")
+        if is_secret_value(text[start:at]):
+            yield Secret(start, at, "assigned-secret")
+        else:
+            at = start  # the value may itself be a name, as in `token: token: …`
 
 
 def _in_urls(text: str) -> Iterator[Secret]:
@@ -154,7 +163,8 @@ def people(text: str) -> Iterator[Secret]:
 
 def _emails(text: str) -> Iterator[Secret]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
-        is_password = text[match.start() - 1 : match.start()] == ":" and text[: match.start()][-7:-1] != "mailto"
+        before = text[max(0, match.start() - _USER_BEFORE) : match.start()]
+        is_password = before.endswith(":") and "://" in before.split()[-1]
         if not is_password and not is_public_host(match[0].rpartition("@")[2]):
             yield Secret(*match.span(), "email")
 

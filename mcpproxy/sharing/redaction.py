@@ -25,6 +25,7 @@ from mcpproxy.sharing.names import (
 )
 from mcpproxy.sharing.patterns import credentials, is_card_number, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
+from mcpproxy.sharing.word_lists import META, PROTOCOL
 
 DEEPEST: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
@@ -34,14 +35,18 @@ CLEAN_NAMES: Final = 20_000
 _BLOBS: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
-_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{24,}+={0,2}")
+_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}+={0,2}")
+_HEX_WORD: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[0-9a-f]{2}){12,}+(?![A-Za-z0-9])|(?<![A-Za-z0-9])(?:[0-9A-F]{2}){12,}+(?![A-Za-z0-9])"
+)
 _PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
 PERSONAL: Final = frozenset(
-    {"email", "user-name", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
+    {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
+    | {"personal-in-hexadecimal"}
 )
 """Kinds that say who or where somebody is, and open no door."""
-_UNCERTAIN: Final = PERSONAL | {"card-number", "assigned-secret", "url-parameter"}
+_UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
 """Kinds that are left alone in ids, cursors and other words of the protocol."""
 
 
@@ -128,7 +133,7 @@ class Redactor:
         match kind:
             case "email":
                 return make.email(secret)
-            case "user-name":
+            case "user-name" | "user-word":
                 return make.user(secret)
             case "host":
                 return make.host(secret)
@@ -137,6 +142,8 @@ class Redactor:
             case "ip-address":
                 bare = secret.strip("[]")
                 return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
+            case "secret-in-hexadecimal" | "personal-in-hexadecimal":
+                return make.identifier(secret)
             case "blob" | "secret-in-base64" | "personal-in-base64":
                 return make.base64(secret)
         return make.tag(secret)
@@ -145,22 +152,29 @@ class Redactor:
 
     def _secrets(self, text: str) -> list[Secret]:
         secrets = [*self._catalogue.secrets(text), *credentials(text), *people(text), *self._choices.found(text)]
-        secrets += self._in_base64(text)
+        secrets += self._encoded(text)
         if "%" in text:
             secrets += self._in_percent(text)
         if self.users:
             secrets += self._users_in(text)
         return _not_ours(text, secrets) if secrets else secrets
 
-    def _in_base64(self, text: str) -> Iterator[Secret]:
+    def _encoded(self, text: str) -> Iterator[Secret]:
         for uri in _DATA_URI.finditer(text):
             if not self._unparsed:
                 yield Secret(*uri.span("data"), "blob")
         for word in _BASE64_WORD.finditer(text):
             plain = _decoded(word[0])
             kind = _kind_inside(plain) if plain and not PSEUDONYM.fullmatch(plain) else None
+            if kind is None and plain and _BASE64_WORD.fullmatch(plain):  # twice, as in some headers
+                kind = _kind_inside(_decoded(plain) or "")
             if kind is not None:
                 yield Secret(*word.span(), f"{kind}-in-base64")
+        for word in _HEX_WORD.finditer(text):
+            plain = bytes.fromhex(word[0]).decode("ascii", "replace")
+            kind = _kind_inside(plain) if plain.translate(_BLANKS).isprintable() else None
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-hexadecimal")
 
     def _in_percent(self, text: str) -> Iterator[Secret]:
         for word in _PERCENT_WORD.finditer(text):
@@ -172,7 +186,7 @@ class Redactor:
     def _users_in(self, text: str) -> Iterator[Secret]:
         for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
             if word[0].lower() in self.users:
-                yield Secret(*word.span(), "user-name")
+                yield Secret(*word.span(), "user-word")
 
     def _searched(self, text: str) -> _Document:
         """A document with everything that is secret in it."""
@@ -184,7 +198,7 @@ class Redactor:
         for owner, number in leaves:
             place = owner.places[number]
             # The name beside the value, as in a file of settings, because many rules look for both.
-            front = "" if place.is_name else f'{place.name}="'
+            front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
             starts.append(at + len(front))
             pieces += front, place.text, '"\x1f\n'
             at += len(front) + len(place.text) + 3
@@ -327,6 +341,8 @@ def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
     return [secret for secret in secrets if not is_ours(secret)]
 
 
+_OWN_NAMES: Final = PROTOCOL | META
+"""Names beside which a value is no secret, whatever they sound like."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 
 

@@ -50,6 +50,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
     """
     redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=True)
     frames = FrameRedactor(redactor, keep_unparsed=True)
+    is_copy = "redacted_by" in capture.header.members
     for item in read_frames(capture):
         if isinstance(item, Damage):
             continue
@@ -65,6 +66,8 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
             redactor.text(text, made)
         rec = "frame" if isinstance(item, Frame) else item.rec
         for kind, secret, _, path in made:
+            if is_copy and kind == "named-secret" and secret.isdigit():
+                continue  # the pseudonym of a number cannot be told from a number
             if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
                 yield Likely(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
 

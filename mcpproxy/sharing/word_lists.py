@@ -55,7 +55,7 @@ PAYLOAD: Final = _words("""
 """)
 """Members of params, results and errors that hold what users and models say."""
 
-PAYLOAD_FORM: Final = _words("type mimeType role")
+PAYLOAD_FORM: Final = _words("type mimeType role uri")
 """Members in these that say what form it has."""
 
 META: Final = _words("progressToken traceparent tracestate baggage")
