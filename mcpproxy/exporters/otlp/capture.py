@@ -58,7 +58,7 @@ class CaptureSpans:
                 self._histograms.add_session(
                     conventions.service(peer),
                     conventions.session(session, is_server=is_server),
-                    conventions.wall_ns + begun_ns,
-                    conventions.wall_ns + ended_ns,
+                    conventions.at(begun_ns),
+                    conventions.at(ended_ns),
                     is_server=is_server,
                 )

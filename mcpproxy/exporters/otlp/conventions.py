@@ -28,6 +28,8 @@ from mcpproxy.exporters.calls import Call, Origin, names, origin_of
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 NO_ERRORS: Final = frozenset({-32700, -32600, -32601, -32602, -32002})
 """Codes that blame the caller, so that the span of the server is not an error."""
+LATEST: Final = (1 << 63) - 1
+"""Nanoseconds since 1970, and any other number: what readers of OTLP can hold."""
 LONGEST: Final = 4096
 """The most characters of an attribute."""
 LONGEST_PAYLOAD: Final = 65_536
@@ -92,10 +94,9 @@ class Conventions:
         self._fold, self._capture, self._payloads = fold, capture, payloads
         self._endpoint: Attributes | None = None
 
-    @property
-    def wall_ns(self) -> int:
-        """The time of stamp 0."""
-        return self._fold.wall_ns or 0
+    def at(self, t_ns: int) -> int:
+        """The time of a stamp in nanoseconds since 1970; a capture may claim any."""
+        return max(0, min((self._fold.wall_ns or 0) + t_ns, LATEST))
 
     def spans(self, call: Call) -> tuple[CallSpan, CallSpan]:
         """The span of the side that sent the request, and of the side that received it."""
@@ -118,8 +119,8 @@ class Conventions:
                     _name(call.request),
                     is_server,
                     serving if is_server else asking,
-                    self.wall_ns + (call.handed_ns if is_server else call.begun_ns),
-                    self.wall_ns + call.ended_ns,
+                    self.at(call.handed_ns if is_server else call.begun_ns),
+                    self.at(call.ended_ns),
                     {**measured, **own, **address},
                     error,
                     measured if call.has_ended else None,
@@ -191,9 +192,9 @@ class Conventions:
         if call.http is not None and call.http.session_id and (rank is None or rank < MODERN):
             attributes["mcp.session.id"] = text(call.http.session_id, 256)
         attributes["mcpproxy.session"] = call.session.number
-        attributes["mcpproxy.frame"] = request.seq
+        attributes["mcpproxy.frame"] = min(request.seq, LATEST)
         if response is not None:
-            attributes["mcpproxy.response.frame"] = response.seq
+            attributes["mcpproxy.response.frame"] = min(response.seq, LATEST)
         if self._payloads:
             attributes |= _payloads(call)
         return attributes

@@ -270,6 +270,16 @@ def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("wall_ns", [-5, 1 << 70, (1 << 63) - 1, True, None])
+def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "files", 1, wall_ns)
+    one.handshake()
+    told = exported(tmp_path / "out", one.close())
+    assert len(told.spans) == 2
+    for _, span in told.spans:
+        assert 0 <= span.start_time_unix_nano <= span.end_time_unix_nano < 1 << 63
+
+
 def test_names_of_peers_cannot_make_series_without_end(tmp_path: Path) -> None:
     one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
