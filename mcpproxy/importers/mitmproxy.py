@@ -8,7 +8,7 @@ length of the file, by the size of a flow, and in depth.
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from mcpproxy.importers.exchange_log import Logged, checked_time, checked_token
+from mcpproxy.importers.exchange_log import Logged, checked_time, checked_token, is_web
 from mcpproxy.importers.source import Wrong
 
 LARGEST: Final = 64 << 20
@@ -97,7 +97,10 @@ def _url(request: dict[str, Any], place: str) -> str:
     path = _bytes(request.get("path")).decode("utf-8", "backslashreplace")
     named = f"[{host}]" if ":" in host else host
     usual = {b"http": 80, b"https": 443}[scheme]
-    return f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
+    url = f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
+    if not is_web(url):
+        raise Wrong(f"{place}: expected scheme, host and port of a request")
+    return url
 
 
 def _peer(connection: object) -> str:

@@ -243,6 +243,15 @@ def netstring(value: Any) -> bytes:
         (b"5:9:abc]", "longer than what holds it"),
         (netstring({"type": "http", "request": 1}), "flow 0: expected a dictionary in `request`"),
         (netstring({"type": "http", "request": {}}), "flow 0: expected a number of seconds"),
+        (
+            netstring(
+                {
+                    "type": "http",
+                    "request": {"timestamp_start": 1.5, "scheme": b"http", "host": "[", "port": 80, "method": b"GET"},
+                }
+            ),
+            "flow 0: expected scheme, host and port of a request",
+        ),
         (b"4:nope!", "expected a value of the type '!'"),
         (b"50:" + b"9" * 50 + b"#", "expected a value of the type '#'"),
     ],
