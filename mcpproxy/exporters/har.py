@@ -10,6 +10,7 @@ Format: http://www.softwareishard.com/blog/har-12-spec/
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -156,9 +157,10 @@ class Entries:
 
     def _origin(self, request: dict[str, Any]) -> str:
         """Scheme, host and port of the server itself; where they are unknown, of what the client named."""
-        parts = urlsplit(self._fold.exchanges.upstream)
-        if parts.scheme and parts.netloc:
-            return f"{parts.scheme}://{parts.netloc}"
+        with suppress(ValueError):
+            parts = urlsplit(self._fold.exchanges.upstream)
+            if parts.scheme and parts.netloc:
+                return f"{parts.scheme}://{parts.netloc}"
         host = next((value for name, value in _pairs(request.get("headers")) if name.lower() == "host"), "host")
         return f"http://{host}"
 

@@ -158,6 +158,17 @@ def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
     assert (content["encoding"], base64.b64decode(content["text"])) == ("base64", b"\xff\x0e\xff")
 
 
+@pytest.mark.parametrize("upstream", ["http://[", "http://h:x/", "", "\x00", "x" * 10_000])
+def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
+    head = {"method": "GET", "target": "/mcp?a=%ff&b", "version": "HTTP/1.1", "headers": [["Host", "h:1"]]}
+    one.record(1, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client", peer="[::")
+    (entry,) = entries(tmp_path / "out.har", one.close())
+    assert entry["request"]["url"].endswith("/mcp?a=%ff&b")
+    done = mcpproxy("export", "--format", "otlp", "-o", tmp_path / "out.jsonl", one.path)
+    assert done.returncode == 0, complaints(done)
+
+
 def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
     one = Written(tmp_path / "one.mcpcap", "x", 1)
     one.handshake()
