@@ -1,6 +1,6 @@
 """HTTP exchanges as other tools log them: whole, with the times of a few moments. Turns them into conversations.
 
-A log of a browser holds much besides MCP. A server is an origin at which somebody posts JSON-RPC; of its exchanges,
+A log of a browser holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
 those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
 is left out and counted.
 """

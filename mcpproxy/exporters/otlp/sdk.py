@@ -63,6 +63,11 @@ class Collector:
         """Whether the last failure is about what was sent, so that sending it again is no use."""
         return self._status is not None and self._status not in _RETRIED
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the last failure says that there is no such signal: some back ends take spans only."""
+        return self._status in (404, 405, 501)
+
     def send_spans(self, spans: Sequence[CallSpan]) -> bool:
         """Send spans; returns whether they were taken."""
         self._status = None

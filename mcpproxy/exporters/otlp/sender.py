@@ -50,7 +50,8 @@ class Sender:
         self._queue: deque[CallSpan] = deque()
         self._queued = 0
         self._metrics: MetricsData | None = None
-        self._sent = self._dropped = self._refused = 0
+        self._sent = self._dropped = 0
+        self._said: set[str] = set()
         self._has_refused_metrics = False
         self._is_down = False
         self._until_s: float | None = None
@@ -141,17 +142,24 @@ class Sender:
             else:
                 self._dropped += len(batch)
             if metrics is not None:
-                self._has_refused_metrics = not taken
+                self._has_refused_metrics = not (taken or self._collector.is_missing)
                 if self._metrics is metrics:
                     self._metrics = None
         if not taken:
-            self._refused += 1
-            if self._refused == 1:
-                what = "the histograms" if metrics is not None else f"{len(batch):,} spans"
-                self._say(f"the collector refuses {what}: {self._collector.problem}; they are dropped")
+            if metrics is not None and self._collector.is_missing:
+                self._say_once("the collector takes no histograms, only spans")
+            elif metrics is not None:
+                self._say_once(f"the collector refuses the histograms: {self._collector.problem}")
+            else:
+                self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
         elif self._is_down:
             self._is_down = False
             self._say("the collector takes spans again")
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._say(message)
 
     def _put_back(self, batch: list[CallSpan]) -> None:
         with self._condition:

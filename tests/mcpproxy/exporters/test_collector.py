@@ -32,7 +32,7 @@ from tests.mcpproxy.exporters.test_otlp import METRICS, exported
 class Backend:
     """A collector that takes OTLP over HTTP, and remembers what it got."""
 
-    def __init__(self, port: int = 0, statuses: Iterator[int] | None = None) -> None:
+    def __init__(self, port: int, statuses: Iterator[int] | None, *, no_metrics: bool) -> None:
         self.spans: list[Any] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.heads: list[dict[str, str]] = []
@@ -45,6 +45,7 @@ class Backend:
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 status = next(statuses, 200) if statuses is not None else 200
+                status = 405 if no_metrics and self.path == "/v1/metrics" else status
                 backend.heads.append(dict(self.headers))
                 backend.bodies.append(body)
                 if status == 200:
@@ -89,8 +90,8 @@ class Backend:
 
 
 @contextmanager
-def backend(port: int = 0, statuses: Iterator[int] | None = None) -> Iterator[Backend]:
-    made = Backend(port, statuses)
+def backend(port: int = 0, statuses: Iterator[int] | None = None, *, no_metrics: bool = False) -> Iterator[Backend]:
+    made = Backend(port, statuses, no_metrics=no_metrics)
     try:
         yield made
     finally:
@@ -211,8 +212,18 @@ def test_a_refusal_is_told_and_not_repeated(capture: Path) -> None:
         assert done.returncode == 2
         assert b"the collector refuses" in complaints(done)
         assert b": it answered 401; they are dropped\n" in complaints(done)
-        assert complaints(done).count(b"refuses") == 1
+        assert complaints(done).count(b"refuses spans: ") == complaints(done).count(b"refuses the histograms: ") == 1
         assert len(there.bodies) == len(set(there.bodies)) > 0
+
+
+def test_a_back_end_that_takes_spans_only_is_told_and_fine(capture: Path) -> None:
+    with backend(no_metrics=True) as there:
+        done = mcpproxy("export", "--to", there.url, capture)
+        assert (done.returncode, there.metrics) == (0, [])
+        assert complaints(done).decode().splitlines() == [
+            "mcpproxy: the collector takes no histograms, only spans",
+            f"mcpproxy: sent {len(there.spans)} spans",
+        ]
 
 
 def test_a_collector_that_is_busy_gets_them_later(capture: Path) -> None:
