@@ -1,41 +1,131 @@
-"""Write captures as files for other programs: Parquet, CSV, or a DuckDB database.
+"""Write captures in the formats of other tools, or send them to a collector.
 
-parquet: a data set that you can add to, from any number of machines: DIR/<table>/day=<day>/<capture>.parquet.
-csv: a file for each table; text that a spreadsheet would take for a formula is prefixed with a quote.
-duckdb: DIR/captures.duckdb, with the same views as in `mcpproxy query`.
+parquet  a data set that you can add to, from any number of machines: OUT/<table>/day=<day>/<capture>.parquet
+csv      a file for each table; text that a spreadsheet would take for a formula is prefixed with a quote
+duckdb   OUT/captures.duckdb, with the same views as in `mcpproxy query`
+otlp     spans and histograms of OpenTelemetry: a file of OTLP/JSON, or sent with --to
+har      the HTTP exchanges, for browsers and HTTP debuggers
+perfetto a timeline for Perfetto and Chromium
+markdown the conversation for an issue report, as `mcpproxy show --format markdown` prints it
 """
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
-from mcpproxy.cli.arguments import Parser
+from analysis.filter import FilterError, parse
+from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
+TABLES: Final = ("parquet", "csv", "duckdb")
+FILES: Final = ("otlp", "har", "perfetto", "markdown")
+
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `export`."""
     parser = Parser("export", __doc__)
-    parser.add_argument("place", metavar="DIR", help="the folder to write to; created if it does not exist")
     add_captures(parser)
+    parser.add_argument("--format", choices=(*TABLES, *FILES), help="what to write (default: parquet; with --to, otlp)")
     parser.add_argument(
-        "--format", choices=("parquet", "csv", "duckdb"), default="parquet", help="what to write (default: parquet)"
+        "-o", "--output", metavar="OUT", help="the folder or file to write to; without it, the first operand is OUT"
     )
-    parser.add_argument("--findings", action="store_true", help="run the rules, too, and write their findings")
+    parser.add_argument(
+        "--filter", metavar="EXPR", help="otlp, har, perfetto, markdown: only what EXPR selects, such as tool:search"
+    )
+    parser.add_argument(
+        "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
+    )
+    parser.add_argument("--findings", action="store_true", help="tables: run the rules, too, and write their findings")
+    parser.add_argument(
+        "--payloads", action="store_true", help="otlp: arguments, results and variables of prompts become attributes"
+    )
+    parser.add_argument(
+        "--to", metavar="URL", help="otlp: send to this collector, such as http://localhost:4318, and write no file"
+    )
+    add_follow(parser)
     parser.add_argument("--force", action="store_true", help="replace existing files")
     return parser
 
 
 def run(arguments: list[str]) -> int:
-    """Write the files; returns 2 if a capture is damaged or cannot be read, or a file already exists."""
+    """Export; returns 2 if a capture is damaged or cannot be read, a file exists, or spans could not be sent."""
     options = parser().parse_args(arguments)
-    if not options.place:
-        return fail("the name of the folder to write to is empty")
-    with selected(options.capture, scope_of(options)) as chosen:
-        return _export(chosen.paths, options)
+    options.format = options.format or ("parquet" if options.to is None else "otlp")
+    problem = _wrong_choice(options)
+    if problem is not None:
+        return fail(problem)
+    try:
+        options.filter = None if options.filter is None else parse(options.filter)
+    except FilterError as error:
+        say_of_filter(error)
+        return int(Exit.USAGE)
+    if options.to is not None:
+        from mcpproxy.cli.collector import send
+
+        return send(options)
+    if options.output is None:
+        options.output = options.capture.pop(0)
+    if not options.output:
+        return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
+    with inputs(options) as paths:
+        if options.format in TABLES:
+            return _export(paths, options)
+        from mcpproxy.cli.export_file import export_file
+
+        return export_file(paths, options)
+
+
+@contextmanager
+def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
+    """The captures that the arguments name; with --redact, redacted copies of them."""
+    with ExitStack() as stack:
+        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.redact:
+            from mcpproxy.cli.redacted_copies import redacted_copies
+
+            paths = stack.enter_context(redacted_copies(paths))
+        yield paths
+
+
+def _wrong_choice(options: argparse.Namespace) -> str | None:
+    """The error in the combination of options, if any."""
+    is_table = options.format in TABLES
+    if options.to is not None:
+        return _wrong_for_sending(options)
+    if options.follow:
+        return "--follow needs --to: files are written when a capture is complete"
+    if options.output is None and not options.capture:
+        what = (
+            "the following arguments are required: DIR"
+            if is_table
+            else "the file to write to is not named: give -o FILE"
+        )
+        return f"{what}; see mcpproxy export --help"
+    if options.findings and not is_table:
+        return "--findings needs --format parquet, csv or duckdb"
+    if options.filter is not None and is_table:
+        return f"--filter does not apply to {options.format}; `mcpproxy query -o FILE` writes the rows that SQL selects"
+    if options.payloads and options.format != "otlp":
+        return "--payloads needs --format otlp; the other formats always have arguments and results"
+    return None
+
+
+def _wrong_for_sending(options: argparse.Namespace) -> str | None:
+    if options.format != "otlp":
+        return f"--to sends otlp, not {options.format}"
+    if options.output is not None or options.force:
+        return "--to writes no file, so it cannot be combined with -o or --force"
+    if options.findings:
+        return "--findings needs --format parquet, csv or duckdb"
+    if options.follow and options.redact:
+        return "--redact needs captures that have ended, so it cannot be combined with --follow"
+    return None
 
 
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
@@ -52,7 +142,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
             done = export(
                 sources.readable,
                 options.format,
-                Path(options.place),
+                Path(options.output),
                 findings=options.findings,
                 force=options.force,
                 progress=progress.tell,
@@ -69,7 +159,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
     for table in dict.fromkeys(file.table for file in done.files):
         files = [file for file in done.files if file.table == table]
         rows = count_text(sum(file.rows for file in files), "row")
-        where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.place}"
+        where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.output}"
         sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
     sys.stdout.flush()
     is_damaged = tell_of_losses(done.losses, "the rest was written")

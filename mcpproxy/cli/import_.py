@@ -1,7 +1,10 @@
 """Convert logs and traces from other tools into captures.
 
-  trace    one conversation per line, over stdio or HTTP, with a name: a capture for each, in the folder OUT
-  ndjson   one frame per line, {"t":NANOSECONDS,"dir":"c2s|s2c","raw":"…"}: one capture, OUT or a new file in OUT
+  trace      one conversation per line, over stdio or HTTP, with a name: a capture for each, in the folder OUT
+  ndjson     one frame per line, {"t":NANOSECONDS,"dir":"c2s|s2c","raw":"…"}: one capture, OUT or a new file in OUT
+  har        HTTP exchanges, from a browser, an HTTP debugger or `mcpproxy export`: a capture for each server, in OUT
+  mitmproxy  the same from a flow file of mitmproxy
+  mcp-tape   a trace of mcp-tape: one capture, OUT or a new file in OUT
 
 Existing files are never overwritten. A conversation with a mistake in it is skipped as a whole.
 """
@@ -18,23 +21,30 @@ from captures.errors import CannotCreate, CaptureError
 from captures.file import AppendError, CaptureFile, choose_path, create_directory
 from captures.places import SUFFIX, safe_name, segment_of
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.importers import ndjson
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.importers import har, mitmproxy, ndjson
+from mcpproxy.importers.exchange_log import servers
+from mcpproxy.importers.mcp_tape import Trace
 from mcpproxy.importers.source import Wrong, read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
 BATCH = 1 << 20
+FORMS = ("trace", "ndjson", "har", "mitmproxy", "mcp-tape")
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `import`."""
     parser = Parser("import", __doc__)
     parser.add_argument("file", metavar="FILE", help="the file to import, or - for stdin")
-    parser.add_argument("--from", dest="form", choices=("trace", "ndjson"), required=True, help="the format of FILE")
+    parser.add_argument("--from", dest="form", choices=FORMS, required=True, help="the format of FILE")
     parser.add_argument(
-        "-o", "--output", metavar="FILE|DIR/", required=True, help="trace: a folder; ndjson: a new file, or a folder"
+        "-o",
+        "--output",
+        metavar="FILE|DIR/",
+        required=True,
+        help="trace, har, mitmproxy: a folder; ndjson, mcp-tape: a new file, or a folder",
     )
     parser.add_argument("--case", metavar="NAME", help="trace: import only the conversation with this name")
     return parser
@@ -44,10 +54,12 @@ def run(arguments: list[str]) -> int:
     """Import; returns 2 if FILE has a mistake in it, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     if options.case is not None and options.form != "trace":
-        return fail("--case needs --from trace: an ndjson file is a single conversation")
+        return fail(f"--case needs --from trace: conversations in {options.form} have no names")
     with _opened(options.file) as file:
         if options.form == "trace":
-            return _import_cases(read_lines(file), options)
+            return _import_cases(cases(read_lines(file)), options)
+        if options.form in ("har", "mitmproxy"):
+            return _import_exchanges(file, options)
         return _import_frames(read_lines(file), options)
 
 
@@ -66,11 +78,41 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _import_cases(lines: Iterable[bytes], options: argparse.Namespace) -> int:
+def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
+    """Write a capture for each server in a log of HTTP, and report what the log lacks."""
+    others = bodiless = 0
+    try:
+        if options.form == "har":
+            log = har.read(file)
+        else:
+            flows = mitmproxy.read(file)
+            log, others, bodiless = flows.log, flows.others, flows.bodiless
+    except Wrong as wrong:
+        raise CaptureError(f"cannot import {options.file}: {wrong}") from None
+    found = servers(log, options.form)
+    if not found.cases:
+        return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'exchange')} is MCP")
+    code = _import_cases(found.cases, options)
+    if found.left_out or others:
+        say(f"{count_text(found.left_out + others, 'other exchange')} left out: not with an MCP server")
+    if found.untimed:
+        streams = count_text(found.untimed, "event stream")
+        say(f"{streams} without the times of events: all events have the time at which the stream ended")
+    if bodiless:
+        say(f"{count_text(bodiless, 'body', 'bodies')} missing: mitmproxy passed them on without keeping them")
+    lacks = "how bodies were compressed, and" if options.form == "har" else "how bodies were cut into chunks, and"
+    say(f"a {_NAMED[options.form]} does not hold {lacks} connections that failed before a request")
+    return code
+
+
+_NAMED = {"har": "HAR file", "mitmproxy": "flow file"}
+
+
+def _import_cases(found: Iterable[Case | Refused], options: argparse.Namespace) -> int:
     """Write a capture for each case; a mistake in a case does not affect the others."""
     create_directory(options.output)
     code, count = int(Exit.FINE), 0
-    for case in cases(lines):
+    for case in found:
         if options.case not in (None, case.name):
             continue
         count += 1
@@ -100,10 +142,13 @@ def _file_name(case: Case) -> str:
 def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:
     path = Path(choose_path(options.output, "", time.time_ns()))
     name = "stdin" if options.file == "-" else safe_name(Path(options.file).stem)
+    is_tape = options.form == "mcp-tape"
     try:
-        _write(path, ndjson.records(lines, name))
+        _write(path, Trace(lines, name).records() if is_tape else ndjson.records(lines, name))
     except Wrong as wrong:
         raise CaptureError(f"cannot import {options.file}: {wrong}") from None
+    if is_tape:
+        say("a trace of mcp-tape lacks lines that were not JSON, stderr, and the bytes as they crossed")
     return int(Exit.FINE)
 
 

@@ -1,7 +1,8 @@
 """Print the conversation in a capture: a line for each message, with the request it answers, the latency, and problems.
 
 --json prints each record with all its members, `at` (wall time) and, if every JSON reader reads the frame alike,
-`message`: its unchanged text, so that numbers keep every digit.
+`message`: its unchanged text, so that numbers keep every digit. --format markdown prints versions, findings and the
+conversation for an issue report.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         "sessions are followed)",
     )
     add_color(parser)
-    add_format(parser)
+    add_format(parser, "markdown")
     return parser
 
 
@@ -98,6 +99,8 @@ def run(arguments: list[str]) -> int:
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
     """The error in the combination of options, if any."""
+    if options.format == "markdown" and (problem := _wrong_for_markdown(options)) is not None:
+        return problem
     if options.frame is None and options.id is None:
         is_twice = options.verbose and options.format == "json"
         return "--verbose needs --format text; --json always prints whole messages" if is_twice else None
@@ -107,6 +110,16 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     if picks or options.tail is not None or options.limit is not None:
         single = "--id" if options.frame is None else "--frame"
         return f"{single} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
+    return None
+
+
+def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
+    if options.follow:
+        return "--follow needs --format text or json: Markdown begins with findings, which only the end completes"
+    if options.verbose:
+        return "--verbose needs --format text; Markdown always has whole messages, folded away"
+    if options.frame is not None or options.id is not None:
+        return "--frame and --id need --format text or json; --filter frame:N selects messages for Markdown, too"
     return None
 
 
@@ -127,7 +140,9 @@ def _filter(text: str) -> Filter:
     return only
 
 
-def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Json | _Text":
+def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Printer":
+    if options.format == "markdown":
+        return _Markdown(path, options)
     return (
         _Json(options.filter, str(path) if label else "") if options.format == "json" else _Text(path, options, label)
     )
@@ -200,7 +215,7 @@ class _Following:
         _say_if_nothing_was_selected(printer)
         self._code = max(self._code, damage.exit_code())
 
-    def _write(self, printer: "_Json | _Text", row: "Row") -> None:
+    def _write(self, printer: "_Printer", row: "Row") -> None:
         if self._left is None or self._left > 0:
             sys.stdout.write(printer.text(row))
         if self._left is not None:
@@ -224,7 +239,7 @@ def _label(path: Path) -> str:
     return f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
 
 
-def _say_if_nothing_was_selected(printer: "_Json | _Text") -> None:
+def _say_if_nothing_was_selected(printer: "_Printer") -> None:
     if not printer.has_selected:
         say("no message matches the filter")
 
@@ -250,6 +265,25 @@ class _DamageReport:
 
 
 Row = Thing | str
+
+
+class _Printer(Protocol):
+    """Writes a capture in one format."""
+
+    caught_up: bool
+
+    @property
+    def has_selected(self) -> bool:
+        """Whether anything was selected."""
+
+    def feed(self, item: Record | Damage) -> Iterator[Row]:
+        """The rows that an item adds."""
+
+    def text(self, row: Row) -> str:
+        """A row as it is printed."""
+
+    def finish(self, *, still_open: bool) -> Iterator[Row]:
+        """The rows about the end of the capture."""
 
 
 class _Text:
@@ -354,3 +388,36 @@ class _Json:
         """Yields rows that a filter held back. Without one, the parts of an unfinished frame are already printed."""
         if self._only is not None:
             yield from self._selected(self._fold.rest(), self._only)
+
+
+class _Markdown:
+    """Writes the conversation for an issue report."""
+
+    def __init__(self, path: Path, options: argparse.Namespace) -> None:
+        from mcpproxy.exporters.markdown import Page, facts_of
+
+        self.caught_up = False
+        still_open = is_live(Capture(path).segments[-1])
+        facts = facts_of(path, still_open=still_open)
+        self._page = Page(path, facts, options.filter, times=options.time or "rel")
+        self._assembler = FrameAssembler()
+        self._headed = False
+
+    @property
+    def has_selected(self) -> bool:
+        return self._page.has_selected
+
+    def feed(self, item: Record | Damage) -> Iterator[Row]:
+        entry = self._assembler.feed(item)
+        if entry is not None:
+            yield from self._page.feed(entry)
+
+    def text(self, row: Row) -> str:
+        head = "" if self._headed else self._page.heading()
+        self._headed = True
+        return f"{head}{row}"
+
+    def finish(self, *, still_open: bool) -> Iterator[Row]:
+        for frame in self._assembler.end():
+            yield from self._page.feed(frame)
+        yield from self._page.finish(still_open=still_open)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import Checker
 from analysis.checking.profile import Costs
+from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
 from analysis.rules.discovery import rules_for
@@ -70,6 +71,11 @@ class Examination:
     def sessions(self) -> int:
         """How many sessions there were so far."""
         return self._checker.fold.routing.count
+
+    @property
+    def fold(self) -> Fold:
+        """What is known about the conversation."""
+        return self._checker.fold
 
     def feed(self, item: Record | Damage) -> Iterable[LocatedFinding]:
         """Process the next item of the capture."""

@@ -27,7 +27,7 @@ HELD_BYTES: Final = 1 << 20
 _OPENING: Final = ("initialize", "server/discover")
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """One frame."""
 
     told_ns: int
@@ -43,7 +43,7 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         Wrong: a line is not a frame; the output so far is not a valid capture.
     """
     tape, pipes, frames = Tape(), Pipes(), _frames(lines)
-    held, is_whole = _beginning(frames)
+    held, is_whole = beginning(frames)
     if not held:
         raise Wrong("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
     first_ns = held[0].told_ns
@@ -57,7 +57,7 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     yield tape.close(t_ns, pipes.totals())
 
 
-def _frames(lines: Iterable[bytes]) -> Iterator[_Line]:
+def _frames(lines: Iterable[bytes]) -> Iterator[Line]:
     before_ns = 0
     for number, line in numbered(lines):
         try:
@@ -72,24 +72,24 @@ def _frames(lines: Iterable[bytes]) -> Iterator[_Line]:
         except Wrong as wrong:
             raise Wrong(f"line {number}: {wrong}") from None
         before_ns = t_ns
-        yield _Line(t_ns, side, raw)
+        yield Line(t_ns, side, raw)
 
 
-def _beginning(frames: Iterator[_Line]) -> tuple[list[_Line], bool]:
+def beginning(frames: Iterator[Line]) -> tuple[list[Line], bool]:
     """The frames up to the client's first, and whether that opens the conversation."""
-    held: list[_Line] = []
+    held: list[Line] = []
     size = 0
     for frame in frames:
         held.append(frame)
         size += len(frame.raw)
         if frame.side == "c2s" and frame.raw.strip():
-            return held, _opens(frame.raw)
+            return held, opens(frame.raw)
         if len(held) >= HELD or size >= HELD_BYTES:
             break
     return held, False
 
 
-def _opens(raw: bytes) -> bool:
+def opens(raw: bytes) -> bool:
     """Whether a client's frame can be the first: a handshake, or a request that needs none."""
     try:
         value = loads(raw) if len(raw) <= RECORD_LIMIT else None

@@ -86,6 +86,10 @@ class Case:
     """Its frames in order."""
     members: dict[str, Any]
     """All members of the case as parsed; an import ignores some, such as the expected findings."""
+    form: str = "trace"
+    """What was imported, as `--from` names it."""
+    wall_ns: int | None = None
+    """The wall clock at time 0, if known."""
 
     def records(self) -> Iterator[tuple[int | None, bytes]]:
         """Yields the lines of a capture of it, each with the index of the frame that it represents.
@@ -94,7 +98,8 @@ class Case:
         stream, none.
         """
         tape = Tape()
-        yield None, tape.header("trace", _WIRE[self.transport], self.name, observed_start=self.observed_start)
+        wire, wall_ns = _WIRE[self.transport], self.wall_ns
+        yield None, tape.header(self.form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
         entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)

@@ -228,7 +228,7 @@ class Conversation:
         for spans in lay_out(row, self._clock(thing), self._width):
             yield self._style.paint(spans).rstrip()
         if self._whole:
-            yield from (f"{'':<{_BODY}}{line}" for frame in _whole_of(thing.what) for line in message_lines(frame))
+            yield from (f"{'':<{_BODY}}{line}" for frame in whole_of(thing.what) for line in message_lines(frame))
 
     def heading(self) -> Iterator[str]:
         """Who talks to whom, in which revision, and where it is recorded, as far as known: one line, more if narrow."""
@@ -260,7 +260,7 @@ class Conversation:
             return None
 
 
-def _whole_of(item: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
+def whole_of(item: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
     """The frames to write below a line: a batch as a whole, not again for each message in it."""
     if isinstance(item, Batch):
         return (item.frame,)

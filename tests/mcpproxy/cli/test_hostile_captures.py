@@ -22,6 +22,7 @@ from tests.mcpproxy.tui.stage import captured
 COMMANDS = ["show", "show --json", "show --time abs", "show --tail 3", "info", "info --json", "verify", "verify --json"]
 COMMANDS += ["ls", "ls --json", "repair"]
 OF_TABLES = ["stats", "stats --json", "query", "query --json", "export", "export --format csv"]
+OF_TABLES += [f"export --format {form}" for form in ("otlp", "har", "perfetto", "markdown")]
 """These load a database, so every fourth capture has to do."""
 
 ODD: list[Any] = [
@@ -128,7 +129,7 @@ def test_commands_end_in_order_whatever_a_capture_holds(
         name, *options = command.split()
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            given = {"query": ["from frames"], "export": [str(tmp_path / f"out-{len(options)}")]}.get(name, [])
+            given = {"query": ["from frames"], "export": [str(tmp_path / f"out-{'-'.join(options)}")]}.get(name, [])
             code = guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, *given, str(capture)])
         assert code in (0, 2, 3), command
         printed = output.getvalue()

@@ -1,0 +1,159 @@
+"""`mcpproxy export --to`: sends the spans of captures to a collector, once or as they come.
+
+With --follow it is a process of its own that reads the capture as `show --follow` does; no recorder waits for it. It
+ends as `show --follow` does: with the session if one is meant, else on Ctrl-C.
+"""
+
+import argparse
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from captures.errors import CaptureError
+from captures.follow import follow
+from captures.identity import capture_id
+from captures.reader import Capture, Damage, FrameAssembler
+from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
+from mcpproxy.cli.export import inputs
+from mcpproxy.cli.export_file import Input, say_of_fold
+from mcpproxy.cli.following import Followed
+from mcpproxy.cli.selection import scope_of
+from mcpproxy.exporters.otlp.capture import CaptureSpans
+from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+if TYPE_CHECKING:
+    from mcpproxy.exporters.otlp.sender import Sender
+
+METRICS_S: Final = 10.0
+"""How often the histograms are sent."""
+PATIENCE_S: Final = 10.0
+"""How long a collector that does not answer is waited for at the end."""
+
+
+def send(options: argparse.Namespace) -> int:
+    """Send; returns 2 if something could not be read, or did not arrive."""
+    problem = _wrong_url(options.to)
+    if problem is not None:
+        return fail(problem)
+    try:
+        from mcpproxy.exporters.otlp.sdk import Collector
+    except ImportError:
+        return fail("--to needs the OpenTelemetry exporter, which is not installed: pip install 'mcpproxy[otel]'")
+    from mcpproxy.exporters.otlp.sender import Sender
+
+    sender = Sender(Collector(options.to), say)
+    sending = _Sending(sender, options)
+    code = int(Exit.FINE)
+    try:
+        code = asyncio.run(sending.follow()) if options.follow else sending.once()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    finally:
+        is_whole = sending.close()
+    return code if is_whole else max(code, int(Exit.USAGE))
+
+
+def _wrong_url(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        return "--to takes the URL of a collector, such as http://localhost:4318"
+    if parts.username is not None or parts.query or parts.fragment:
+        return "--to takes scheme, host, port and path only; give a token in OTEL_EXPORTER_OTLP_HEADERS"
+    if parts.path.endswith(("/v1/traces", "/v1/metrics")):
+        return "--to takes the base URL; /v1/traces and /v1/metrics are appended to it"
+    return None
+
+
+class _Sending:
+    """Reads captures, and hands their spans to the sender."""
+
+    def __init__(self, sender: "Sender", options: argparse.Namespace) -> None:
+        self._sender, self._options = sender, options
+        self._histograms = Histograms()
+        self._metrics_due_s = time.monotonic() + METRICS_S
+
+    def once(self) -> int:
+        """Send everything that the captures hold now."""
+        with inputs(self._options) as paths:
+            captures = Input(paths)
+            try:
+                for reading in captures.each():
+                    spans = self._spans(reading.id)
+                    for item in reading:
+                        self._sender.put_when_there_is_room(spans.feed(item))
+                    self._sender.put_when_there_is_room(spans.finish())
+                    fold = spans.calls.fold
+                    say_of_fold(fold.wall_ns, fold.forgotten, reading.path, captures.say)
+            finally:
+                captures.close()
+        return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
+
+    async def follow(self) -> int:
+        """Send spans as they come, until there is nothing more to follow."""
+        code = int(Exit.FINE)
+        followed = Followed(self._options.capture, scope_of(self._options))
+
+        async def one(path: Path) -> None:
+            nonlocal code
+            try:
+                code = max(code, await self._follow(path))
+            except CaptureError as error:
+                code = fail(str(error))
+
+        async with asyncio.TaskGroup() as group:
+            async for path in followed.paths():
+                group.create_task(one(path))
+        return code
+
+    async def _follow(self, path: Path) -> int:
+        spans = self._spans(capture_id(Capture(path)))
+        assembler = FrameAssembler()
+        damage: Damage | None = None
+        async for item in follow(path):
+            if item is None:
+                self._send_metrics_if_due()
+                continue
+            if isinstance(item, Damage) and item.cause != "torn":
+                damage = damage or item
+            entry = assembler.feed(item)
+            if entry is not None:
+                self._sender.put(spans.feed(entry))
+        for left in assembler.end():
+            self._sender.put(spans.feed(left))
+        self._sender.put(spans.finish())
+        if damage is not None:
+            say(f"{sanitise(str(damage))}; the rest was sent; `mcpproxy verify` lists the damage")
+        return int(Exit.FINE if damage is None else Exit.USAGE)
+
+    def close(self) -> bool:
+        """Send what is left; returns whether everything arrived, and reports how much did."""
+        self._send_metrics()
+        sent = self._sender.close(PATIENCE_S)
+        say(f"sent {count_text(sent.sent, 'span')}")
+        if sent.dropped:
+            say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not take them")
+        if not sent.metrics_sent:
+            say("▲ the latest histograms did not arrive")
+        return sent.metrics_sent and not sent.dropped
+
+    def _spans(self, capture: str) -> CaptureSpans:
+        return CaptureSpans(capture, self._histograms, self._options.filter, payloads=self._options.payloads)
+
+    def _send_metrics_if_due(self) -> None:
+        if time.monotonic() >= self._metrics_due_s:
+            self._send_metrics()
+
+    def _send_metrics(self) -> None:
+        from mcpproxy.exporters.otlp.sdk import metrics_data
+
+        self._metrics_due_s = time.monotonic() + METRICS_S
+        if len(self._histograms):
+            self._sender.put_metrics(metrics_data(self._histograms))

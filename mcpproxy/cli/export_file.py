@@ -1,0 +1,225 @@
+"""`mcpproxy export` for the formats that are one file: it appears complete or not at all, for its owner alone."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from captures.errors import CaptureError
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.exporters.reading import Reading
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.new_file import new_file
+
+TOLD_BYTES: Final = 1 << 20
+"""How often progress is shown."""
+
+
+class Input:
+    """The captures of an export, opened one by one."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+        self.is_spoiled = False
+        """Whether any is damaged, or could not be read."""
+        self.read = 0
+        """How many could be read."""
+        self._progress = Progress()
+        self._done = self._told = 0
+
+    def each(self) -> Iterator[Reading]:
+        """The captures that can be read. What cannot be, or only in part, is reported."""
+        for path in self.paths:
+            try:
+                reading = Reading(path, self._tell)
+                yield reading
+            except CaptureError as error:
+                self.is_spoiled = True
+                self._progress.clear()
+                say(str(error))
+                continue
+            self.read += 1
+            if reading.damage is not None:
+                self.is_spoiled = True
+                self.say(
+                    f"{sanitise(str(reading.damage))}; the rest was exported; `mcpproxy verify` lists the damage, "
+                    "`mcpproxy repair` copies everything intact"
+                )
+
+    def first_ns(self) -> int:
+        """When the first of them opened, by the wall clock; 0 if that is unknown."""
+        walls = []
+        for path in self.paths:
+            with suppress(CaptureError):
+                walls.append(Reading(path).wall_ns)
+        return min((wall_ns for wall_ns in walls if wall_ns is not None), default=0)
+
+    def say(self, message: str) -> None:
+        """Report something, without the progress in front of it."""
+        self._progress.clear()
+        say(message)
+
+    def close(self) -> None:
+        """Remove the progress from the terminal."""
+        self._progress.clear()
+
+    def _tell(self, count: int) -> None:
+        self._done += count
+        if self._done - self._told >= TOLD_BYTES:
+            self._told = self._done
+            self._progress.show(f"read {size(self._done)}")
+
+
+Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
+"""Writes the file; returns what it holds, in words."""
+
+
+def export_file(paths: list[Path], options: argparse.Namespace) -> int:
+    """Write the file; returns 2 if a capture is damaged or cannot be read."""
+    target = Path(options.output)
+    if target.is_dir():
+        return fail(f"cannot write {target}: it is a folder; {options.format} is one file, so name it")
+    captures = Input(paths)
+    try:
+        with new_file(target, replace=options.force, advice=", so nothing was written; --force replaces it") as made:
+            with made.open("wb") as file:
+                holds = _WRITERS[options.format](captures, options, file)
+            if not captures.read:
+                raise CaptureError("no capture could be read, so nothing was written")
+            if not holds:
+                raise CaptureError(_nothing(options))
+    finally:
+        captures.close()
+    sys.stdout.write(f"{sanitise(str(target))}: {holds}\n")
+    return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
+
+
+def _nothing(options: argparse.Namespace) -> str:
+    if options.format == "har":
+        stdio = "a HAR file holds HTTP exchanges, and there are none"
+        advice = "; sessions over stdio can be exported as otlp, perfetto or markdown" if not options.filter else ""
+        return f"{stdio}{' that the filter selects' if options.filter else ''}{advice}; nothing was written"
+    return "no message matches the filter; nothing was written"
+
+
+def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.otlp.capture import CaptureSpans
+    from mcpproxy.exporters.otlp.conventions import CallSpan
+    from mcpproxy.exporters.otlp.histograms import Histograms
+    from mcpproxy.exporters.otlp.json_lines import metric_lines, trace_lines
+
+    histograms, count = Histograms(), 0
+
+    def spans() -> Iterator[CallSpan]:
+        nonlocal count
+        for reading in captures.each():
+            made = CaptureSpans(reading.id, histograms, options.filter, payloads=options.payloads)
+            for item in reading:
+                for span in made.feed(item):
+                    count += 1
+                    yield span
+            for span in made.finish():
+                count += 1
+                yield span
+            say_of_fold(made.calls.fold.wall_ns, made.calls.fold.forgotten, reading.path, captures.say)
+
+    for line in trace_lines(spans()):
+        file.write(line)
+    for line in metric_lines(histograms):
+        file.write(line)
+    measured = f"{count_text(len(histograms), 'series', 'series')} of histograms"
+    return f"{count_text(count, 'span')}, {measured}" if count or options.filter is None else ""
+
+
+def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.har import Entries, HarFile
+
+    with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
+        har = HarFile(spool)
+        for reading in captures.each():
+            entries = Entries(reading.id, options.filter)
+            for item in reading:
+                for entry in entries.feed(item):
+                    har.add(entry)
+            for entry in entries.finish():
+                har.add(entry)
+            if not entries.is_http and len(captures.paths) > 1:
+                captures.say(f"{sanitise(str(reading.path))} was recorded over stdio, which HAR cannot hold")
+            if entries.headless:
+                many = count_text(entries.headless, "exchange")
+                captures.say(f"{sanitise(str(reading.path))}: {many} left out, as the record of the request is lost")
+            if entries.cut:
+                many = count_text(entries.cut, "body", "bodies")
+                captures.say(f"{sanitise(str(reading.path))}: {many} cut at 16 MiB")
+        for piece in har.pieces():
+            file.write(piece)
+        return count_text(len(har), "entry", "entries") if len(har) else ""
+
+
+def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.trace_events import CaptureEvents, Event, Processes, file_pieces
+
+    processes, ids, count = Processes(), [], 0
+    first_ns = captures.first_ns()
+
+    def events() -> Iterator[list[Event]]:
+        nonlocal count
+        for number, reading in enumerate(captures.each()):
+            name = reading.name or reading.path.stem
+            offset_ns = 0 if reading.wall_ns is None else reading.wall_ns - first_ns
+            made = CaptureEvents(reading.id, name, processes, number, offset_ns, options.filter)
+            ids.append(reading.id)
+            for item in reading:
+                yield made.feed(item)
+            yield made.finish()
+            count += made.count
+            if reading.wall_ns is None and len(captures.paths) > 1:
+                captures.say(f"{sanitise(str(reading.path))} does not say when it opened, so it begins at 0")
+
+    for piece in file_pieces(events(), ids):
+        file.write(piece)
+    return count_text(count, "call") if count or options.filter is None else ""
+
+
+def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.markdown import ROOM, Page, facts_of
+
+    characters, has_selected = 0, False
+    for reading in captures.each():
+        page = Page(reading.path, facts_of(reading.path, still_open=reading.is_growing), options.filter)
+        pieces = [page.heading()]
+        for item in reading:
+            pieces += page.feed(item)
+            if len(pieces) > 1000:
+                characters += _write(file, pieces)
+                pieces = []
+        pieces += page.finish(still_open=reading.is_growing)
+        characters += _write(file, pieces)
+        has_selected = has_selected or page.has_selected
+    if characters > ROOM:
+        captures.say(
+            f"GitHub takes {ROOM:,} characters in an issue, and there are {characters:,}; --filter leaves some out"
+        )
+    return count_text(characters, "character") if has_selected else ""
+
+
+def _write(file: IO[bytes], pieces: list[str]) -> int:
+    text = "".join(pieces)
+    file.write(text.encode("utf-8", "replace"))
+    return len(text)
+
+
+def say_of_fold(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
+    """Report what spans lack: real times, or requests that were forgotten."""
+    if wall_ns is None:
+        say_(f"{sanitise(str(path))} does not say when it opened, so its times count from 1970")
+    for lost in forgotten if isinstance(forgotten, list) else []:
+        say_(f"{sanitise(str(path))}: {lost.text}")
+
+
+_WRITERS: Final[dict[str, Writer]] = {"otlp": _otlp, "har": _har, "perfetto": _perfetto, "markdown": _markdown}

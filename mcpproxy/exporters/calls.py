@@ -1,0 +1,236 @@
+"""Calls: the requests of a capture, each once, as soon as its outcome is known.
+
+A request ends with its response, with its cancellation (a late response then changes nothing), with the failure of the
+HTTP exchange that carried it, or, without any of these, where the capture ends. Following a capture live gives the same
+calls as reading the file.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Request, Response, Side
+from analysis.conversation.session import Peer, Seen, Session
+from analysis.filter import Filter, facts_of
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record
+
+OPEN_KEPT: Final = 50_000
+"""The most open requests that are kept to find the request in whose course another one was sent."""
+OUTER_SEARCHED: Final = 1_000
+"""The most of these that are searched for it."""
+TRACEPARENT_LONGEST: Final = 256
+"""Characters; version 00 has 55, and later ones may have more (W3C Trace Context, 3.2.4)."""
+SESSIONS_KEPT: Final = 10_000
+"""The most sessions whose first and last times are kept."""
+
+
+class Origin(NamedTuple):
+    """A request, as far as an export refers to it from another one."""
+
+    seq: int
+    """Number of its frame."""
+    item: int | None
+    """Its place in a batch."""
+    t_ns: int
+    traceparent: str | None
+    """The trace context that it carries, unparsed (SEP-414)."""
+
+
+class Call(NamedTuple):
+    """A request and its outcome. Times are stamps of the capture: nanoseconds since it opened."""
+
+    request: Request
+    response: Response | None
+    outcome: Outcome
+    session: Session
+    revision: str | None
+    """The revision of MCP that was in force for it."""
+    begun_ns: int
+    """When it was read from the side that sent it."""
+    handed_ns: int
+    """When the other side had accepted it."""
+    ended_ns: int
+    """When its response was read, or when it was cancelled, failed, or the capture ended."""
+    is_abandoned: bool
+    """Whether it was cancelled because it took too long."""
+    outer: Origin | None
+    """For a request of the server: the client's request in whose course it was sent, if that is known."""
+    http: HttpExchange | None
+    """What carried it; None on stdio."""
+
+    @property
+    def sender(self) -> Side:
+        """The side that sent it."""
+        return self.request.sender
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its end was observed, so that its duration means something."""
+        return self.outcome is not Outcome.UNANSWERED
+
+
+class Span(NamedTuple):
+    """A session, from its first message to its last."""
+
+    session: Session
+    begun_ns: int
+    ended_ns: int
+
+
+_Key: TypeAlias = tuple[int, int | None]
+
+
+def _key(request: Request) -> _Key:
+    return request.seq, request.index
+
+
+def origin_of(request: Request) -> Origin:
+    """What other calls may refer to of a request."""
+    traceparent = request.meta.get("traceparent")
+    is_short = isinstance(traceparent, str) and len(traceparent) <= TRACEPARENT_LONGEST
+    return Origin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
+
+
+class Calls:
+    """The calls of one capture, as they end."""
+
+    def __init__(self, only: Filter | None = None, look: Callable[[Seen], None] = lambda _: None) -> None:
+        """Prepare.
+
+        Args:
+            only: selects calls whose request or response it matches; None for all.
+            look: called with each message, before the call that it ends.
+        """
+        self.fold = Fold()
+        self._only, self._look = only, look
+        # Numbers and not the requests themselves: the fold decides how many of those stay in memory.
+        self._open: OrderedDict[_Key, tuple[Origin, int | None]] = OrderedDict()
+        """The client's open requests, each with the number of the HTTP exchange that carried it."""
+        self._outer: OrderedDict[_Key, Origin] = OrderedDict()
+        """The requests of the server, each with that of the client in whose course it was sent."""
+        self._times: OrderedDict[int, Span] = OrderedDict()
+        self._ended: list[Call] = []
+
+    def feed(self, item: Frame | Record | Damage) -> list[Call]:
+        """Take the next item of the capture; returns the calls that it ends."""
+        for seen in self.fold.feed(item):
+            self._see(seen)
+        if isinstance(item, Record) and item.rec == "exchange" and item.members.get("stage") == "end":
+            for exchange in self.fold.let_go:
+                # If a notification cancelled it, it has ended before.
+                if exchange.cancelled_seq in (None, item.seq):
+                    self._end(exchange, item.t_ns)
+        return self._taken()
+
+    def finish(self) -> list[Call]:
+        """The calls that are open where the capture ends."""
+        for seen in self.fold.rest():
+            self._see(seen)
+        for exchange in self.fold.finish():
+            if exchange.cancelled_ns is None:
+                self._end(exchange, self.fold.t_ns)
+        return self._taken()
+
+    def sessions(self) -> Iterable[Span]:
+        """The sessions so far."""
+        return self._times.values()
+
+    def _taken(self) -> list[Call]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _see(self, seen: Seen) -> None:
+        message, session = seen.message, seen.session
+        self._look(seen)
+        before = self._times.pop(session.number, None)
+        begun_ns = before.begun_ns if before is not None else message.t_ns
+        self._times[session.number] = Span(session, begun_ns, message.t_ns)
+        if len(self._times) > SESSIONS_KEPT:
+            self._times.popitem(last=False)
+        if isinstance(message, Request):
+            self._begin(seen, message)
+        elif isinstance(message, Response) and seen.exchange is not None and seen.exchange.cancelled_ns is None:
+            self._end(seen.exchange, message.t_ns)
+        elif seen.cancelled is not None:
+            self._end(seen.cancelled, message.t_ns)
+
+    def _begin(self, seen: Seen, request: Request) -> None:
+        if request.sender == "client":
+            self._open[_key(request)] = origin_of(request), request.frames[0].exchange
+            if len(self._open) > OPEN_KEPT:
+                self._open.popitem(last=False)
+        elif (outer := self._outer_of(request)) is not None:
+            self._outer[_key(request)] = outer
+            if len(self._outer) > OPEN_KEPT:
+                self._outer.popitem(last=False)
+        if not request.id.pairs:
+            exchange = Exchange(request, None, Outcome.UNANSWERED, request.t_ns, None)
+            exchange.session, exchange.revision = seen.session, seen.revision
+            self._end(exchange, request.t_ns)
+
+    def _outer_of(self, request: Request) -> Origin | None:
+        """The only open request of the client that the server can be working on."""
+        found: Origin | None = None
+        carrier = request.frames[0].exchange
+        for origin, exchange in islice(reversed(self._open.values()), OUTER_SEARCHED):
+            if exchange == carrier:
+                if found is not None:
+                    return None
+                found = origin
+        return found
+
+    def _end(self, exchange: Exchange, ended_ns: int) -> None:
+        request, session = exchange.request, exchange.session
+        self._open.pop(_key(request), None)
+        outer = self._outer.pop(_key(request), None)
+        if session is None or not self._selects(exchange, session):
+            return
+        is_cancelled = exchange.response is None and exchange.cancelled_ns is not None
+        number = request.frames[0].exchange
+        self._ended.append(
+            Call(
+                request,
+                exchange.response,
+                Outcome.CANCELLED if is_cancelled else exchange.outcome,
+                session,
+                exchange.revision,
+                request.t_ns,
+                min(exchange.started_ns, max(request.t_ns, ended_ns)),
+                max(request.t_ns, ended_ns),
+                exchange.abandoned_ns is not None,
+                outer,
+                None if number is None else self.fold.exchanges.known(number),
+            )
+        )
+
+    def _selects(self, exchange: Exchange, session: Session) -> bool:
+        if self._only is None:
+            return True
+        sides: list[Request | Response] = [exchange.request]
+        sides += [exchange.response] if exchange.response is not None else []
+        for message in sides:
+            seen = Seen(message, session, exchange, None, exchange.revision, era=exchange.era)
+            if self._only.matches(facts_of(seen, exchange)):
+                return True
+        return False
+
+
+def names(call: Call, fold: Fold) -> tuple[Peer, Peer]:
+    """The client and the server of a call, each as it names itself; text of the peers, and not sanitised."""
+    session = call.session
+    client = session.client or fold.client or Peer("unknown client", "")
+    server = session.server or fold.server or Peer(fold.name or "unknown server", "")
+    return client, server
+
+
+def all_calls(items: Iterable[Frame | Record | Damage], calls: Calls) -> Iterator[Call]:
+    """Every call of a capture that is read to its end."""
+    for item in items:
+        yield from calls.feed(item)
+    yield from calls.finish()

@@ -1,0 +1,199 @@
+"""A conversation as Markdown for an issue report: versions, findings, and each message with its body folded away.
+
+Issue trackers turn text into links, mentions, references, images and HTML, and all text here is a peer's. So none of
+it stands where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or escaped
+in a `<code>` of an HTML block. Such a block ends at an empty line, which no sanitised text contains, and trackers leave
+`code` and `pre` alone. So no text can leave its element, or act.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.fold import Fold
+from analysis.filter import Filter
+from analysis.rules.finding import Level
+from captures.reader import Capture
+from mcpproxy import __version__
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import LocatedFinding
+from mcpproxy.report.bodies import message_lines
+from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
+from mcpproxy.report.text import WHOLE, count_text
+from mcpproxy.report.units import duration, local_time, size
+from mcpproxy.report.wording import peer_text
+from mcpproxy.sanitise import sanitise
+
+ROOM: Final = 65_536
+"""Characters that GitHub takes in an issue or a comment."""
+BODY: Final = 8_192
+"""Characters of a body; `mcpproxy show --frame` prints all of it."""
+FINDINGS: Final = 100
+"""Findings that are listed; the others are counted."""
+
+_BACKTICKS: Final = re.compile("`+")
+_GAP: Final = re.compile(" {3,}")
+
+
+class Facts(NamedTuple):
+    """What a first pass has found out about a capture."""
+
+    fold: Fold
+    header: Mapping[str, Any]
+    frames: int
+    sessions: int
+    findings: Sequence[LocatedFinding]
+    """The worst first; `FINDINGS` at most."""
+    found: int
+    """How many there are."""
+
+
+def facts_of(path: Path, *, still_open: bool) -> Facts:
+    """Check a capture.
+
+    Args:
+        path: of the capture.
+        still_open: whether it is still being recorded.
+
+    Raises:
+        CaptureError: it cannot be read.
+    """
+    capture = Capture(path)
+    examination = Examination(path, Wanted())
+    worst: list[LocatedFinding] = []
+    found = 0
+    for located in chain(
+        (one for item in capture for one in examination.feed(item)), examination.finish(still_open=still_open)
+    ):
+        found += 1
+        worst.append(located)
+        if len(worst) >= 4 * FINDINGS:
+            worst = sorted(worst, key=_rank)[:FINDINGS]
+    worst = sorted(worst, key=_rank)[:FINDINGS]
+    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, worst, found)
+
+
+def _rank(located: LocatedFinding) -> tuple[int, int]:
+    return -located.finding.level, located.finding.frame
+
+
+class Page:
+    """The Markdown of one capture. Feed it the items of the capture."""
+
+    def __init__(self, path: Path, facts: Facts, only: Filter | None = None, times: Times = "rel") -> None:
+        """Prepare.
+
+        Args:
+            path: of the capture, for its name.
+            facts: what is known about the whole capture.
+            only: selects the messages; None for all.
+            times: how each message shows its time.
+        """
+        self._path, self._facts = path, facts
+        self._conversation = Conversation(width=WHOLE, times=times, only=only)
+
+    @property
+    def has_selected(self) -> bool:
+        """Whether anything was selected."""
+        return self._conversation.has_selected
+
+    def heading(self) -> str:
+        """Everything before the conversation."""
+        return "".join([*self._facts_block(), *self._findings_block(), "### Conversation\n\n"])
+
+    def feed(self, item: object) -> Iterator[str]:
+        """The Markdown of one item."""
+        for thing in self._conversation.fold(item):
+            yield self._thing(thing)
+
+    def finish(self, *, still_open: bool) -> Iterator[str]:
+        """The Markdown of what only the end shows."""
+        for thing in self._conversation.closing(still_open=still_open):
+            yield self._thing(thing)
+
+    def _thing(self, thing: Thing) -> str:
+        line = _GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(thing)))
+        frames = whole_of(thing.what)
+        if not frames:
+            return f"<div>{code(line)}</div>\n\n"
+        kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
+        lines = (line for frame in frames for line in message_lines(frame))
+        body = fenced(_cut(lines, frames[0].seq, sum(len(frame.raw) for frame in frames)), kind)
+        return f"<details><summary>{code(line)}</summary>\n\n{body}\n</details>\n\n"
+
+    def _facts_block(self) -> Iterator[str]:
+        fold, header = self._facts.fold, self._facts.header
+        unnamed = "does not name itself"
+        extent = f"{count_text(self._facts.frames, 'frame')}, {count_text(self._facts.sessions, 'session')}"
+        rows = [
+            ("capture", sanitise(self._path.name, None)),
+            ("client", unnamed if fold.client is None else peer_text(fold.client)),
+            ("server", unnamed if fold.server is None else peer_text(fold.server)),
+            ("revision", sanitise(fold.revision or "unknown", 60)),
+            ("transport", sanitise(fold.transport or "unknown", 60)),
+            ("extent", f"{extent}, {duration(fold.t_ns)}"),
+            ("recorded by", _text(header.get("tool"))),
+            ("written by", f"mcpproxy {__version__}"),
+        ]
+        if fold.wall_ns is not None:
+            rows.insert(1, ("opened", _opened(fold.wall_ns)))
+        yield f"## MCP conversation\n\n<table>\n{''.join(_row([code(text)], name) for name, text in rows)}</table>\n\n"
+
+    def _findings_block(self) -> Iterator[str]:
+        findings = self._facts.findings
+        yield f"### Findings: {self._facts.found:,}\n\n"
+        if not findings:
+            return
+        yield "<table>\n<tr><th>level</th><th>rule</th><th>side</th><th>frame</th><th>problem</th></tr>\n"
+        for located in findings:
+            finding = located.finding
+            cells = (str(finding.level), finding.rule, finding.blames, f"{finding.frame}", sanitise(located.text, 500))
+            yield _row([code(cell) for cell in cells])
+        yield "</table>\n\n"
+        if self._facts.found > len(findings):
+            yield f"And {self._facts.found - len(findings):,} more; `mcpproxy check` lists all.\n\n"
+        if any(located.finding.level >= Level.WARNING for located in findings):
+            yield "`mcpproxy rule` followed by the name of a rule explains it.\n\n"
+
+
+def code(text: str) -> str:
+    """Text in an HTML block, for text that is sanitised and so has no line ends."""
+    return f"<code>{escape(text)}</code>"
+
+
+def fenced(lines: Iterable[str], kind: str) -> str:
+    """Lines in a fence that none of them can close."""
+    text = "".join(f"{line}\n" for line in lines)
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{text}{fence}\n"
+
+
+def _row(cells: Iterable[str], head: str = "") -> str:
+    first = f"<th>{head}</th>" if head else ""
+    return f"<tr>{first}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+
+
+def _cut(lines: Iterable[str], frame: int, whole: int) -> Iterator[str]:
+    room = BODY
+    for line in lines:
+        if len(line) > room:
+            yield line[:room]
+            yield f"… of {size(whole)}; `mcpproxy show --frame {frame}` prints all"
+            return
+        room -= len(line) + 1
+        yield line
+
+
+def _opened(wall_ns: int) -> str:
+    try:
+        return local_time(wall_ns)
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
+
+
+def _text(value: object) -> str:
+    return sanitise(value, 60) if isinstance(value, str) else "unknown"

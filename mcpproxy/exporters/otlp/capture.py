@@ -1,0 +1,64 @@
+"""One capture as OpenTelemetry has it: spans as they end, and the durations of everything that has ended."""
+
+from analysis.conversation.session import Peer
+from analysis.filter import Filter
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record
+from mcpproxy.exporters.calls import Call, Calls
+from mcpproxy.exporters.otlp.conventions import CallSpan, Conventions
+from mcpproxy.exporters.otlp.histograms import Histograms
+
+
+class CaptureSpans:
+    """The spans of one capture; counts their durations on the way."""
+
+    def __init__(
+        self, capture: str, histograms: Histograms, only: Filter | None = None, *, payloads: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            capture: the id of the capture.
+            histograms: count the durations.
+            only: selects calls; None for all.
+            payloads: whether arguments and results become attributes.
+        """
+        self.calls = Calls(only)
+        self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
+        self._histograms = histograms
+        self._filtered = only is not None
+
+    def feed(self, item: Frame | Record | Damage) -> list[CallSpan]:
+        """Take the next item of the capture; returns the spans that it ends."""
+        ended = self.calls.feed(item)
+        return self._spans(ended) if ended else []
+
+    def finish(self) -> list[CallSpan]:
+        """The capture has ended: the spans of open requests. Counts its sessions, too, unless calls were selected."""
+        spans = self._spans(self.calls.finish())
+        if not self._filtered:
+            self._count_sessions()
+        return spans
+
+    def _spans(self, calls: list[Call]) -> list[CallSpan]:
+        spans = [span for call in calls for span in self._conventions.spans(call)]
+        for span in spans:
+            self._histograms.add(span)
+        return spans
+
+    def _count_sessions(self) -> None:
+        fold, conventions = self.calls.fold, self._conventions
+        for session, begun_ns, ended_ns in self.calls.sessions():
+            if session.delimited == "peer":
+                continue  # a guess: where the protocol has no sessions, nothing says when one ends
+            client = session.client or Peer("unknown client", "")
+            server = session.server or Peer(fold.name or "unknown server", "")
+            for is_server, peer in ((False, client), (True, server)):
+                self._histograms.add_session(
+                    conventions.service(peer),
+                    conventions.session(session, is_server=is_server),
+                    conventions.at(begun_ns),
+                    conventions.at(ended_ns),
+                    is_server=is_server,
+                )

@@ -1,0 +1,309 @@
+"""Spans of calls, with names and attributes as the OpenTelemetry conventions for MCP have them.
+
+The conventions are in development and have no release yet. This module follows the text of `model/mcp` in
+open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, in the state of October 2026. Where that
+text has changed over time, the later one counts: on the server's side, the codes of `NO_ERRORS` are not errors.
+
+A recorder stands between the two sides, so each call gives two spans: one of kind CLIENT for the side that sent the
+request, and as its child one of kind SERVER for the side that received it. Without a trace context in the request, each
+call is a trace of its own, and the server's requests belong to the trace of the call in whose course they were sent.
+Ids are hashes of the capture's id and the number of the frame: exporting twice gives the same.
+"""
+
+import json
+import re
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+import orjson
+
+from analysis.conversation.exchange import ENDLESS, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
+from analysis.conversation.session import Peer, Session
+from analysis.protocol.revisions import MODERN, rank_of
+from mcpproxy.exporters.calls import Call, Origin, names, origin_of
+
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+NO_ERRORS: Final = frozenset({-32700, -32600, -32601, -32602, -32002})
+"""Codes that blame the caller, so that the span of the server is not an error."""
+LATEST: Final = (1 << 63) - 1
+"""Nanoseconds since 1970, and any other number: what readers of OTLP can hold."""
+LONGEST: Final = 4096
+"""The most characters of an attribute."""
+LONGEST_PAYLOAD: Final = 65_536
+"""The same for arguments and results, which are only exported on request."""
+
+Value: TypeAlias = str | int
+Attributes: TypeAlias = dict[str, Value]
+
+# W3C Trace Context, 3.2: a later version may have more fields, version ff is invalid, and so are ids of zeros only.
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
+_OF_URI: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
+
+
+class Service(NamedTuple):
+    """One side of a conversation, as a resource."""
+
+    name: str
+    version: str
+    capture: str
+    """The id of the capture."""
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes of the resource."""
+        version: Attributes = {"service.version": self.version} if self.version else {}
+        return {"service.name": self.name, **version, "mcpproxy.capture": self.capture}
+
+
+class CallSpan(NamedTuple):
+    """One span."""
+
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes | None
+    name: str
+    is_server: bool
+    """Kind SERVER, else CLIENT."""
+    service: Service
+    start_ns: int
+    """Nanoseconds since 1970, as far as the capture knows."""
+    end_ns: int
+    attributes: Attributes
+    error: str | None
+    """The description of the status, which is then ERROR; empty if there is none."""
+    measured: Attributes | None
+    """The attributes of its duration in the histograms; None if its end was not seen."""
+
+
+class Conventions:
+    """Makes the spans of one capture."""
+
+    def __init__(self, fold: Fold, capture: str, *, payloads: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            fold: of the capture; the calls come from it.
+            capture: its id.
+            payloads: whether arguments, results and the variables of prompts become attributes.
+        """
+        self._fold, self._capture, self._payloads = fold, capture, payloads
+        self._endpoint: Attributes | None = None
+
+    def at(self, t_ns: int) -> int:
+        """The time of a stamp in nanoseconds since 1970; a capture may claim any."""
+        return max(0, min((self._fold.wall_ns or 0) + t_ns, LATEST))
+
+    def spans(self, call: Call) -> tuple[CallSpan, CallSpan]:
+        """The span of the side that sent the request, and of the side that received it."""
+        client, server = (self.service(peer) for peer in names(call, self._fold))
+        asking, serving = (client, server) if call.sender == "client" else (server, client)
+        trace_id, parent_id = self._context(call)
+        origin = origin_of(call.request)
+        common, own = self._measured(call), self._own(call)
+        ids = self._id(origin, "client"), self._id(origin, "server")
+        spans = []
+        for is_server in (False, True):
+            attributes, error = self._status(call, is_server=is_server)
+            measured = {**common, **attributes, **({} if is_server else self._server_address(call))}
+            address = self._client_address(call) if is_server else {}
+            spans.append(
+                CallSpan(
+                    trace_id,
+                    ids[is_server],
+                    ids[0] if is_server else parent_id,
+                    _name(call.request),
+                    is_server,
+                    serving if is_server else asking,
+                    self.at(call.handed_ns if is_server else call.begun_ns),
+                    self.at(call.ended_ns),
+                    {**measured, **own, **address},
+                    error,
+                    measured if call.has_ended else None,
+                )
+            )
+        return spans[0], spans[1]
+
+    def service(self, peer: Peer) -> Service:
+        """The resource that stands for one side."""
+        return Service(text(peer.name, 256) or "unknown", text(peer.version, 256), self._capture)
+
+    def session(self, session: Session, *, is_server: bool) -> Attributes:
+        """The attributes of a session's duration."""
+        attributes = _revision(session.revision)
+        if session.is_http:
+            attributes["network.protocol.name"] = "http"
+        return attributes if is_server else {**attributes, **self._upstream()}
+
+    # ---- ids
+
+    def _context(self, call: Call) -> tuple[bytes, bytes | None]:
+        """The trace of a call, and the span that caused it."""
+        given = parsed_traceparent(origin_of(call.request).traceparent)
+        if given is not None:
+            return given
+        outer = call.outer
+        if outer is None:
+            return self._id(origin_of(call.request), "trace"), None
+        # The span of the side that the outer request made work, which is the one that asks here.
+        of_outer = parsed_traceparent(outer.traceparent)
+        return self._id(outer, "trace") if of_outer is None else of_outer[0], self._id(outer, "server")
+
+    def _id(self, origin: Origin, what: str) -> bytes:
+        named = f"{self._capture}/{origin.seq}/{origin.item}/{what}".encode()
+        return blake2b(named, digest_size=16 if what == "trace" else 8).digest()
+
+    # ---- attributes
+
+    def _measured(self, call: Call) -> Attributes:
+        """What spans and histograms have in common, except for the outcome and addresses."""
+        request = call.request
+        attributes: Attributes = {"mcp.method.name": text(request.method, 256), **_revision(call.revision)}
+        name = _string(request.params, "name")
+        if request.method == "tools/call":
+            attributes["gen_ai.operation.name"] = "execute_tool"
+            if name:
+                attributes["gen_ai.tool.name"] = name
+        elif request.method == "prompts/get" and name:
+            attributes["gen_ai.prompt.name"] = name
+        attributes["network.transport"] = "tcp" if call.session.is_http else "pipe"
+        if call.session.is_http:
+            attributes["network.protocol.name"] = "http"
+        # Recommended where it is not 2.0.
+        version = request.body.get("jsonrpc")
+        if isinstance(version, str) and version != "2.0":
+            attributes["jsonrpc.protocol.version"] = text(version, 256)
+        return attributes
+
+    def _own(self, call: Call) -> Attributes:
+        """What only spans have: it would split a histogram into one for each call."""
+        request, response = call.request, call.response
+        attributes: Attributes = {}
+        if request.id.pairs:
+            attributes["jsonrpc.request.id"] = text(request.id.value, 256)
+        if request.method in _OF_URI and (uri := _string(request.params, "uri")):
+            attributes["mcp.resource.uri"] = uri
+        # From 2026-07-28 on there are no sessions, and the attribute must not be set.
+        rank = rank_of(call.revision)
+        if call.http is not None and call.http.session_id and (rank is None or rank < MODERN):
+            attributes["mcp.session.id"] = text(call.http.session_id, 256)
+        attributes["mcpproxy.session"] = call.session.number
+        attributes["mcpproxy.frame"] = min(request.seq, LATEST)
+        if response is not None:
+            attributes["mcpproxy.response.frame"] = min(response.seq, LATEST)
+        if self._payloads:
+            attributes |= _payloads(call)
+        return attributes
+
+    def _status(self, call: Call, *, is_server: bool) -> tuple[Attributes, str | None]:
+        """The attributes of the outcome, and the description of an error, if it is one."""
+        if call.outcome is Outcome.ERROR and call.response is not None:
+            error = call.response.error
+            code = error.get("code") if isinstance(error, dict) else None
+            message = _string(error, "message")
+            if type(code) is not int:
+                return {"error.type": "_OTHER"}, message
+            attributes: Attributes = {"rpc.response.status_code": str(code)}
+            if is_server and code in NO_ERRORS:
+                return attributes, None
+            return {**attributes, "error.type": str(code)}, message
+        kind = _ERRORS.get(call.outcome)
+        if kind is None or (call.outcome is not Outcome.TOOL_ERROR and call.request.method in ENDLESS):
+            return {}, None
+        if call.is_abandoned:
+            kind = "timeout"
+        elif call.outcome is Outcome.FAILED and call.http is not None and call.http.status is not None:
+            kind = str(call.http.status)
+        return {"error.type": kind}, ""
+
+    def _server_address(self, call: Call) -> Attributes:
+        return self._upstream() if call.sender == "client" and call.session.is_http else {}
+
+    def _upstream(self) -> Attributes:
+        """Address and port of the server itself, and not of the recorder before it."""
+        if self._endpoint is None:
+            self._endpoint = _address("server", self._fold.exchanges.upstream)
+        return self._endpoint
+
+    def _client_address(self, call: Call) -> Attributes:
+        peer = call.http.peer if call.http is not None and call.sender == "client" else ""
+        return _address("client", f"http://{peer}") if peer else {}
+
+
+_ERRORS: Final = {
+    Outcome.TOOL_ERROR: "tool_error",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.FAILED: "http_failed",
+    Outcome.UNANSWERED: "no_response",
+}
+
+
+def parsed_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
+    """The ids of a trace and of the span that caused a request; None if the value is not valid."""
+    match = _TRACEPARENT.fullmatch(value) if value is not None else None
+    if match is None or (value is not None and value.startswith("00-") and match[4]):
+        return None
+    return bytes.fromhex(match[1]), bytes.fromhex(match[2])
+
+
+def text(value: str, longest: int = LONGEST) -> str:
+    """Text of a peer as an attribute: valid Unicode, and not too long."""
+    cut = value if len(value) <= longest else value[: longest - 1] + "…"
+    return cut.encode("utf-8", "replace").decode()
+
+
+def _name(request: Request) -> str:
+    """Method and target; not the URI of a resource, because too many spans would have names of their own."""
+    has_target = request.method in ("tools/call", "prompts/get")
+    target = _string(request.params, "name") if has_target else ""
+    return f"{text(request.method, 256)} {text(target, 256)}".rstrip()
+
+
+def _revision(revision: str | None) -> Attributes:
+    return {} if revision is None else {"mcp.protocol.version": text(revision, 64)}
+
+
+def _address(side: str, url: str) -> Attributes:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return {}
+    port = port or {"http": 80, "https": 443}.get(parts.scheme)
+    if not host:
+        return {}
+    return {f"{side}.address": text(host, 256), **({} if port is None else {f"{side}.port": port})}
+
+
+def _payloads(call: Call) -> Attributes:
+    """Arguments and results as JSON, and the variables of a prompt."""
+    params, response = call.request.params, call.response
+    given = params.get("arguments") if isinstance(params, dict) else None
+    attributes: Attributes = {}
+    if call.request.method == "tools/call":
+        if given is not None:
+            attributes["gen_ai.tool.call.arguments"] = _json(given)
+        if response is not None and not response.is_error:
+            attributes["gen_ai.tool.call.result"] = _json(response.result)
+    elif call.request.method == "prompts/get" and isinstance(given, dict):
+        for name, value in list(given.items())[:64]:
+            shown = value if isinstance(value, str) else _json(value)
+            attributes[f"gen_ai.prompt.variable.{text(name, 256)}"] = text(shown, LONGEST_PAYLOAD)
+    return attributes
+
+
+def _json(value: Any) -> str:
+    try:
+        written = orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # a lone surrogate, or an integer above 64 bits
+        written = json.dumps(value)
+    return text(written, LONGEST_PAYLOAD)
+
+
+def _string(value: object, name: str) -> str:
+    found = value.get(name) if isinstance(value, dict) else None
+    return text(found) if isinstance(found, str) else ""

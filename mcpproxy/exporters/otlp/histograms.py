@@ -1,0 +1,94 @@
+"""The four histograms of the conventions: how long operations and sessions took, for each side.
+
+Memory is bounded: peers choose the names of methods and tools, so beyond `SERIES_KEPT` series everything is counted in
+one that carries `otel.metric.overflow`, as the SDK specification wants it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mcpproxy.exporters.otlp.conventions import Attributes, CallSpan, Service, Value
+
+BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Seconds: the bucket boundaries that the conventions advise."""
+SERIES_KEPT: Final = 2_000
+
+OPERATION: Final = "operation"
+SESSION: Final = "session"
+DESCRIPTIONS: Final = {
+    "mcp.client.operation.duration": "The duration of the MCP request as observed on the sender.",
+    "mcp.server.operation.duration": "The duration of the MCP request as observed on the receiver.",
+    "mcp.client.session.duration": "The duration of the MCP session as observed on the client.",
+    "mcp.server.session.duration": "The duration of the MCP session as observed on the server.",
+}
+_OVERFLOW: Final[Attributes] = {"otel.metric.overflow": "true"}
+
+
+class Key(NamedTuple):
+    """Identifies a series."""
+
+    service: Service
+    metric: str
+    attributes: tuple[tuple[str, Value], ...]
+
+
+class Series:
+    """One series of a histogram."""
+
+    __slots__ = ("buckets", "count", "end_ns", "largest", "smallest", "start_ns", "total")
+
+    def __init__(self, start_ns: int) -> None:
+        self.start_ns = self.end_ns = start_ns
+        self.count = 0
+        self.total = 0.0
+        self.smallest, self.largest = float("inf"), 0.0
+        self.buckets = [0] * (len(BOUNDS) + 1)
+
+    def add(self, start_ns: int, end_ns: int) -> None:
+        """Count one duration."""
+        seconds = (end_ns - start_ns) / 1e9
+        self.start_ns, self.end_ns = min(self.start_ns, start_ns), max(self.end_ns, end_ns)
+        self.count += 1
+        self.total += seconds
+        self.smallest, self.largest = min(self.smallest, seconds), max(self.largest, seconds)
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+
+
+class Histograms:
+    """All series so far; the values are cumulative."""
+
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
+        self._series: dict[Key, Series] = {}
+
+    def add(self, span: CallSpan) -> None:
+        """Count a span, unless its end was not seen."""
+        if span.measured is not None:
+            self._count(span.service, OPERATION, span.measured, span.start_ns, span.end_ns, is_server=span.is_server)
+
+    def add_session(
+        self, service: Service, attributes: Attributes, start_ns: int, end_ns: int, *, is_server: bool
+    ) -> None:
+        """Count a session, as one side saw it."""
+        self._count(service, SESSION, attributes, start_ns, end_ns, is_server=is_server)
+
+    def __iter__(self) -> Iterator[tuple[Key, Series]]:
+        """The series, those of one service and metric together."""
+        return iter(sorted(self._series.items(), key=lambda item: (item[0].service, item[0].metric)))
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def _count(
+        self, service: Service, what: str, attributes: Attributes, start_ns: int, end_ns: int, *, is_server: bool
+    ) -> None:
+        metric = f"mcp.{'server' if is_server else 'client'}.{what}.duration"
+        key = Key(service, metric, tuple(attributes.items()))
+        if key not in self._series and len(self._series) >= SERIES_KEPT:
+            # The service may be the peer's invention, too.
+            key = Key(Service("unknown", "", service.capture), metric, tuple(_OVERFLOW.items()))
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = Series(start_ns)
+        series.add(start_ns, end_ns)

@@ -1,0 +1,131 @@
+"""OTLP/JSON in a file: lines, of which each is the JSON of a `TracesData` or, as the last, a `MetricsData` message.
+
+This is what the OpenTelemetry File Exporter writes and the Collector's `otlpjsonfile` receiver reads. In OTLP/JSON, ids
+are hexadecimal, integers of 64 bits are strings, and enumerations are numbers (OTLP specification, JSON Protobuf
+Encoding).
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+import orjson
+
+from mcpproxy import __version__
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, CallSpan, Service, Value
+from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+
+BATCH: Final = 512
+"""Spans in a line."""
+_SCOPE: Final = {"name": "mcpproxy", "version": __version__}
+_SERVER, _CLIENT, _ERROR, _CUMULATIVE = 2, 3, 2, 2
+_KNOWN_REMOTE, _IS_REMOTE = 0x100, 0x200
+"""Flags: it is known whether the parent is in another process; it is."""
+
+
+def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
+    """The lines of spans, without an empty one."""
+    batch: list[CallSpan] = []
+    for span in spans:
+        batch.append(span)
+        if len(batch) >= BATCH:
+            yield _line(traces(batch))
+            batch = []
+    if batch:
+        yield _line(traces(batch))
+
+
+def metric_lines(histograms: Histograms) -> Iterator[bytes]:
+    """The line of the histograms; none if they are empty."""
+    if len(histograms):
+        yield _line(metrics(histograms))
+
+
+def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
+    """A `TracesData` message."""
+    by_service: dict[Service, list[CallSpan]] = {}
+    for span in spans:
+        by_service.setdefault(span.service, []).append(span)
+    return {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": _attributes(service.attributes)},
+                "scopeSpans": [{"scope": _SCOPE, "spans": [_span(span) for span in group], "schemaUrl": SCHEMA_URL}],
+                "schemaUrl": SCHEMA_URL,
+            }
+            for service, group in by_service.items()
+        ]
+    }
+
+
+def metrics(histograms: Histograms) -> dict[str, Any]:
+    """A `MetricsData` message."""
+    return {
+        "resourceMetrics": [
+            {
+                "resource": {"attributes": _attributes(service.attributes)},
+                "scopeMetrics": [
+                    {
+                        "scope": _SCOPE,
+                        "metrics": [
+                            _metric(name, of_metric)
+                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                        ],
+                        "schemaUrl": SCHEMA_URL,
+                    }
+                ],
+                "schemaUrl": SCHEMA_URL,
+            }
+            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+        ]
+    }
+
+
+def _span(span: CallSpan) -> dict[str, Any]:
+    parent = {} if span.parent_id is None else {"parentSpanId": span.parent_id.hex()}
+    status: dict[str, Any] = {} if span.error is None else {"code": _ERROR}
+    if span.error:
+        status["message"] = span.error
+    return {
+        "traceId": span.trace_id.hex(),
+        "spanId": span.span_id.hex(),
+        **parent,
+        "name": span.name,
+        "flags": _KNOWN_REMOTE if span.parent_id is None else _KNOWN_REMOTE | _IS_REMOTE,
+        "kind": _SERVER if span.is_server else _CLIENT,
+        "startTimeUnixNano": str(span.start_ns),
+        "endTimeUnixNano": str(span.end_ns),
+        "attributes": _attributes(span.attributes),
+        "status": status,
+    }
+
+
+def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> dict[str, Any]:
+    points = [
+        {
+            "attributes": _attributes(dict(key.attributes)),
+            "startTimeUnixNano": str(series.start_ns),
+            "timeUnixNano": str(series.end_ns),
+            "count": str(series.count),
+            "sum": series.total,
+            "min": series.smallest,
+            "max": series.largest,
+            "bucketCounts": [str(count) for count in series.buckets],
+            "explicitBounds": list(BOUNDS),
+        }
+        for key, series in of_metric
+    ]
+    histogram = {"aggregationTemporality": _CUMULATIVE, "dataPoints": points}
+    return {"name": name, "description": DESCRIPTIONS[name], "unit": "s", "histogram": histogram}
+
+
+def _attributes(attributes: Attributes) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _value(value)} for name, value in attributes.items()]
+
+
+def _value(value: Value) -> dict[str, str]:
+    return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)

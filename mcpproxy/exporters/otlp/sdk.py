@@ -1,0 +1,154 @@
+"""Sends spans and histograms with the official OpenTelemetry exporter, which needs the extra `otel`.
+
+The exporter reads its own variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private CA, …_TIMEOUT,
+…_COMPRESSION. It retries within that time-out, and logs what goes wrong; we report that in our own words instead.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+import requests
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    ResourceMetrics,
+    ScopeMetrics,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from mcpproxy import __version__
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, CallSpan, Service
+from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+
+_SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
+_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses after which a collector may accept the same request later."""
+
+
+class Collector:
+    """A collector that takes OTLP over HTTP."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is the base to which `/v1/traces` and `/v1/metrics` are appended."""
+        for library in ("opentelemetry", "urllib3"):
+            logger = logging.getLogger(library)
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False
+        self._status: int | None = None
+        self._session = requests.Session()
+        self._session.hooks["response"].append(self._note)
+        base = url.rstrip("/")
+        self._traces = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
+        self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=self._session)
+
+    @property
+    def problem(self) -> str:
+        """Why the last request failed."""
+        return "no connection, or no answer in time" if self._status is None else f"it answered {self._status}"
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the last failure is about what was sent, so that sending it again is no use."""
+        return self._status is not None and self._status not in _RETRIED
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the last failure says that there is no such signal: some back ends take spans only."""
+        return self._status in (404, 405, 501)
+
+    def send_spans(self, spans: Sequence[CallSpan]) -> bool:
+        """Send spans; returns whether they were taken."""
+        self._status = None
+        return self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS
+
+    def send_metrics(self, metrics: MetricsData) -> bool:
+        """Send histograms; returns whether they were taken."""
+        self._status = None
+        return self._metrics.export(metrics) is MetricExportResult.SUCCESS
+
+    def close(self) -> None:
+        """Give up waiting for the collector, and close the connections."""
+        self._traces.shutdown()  # type: ignore[no-untyped-call] # it has no annotation
+        self._metrics.shutdown()
+
+    def _note(self, response: requests.Response, *_: object, **__: object) -> None:
+        self._status = response.status_code
+
+
+def readable(span: CallSpan) -> ReadableSpan:
+    """A span as the SDK has it."""
+    trace_id = int.from_bytes(span.trace_id)
+
+    def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
+        return SpanContext(trace_id, int.from_bytes(span_id), is_remote, TraceFlags(TraceFlags.SAMPLED))
+
+    return ReadableSpan(
+        span.name,
+        context(span.span_id),
+        None if span.parent_id is None else context(span.parent_id, is_remote=True),
+        _resource(span.service),
+        dict(span.attributes),
+        kind=SpanKind.SERVER if span.is_server else SpanKind.CLIENT,
+        status=Status() if span.error is None else Status(StatusCode.ERROR, span.error or None),
+        start_time=span.start_ns,
+        end_time=span.end_ns,
+        instrumentation_scope=_SCOPE,
+    )
+
+
+def metrics_data(histograms: Histograms) -> MetricsData:
+    """The present values of histograms as the SDK has them."""
+    return MetricsData(
+        [
+            ResourceMetrics(
+                _resource(service),
+                [
+                    ScopeMetrics(
+                        _SCOPE,
+                        [
+                            _metric(name, of_metric)
+                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                        ],
+                        SCHEMA_URL,
+                    )
+                ],
+                SCHEMA_URL,
+            )
+            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+        ]
+    )
+
+
+def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
+    points = [
+        HistogramDataPoint(
+            dict(key.attributes),
+            series.start_ns,
+            series.end_ns,
+            series.count,
+            series.total,
+            tuple(series.buckets),
+            BOUNDS,
+            series.smallest,
+            series.largest,
+        )
+        for key, series in of_metric
+    ]
+    return Metric(name, DESCRIPTIONS[name], "s", Histogram(points, AggregationTemporality.CUMULATIVE))
+
+
+def _resource(service: Service) -> Resource:
+    # Not `Resource.create`, which would add what the environment says of this process.
+    return Resource(dict(service.attributes), SCHEMA_URL)

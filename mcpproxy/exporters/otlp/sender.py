@@ -1,0 +1,178 @@
+"""Sends spans in a thread, to a collector that may be down: bounded memory, retries, and a count of what was dropped.
+
+Spans wait in a queue of at most `QUEUE_BYTES`; when it is full, the oldest are dropped. A batch that the collector
+could take later is sent again, with growing pauses; one that it refuses is dropped. Of the histograms, which are
+cumulative, only the latest values wait.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mcpproxy.exporters.otlp.conventions import CallSpan
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+
+    from mcpproxy.exporters.otlp.sdk import Collector
+
+BATCH: Final = 512
+QUEUE_BYTES: Final = 32 << 20
+SPAN_COST: Final = 2_000
+"""Bytes that a span takes besides the text of its attributes."""
+LONGEST_PAUSE_S: Final = 30.0
+
+
+class Sent(NamedTuple):
+    """What became of the spans."""
+
+    sent: int
+    dropped: int
+    metrics_sent: bool
+    """Whether the latest values of the histograms arrived."""
+
+
+class Sender:
+    """The queue and the thread that empties it."""
+
+    def __init__(self, collector: "Collector", say: Callable[[str], None], queue_bytes: int = QUEUE_BYTES) -> None:
+        """Start the thread.
+
+        Args:
+            collector: takes what is sent.
+            say: called, also from the thread, with what a user should know: the collector is down, or is back.
+            queue_bytes: the most bytes of spans that wait.
+        """
+        self._collector, self._say, self._room = collector, say, queue_bytes
+        self._condition = Condition()
+        self._queue: deque[CallSpan] = deque()
+        self._queued = 0
+        self._metrics: MetricsData | None = None
+        self._sent = self._dropped = 0
+        self._said: set[str] = set()
+        self._has_refused_metrics = False
+        self._is_down = False
+        self._until_s: float | None = None
+        """When to give up, by the monotonic clock; None while more may come."""
+        self._thread = Thread(target=self._run, name="otlp", daemon=True)
+        self._thread.start()
+
+    def put(self, spans: Iterable[CallSpan]) -> None:
+        """Queue spans. Never waits."""
+        with self._condition:
+            for span in spans:
+                self._queue.append(span)
+                self._queued += _cost(span)
+            while self._queued > self._room and len(self._queue) > 1:
+                self._queued -= _cost(self._queue.popleft())
+                self._dropped += 1
+            self._condition.notify()
+
+    def put_when_there_is_room(self, spans: Iterable[CallSpan]) -> None:
+        """Queue spans of a file, which can wait; if the collector is down, the oldest are dropped as always."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._queued < self._room // 2 or self._is_down)
+        self.put(spans)
+
+    def put_metrics(self, metrics: "MetricsData") -> None:
+        """Queue the latest values of the histograms, in place of earlier ones."""
+        with self._condition:
+            self._metrics = metrics
+            self._condition.notify()
+
+    @property
+    def waiting(self) -> int:
+        """How many spans wait."""
+        with self._condition:
+            return len(self._queue)
+
+    def close(self, patience_s: float) -> Sent:
+        """Send what waits, for so long at most; returns what became of everything."""
+        with self._condition:
+            self._until_s = time.monotonic() + patience_s
+            self._condition.notify()
+        self._thread.join(patience_s)
+        self._collector.close()
+        self._thread.join()
+        with self._condition:
+            dropped = self._dropped + len(self._queue)
+        return Sent(self._sent, dropped, self._metrics is None and not self._has_refused_metrics)
+
+    def _run(self) -> None:
+        pause_s = 1.0
+        while True:
+            with self._condition:
+                while not self._queue and self._metrics is None and self._until_s is None:
+                    self._condition.wait()
+                if self._is_over():
+                    return
+                batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                self._queued -= sum(map(_cost, batch))
+                self._condition.notify_all()
+                metrics = None if batch else self._metrics
+            taken = self._collector.send_spans(batch) if metrics is None else self._collector.send_metrics(metrics)
+            if taken or self._collector.is_refusal:
+                self._settle(batch, metrics, taken=taken)
+                pause_s = 1.0
+                continue
+            self._put_back(batch)
+            self._tell_down()
+            self._rest(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _rest(self, pause_s: float) -> None:
+        """Wait before the next attempt; the news that no more spans come ends a wait."""
+        with self._condition:
+            if self._until_s is None:
+                self._condition.wait_for(lambda: self._until_s is not None, pause_s)
+            else:
+                self._condition.wait(max(0.0, min(pause_s, self._until_s - time.monotonic())))
+
+    def _is_over(self) -> bool:
+        if self._until_s is None:
+            return False
+        return (not self._queue and self._metrics is None) or time.monotonic() >= self._until_s
+
+    def _settle(self, batch: list[CallSpan], metrics: "MetricsData | None", *, taken: bool) -> None:
+        with self._condition:
+            if taken:
+                self._sent += len(batch)
+            else:
+                self._dropped += len(batch)
+            if metrics is not None:
+                self._has_refused_metrics = not (taken or self._collector.is_missing)
+                if self._metrics is metrics:
+                    self._metrics = None
+        if not taken:
+            if metrics is not None and self._collector.is_missing:
+                self._say_once("the collector takes no histograms, only spans")
+            elif metrics is not None:
+                self._say_once(f"the collector refuses the histograms: {self._collector.problem}")
+            else:
+                self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
+        elif self._is_down:
+            self._is_down = False
+            self._say("the collector takes spans again")
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._say(message)
+
+    def _put_back(self, batch: list[CallSpan]) -> None:
+        with self._condition:
+            self._queue.extendleft(reversed(batch))
+            self._queued += sum(map(_cost, batch))
+
+    def _tell_down(self) -> None:
+        if not self._is_down:
+            with self._condition:
+                self._is_down = True
+                self._condition.notify_all()
+            self._say(f"cannot reach the collector: {self._collector.problem}; spans wait, and are sent again")
+
+
+def _cost(span: CallSpan) -> int:
+    return SPAN_COST + sum(len(value) for value in span.attributes.values() if isinstance(value, str))

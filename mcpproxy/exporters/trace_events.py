@@ -1,0 +1,216 @@
+"""Trace events: calls on a timeline, for Perfetto and Chromium (the JSON of the Trace Event Format).
+
+Each server is a process. Calls overlap, which slices of a thread must not, so each is an async pair `b`/`e` with an id
+of its own. Beside them, each session has a thread for each direction, with a short slice for each message; arrows lead
+from a request of the client to the requests that the server sends in its course. Counters show how many requests
+wait, and how many bytes they hold. Times are microseconds since the first capture opened; captures whose wall clock is
+known share one axis.
+
+Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.session import Seen
+from analysis.filter import Filter
+from captures.frame import Direction, Frame
+from captures.reader import Damage
+from captures.record import Record
+from mcpproxy.exporters.calls import Call, Calls
+from mcpproxy.exporters.har import dumped
+from mcpproxy.exporters.otlp.conventions import text
+
+SLICE_NS: Final = 1_000
+"""How long the slice of a message is drawn, unless the next one comes before."""
+THREADS_KEPT: Final = 10_000
+"""Threads that get a name; sessions beyond that share the last."""
+_CATEGORY: Final = "mcp"
+
+Event = dict[str, Any]
+
+
+class Processes:
+    """Numbers the servers: those of one name are one process, whatever capture they are in."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, name: str) -> tuple[int, bool]:
+        """The number of a server, and whether it is new."""
+        is_new = name not in self._numbers
+        return self._numbers.setdefault(name, len(self._numbers) + 1), is_new
+
+
+class CaptureEvents:
+    """The events of one capture, in the order in which they are known. The format wants no order."""
+
+    def __init__(
+        self, capture: str, name: str, processes: Processes, number: int, offset_ns: int, only: Filter | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            capture: the id of the capture.
+            name: that of its server.
+            processes: those of the whole file.
+            number: of the capture in the file, from 0; keeps its ids and threads apart from those of others.
+            offset_ns: when it opened, on the axis of the file.
+            only: selects calls; None for all, and for messages that are not calls.
+        """
+        self.calls = Calls(only, self._look)
+        self.count = 0
+        """Calls so far."""
+        self._capture, self._number, self._offset_ns = capture, number, offset_ns
+        self._draws_messages = only is None
+        self._pid, self._is_new = processes.of(text(name, 256))
+        self._name = text(name, 256)
+        self._threads: dict[tuple[int, Direction], int] = {}
+        self._last: dict[int, Event] = {}
+        """By thread, the slice whose length the next message decides."""
+        self._waiting: dict[tuple[int, int | None], int] = {}
+        self._waiting_bytes = 0
+        self._events: list[Event] = []
+
+    def feed(self, item: Frame | Record | Damage) -> list[Event]:
+        """Take the next item of the capture; returns the events that it makes known."""
+        if self._is_new:
+            self._is_new = False
+            self._meta("process_name", 0, self._name)
+        for call in self.calls.feed(item):
+            self._draw(call)
+        return self._taken()
+
+    def finish(self) -> list[Event]:
+        """The events that only the end makes known."""
+        for call in self.calls.finish():
+            self._draw(call)
+        self._events += self._last.values()
+        self._last = {}
+        return self._taken()
+
+    def _taken(self) -> list[Event]:
+        taken, self._events = self._events, []
+        return taken
+
+    # ---- messages
+
+    def _look(self, seen: Seen) -> None:
+        """A message crossed."""
+        message = seen.message
+        if isinstance(message, Request) and message.id.pairs:
+            size = len(message.frames[0].raw)
+            self._waiting[message.seq, message.index] = size
+            self._waiting_bytes += size
+            self._count(message.t_ns)
+            if len(self._waiting) > THREADS_KEPT:
+                self._waiting_bytes -= self._waiting.pop(next(iter(self._waiting)))
+        if self._draws_messages:
+            self._slice(seen)
+
+    def _slice(self, seen: Seen) -> None:
+        message = seen.message
+        frame = message.frames[-1]
+        thread = self._thread(seen.session.number, frame.dir)
+        before = self._last.pop(thread, None)
+        start_ns = self._offset_ns + message.t_ns
+        if before is not None:
+            gap_us = start_ns / 1e3 - before["ts"]
+            before["dur"] = max(0.0, min(before["dur"], gap_us))
+            self._events.append(before)
+        self._last[thread] = {
+            "ph": "X",
+            "cat": _CATEGORY,
+            "name": _label(seen),
+            "pid": self._pid,
+            "tid": thread,
+            "ts": start_ns / 1e3,
+            "dur": SLICE_NS / 1e3,
+            "args": {"frame": message.seq, "size": sum(len(one.raw) for one in message.frames)},
+        }
+
+    def _thread(self, session: int, direction: Direction) -> int:
+        key = session, direction
+        if key not in self._threads:
+            if len(self._threads) >= THREADS_KEPT:
+                return next(reversed(self._threads.values()))
+            self._threads[key] = self._number * 2 * THREADS_KEPT + len(self._threads) + 1
+            arrow = "client → server" if direction == "c2s" else "server → client"
+            self._meta("thread_name", self._threads[key], f"session {session}: {arrow}")
+        return self._threads[key]
+
+    # ---- calls
+
+    def _draw(self, call: Call) -> None:
+        self.count += 1
+        request = call.request
+        size = self._waiting.pop((request.seq, request.index), None)
+        if size is not None:
+            self._waiting_bytes -= size
+            self._count(call.ended_ns)
+        ident = f"{self._number}.{request.seq}.{request.index or 0}"
+        shared = {"cat": _CATEGORY, "id": ident, "pid": self._pid, "name": _name(request)}
+        tid = self._thread(call.session.number, "c2s" if call.sender == "client" else "s2c")
+        arguments = {
+            "capture": self._capture,
+            "frame": request.seq,
+            "response": None if call.response is None else call.response.seq,
+            "id": text(request.id.text, 256),
+            "outcome": str(call.outcome),
+            "session": call.session.number,
+        }
+        begin, end = self._us(call.begun_ns), self._us(call.ended_ns)
+        self._events.append({**shared, "ph": "b", "tid": tid, "ts": begin, "args": arguments})
+        self._events.append({**shared, "ph": "e", "tid": tid, "ts": end})
+        if call.outer is not None and self._draws_messages:
+            flow = {"cat": _CATEGORY, "name": "in the course of", "id": ident, "pid": self._pid}
+            outer_tid = self._thread(call.session.number, "c2s")
+            self._events.append({**flow, "ph": "s", "tid": outer_tid, "ts": self._us(call.outer.t_ns)})
+            self._events.append({**flow, "ph": "f", "bp": "e", "tid": tid, "ts": begin})
+
+    def _count(self, t_ns: int) -> None:
+        shared = {"ph": "C", "pid": self._pid, "ts": self._us(t_ns), "id": str(self._number)}
+        self._events.append({**shared, "name": "requests waiting", "args": {"requests": len(self._waiting)}})
+        self._events.append({**shared, "name": "bytes waiting", "args": {"bytes": self._waiting_bytes}})
+
+    def _us(self, t_ns: int) -> float:
+        return (self._offset_ns + t_ns) / 1e3
+
+    def _meta(self, what: str, thread: int, name: str) -> None:
+        self._events.append({"ph": "M", "name": what, "pid": self._pid, "tid": thread, "args": {"name": name}})
+
+
+def _name(request: Request) -> str:
+    params = request.params
+    name = params.get("name") if isinstance(params, dict) else None
+    method = text(request.method, 256)
+    return f"{method} {text(name, 256)}" if isinstance(name, str) else method
+
+
+def _label(seen: Seen) -> str:
+    message = seen.message
+    if isinstance(message, Request):
+        return _name(message)
+    if isinstance(message, Notification):
+        return text(message.method, 256)
+    if isinstance(message, Response):
+        return f"answer: {_name(seen.request)}" if seen.request is not None else "answer"
+    assert isinstance(message, Invalid)
+    return message.reason
+
+
+def file_pieces(events: Iterable[list[Event]], captures: list[str]) -> Iterator[bytes]:
+    """The whole file, piece by piece.
+
+    Args:
+        events: of all captures.
+        captures: their ids, complete once all events have come.
+    """
+    yield b'{"displayTimeUnit":"ms","traceEvents":['
+    before = b"\n"
+    for some in events:
+        for event in some:
+            yield before + dumped(event)
+            before = b",\n"
+    yield b'\n],"otherData":' + dumped({"captures": captures}) + b"}\n"

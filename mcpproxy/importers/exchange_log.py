@@ -1,0 +1,211 @@
+"""HTTP exchanges as other tools log them: whole, with the times of a few moments. Turns them into conversations.
+
+A log of a browser holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
+those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
+is left out and counted.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from orjson import JSONDecodeError, loads
+
+from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
+from mcpproxy.importers.ndjson import opens
+from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.tape import MAX_NS
+from mcpproxy.importers.trace import Case, Step, Transport
+from mcpproxy.recorder.exchange import SNIFFED
+from mcpproxy.wire.framing import Fields
+from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.response import ResponseHead
+
+_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}").fullmatch
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_STREAM: Final = b"text/event-stream"
+
+
+class Event(NamedTuple):
+    """A piece of an event stream."""
+
+    at_ns: int | None
+    """When it came, in nanoseconds since 1970; None if the log does not say."""
+    raw: bytes
+
+
+@dataclass(slots=True)
+class Logged:
+    """One exchange in a log. Times are nanoseconds since 1970."""
+
+    place: str
+    """Where in the log it is, to name it in errors: `entry 3`."""
+    begun_ns: int
+    answered_ns: int
+    """When the head of the response came."""
+    ended_ns: int
+    url: str
+    method: bytes
+    version: bytes
+    fields: list[tuple[bytes, bytes]]
+    body: bytes
+    status: int
+    """0 if there was no response."""
+    reason: bytes
+    answer_fields: list[tuple[bytes, bytes]]
+    answer: bytes
+    peer: str = ""
+    """The address of the client; empty if unknown."""
+    events: list[Event] = field(default_factory=list)
+    """The events of a stream, if the log has them apart."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether an event stream answered it."""
+        return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.answer_fields)
+
+    @property
+    def head(self) -> Head:
+        """The head of the request."""
+        fields = Fields(_clean(self.fields))
+        target = _target(self.url)
+        lines = [b"%b %b %b" % (self.method, target, self.version), *(b"%b: %b" % pair for pair in fields), b"", b""]
+        return Head(self.method, target, self.version, fields, None, b"\r\n".join(lines))
+
+    @property
+    def answer_head(self) -> ResponseHead:
+        """The head of the response."""
+        return ResponseHead(self.status, self.reason, self.version, Fields(_clean(self.answer_fields)), False)
+
+
+class Servers(NamedTuple):
+    """What a log holds."""
+
+    cases: list[Case]
+    """The conversation with each server."""
+    left_out: int
+    """Exchanges that are not MCP."""
+    untimed: int
+    """Streams whose events have no times of their own."""
+
+
+def servers(log: Sequence[Logged], form: str) -> Servers:
+    """Sort the exchanges of a log by server.
+
+    Args:
+        log: the exchanges, in any order.
+        form: what was imported, as `--from` names it.
+    """
+    kept: dict[str, list[Logged]] = {origin: [] for origin in map(_spoken_at, log) if origin}
+    paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
+    for logged in log:
+        head, origin = logged.head, _origin(logged.url)
+        if origin in kept and speaks_mcp(head, logged.body):
+            paths[origin].add(path_of(head))
+    for logged in sorted(log, key=lambda logged: logged.begun_ns):
+        head, origin = logged.head, _origin(logged.url)
+        if origin in kept and (is_metadata(head) or path_of(head) in paths[origin]):
+            kept[origin].append(logged)
+    cases = [_case(origin, exchanges, form) for origin, exchanges in kept.items()]
+    taken = [logged for exchanges in kept.values() for logged in exchanges]
+    untimed = sum(logged.is_stream and not any(event.at_ns is not None for event in logged.events) for logged in taken)
+    return Servers(cases, len(log) - len(taken), untimed)
+
+
+def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
+    """A time of a log as nanoseconds.
+
+    Raises:
+        Wrong: it is not a time.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
+        raise Wrong(f"{place}: expected a number of {name}")
+    return round(value * unit_ns)
+
+
+def checked_token(value: bytes, place: str) -> bytes:
+    """The method of a request.
+
+    Raises:
+        Wrong: it is not one.
+    """
+    if not _TOKEN(value):
+        raise Wrong(f"{place}: expected an HTTP method")
+    return value
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is one of HTTP; logs of browsers also hold `blob:`, `data:` and the like."""
+    return _origin(url) != ""
+
+
+def _spoken_at(logged: Logged) -> str:
+    """The origin of an exchange whose request is JSON-RPC; empty for others."""
+    if logged.method != b"POST" or SNIFFED not in logged.body:
+        return ""
+    try:
+        read = loads(logged.body)
+    except JSONDecodeError:
+        return ""
+    first = read[0] if isinstance(read, list) and read else read
+    return _origin(logged.url) if isinstance(first, dict) and "jsonrpc" in first else ""
+
+
+def _origin(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def _target(url: str) -> bytes:
+    parts = urlsplit(url)
+    return (parts.path or "/").encode() + (b"?" + parts.query.encode() if parts.query else b"")
+
+
+def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Only what can be a field: HTTP/2 has names such as `:path`, which are none."""
+    return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
+
+
+def _case(origin: str, exchanges: list[Logged], form: str) -> Case:
+    start_ns = min(logged.begun_ns for logged in exchanges)
+    steps = [step for number, logged in enumerate(exchanges, 1) for step in _steps(logged, number, start_ns)]
+    steps.sort(key=lambda step: step.t_ns)
+    is_older = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
+    transport: Transport = "legacy-sse" if is_older else "http"
+    spoken = [logged.body for logged in exchanges if SNIFFED in logged.body]
+    observed_start = bool(spoken) and opens(spoken[0])
+    name = urlsplit(origin).netloc.rpartition("@")[2]
+    return Case(1, name, transport, observed_start, tuple(steps), {}, form, start_ns)
+
+
+def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
+    begun_ns = logged.begun_ns - start_ns
+    answered_ns = max(begun_ns, logged.answered_ns - start_ns)
+    ended_ns = max(answered_ns, logged.ended_ns - start_ns)
+    request = Step(begun_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
+    if not logged.status:
+        return [request, Step(ended_ns, "end", "s2c", exchange=number, by="server")]
+    head = logged.answer_head
+    if not logged.is_stream:
+        return [request, Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)]
+    steps = [request, Step(answered_ns, "head", "s2c", exchange=number, head=head)]
+    at_ns = answered_ns
+    for event in logged.events or _cut(logged.answer):
+        told_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
+        at_ns = min(max(at_ns, told_ns), max(ended_ns, at_ns))
+        steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number))
+    return [*steps, Step(max(ended_ns, at_ns), "end", "s2c", exchange=number, by="server")]
+
+
+def _cut(body: bytes) -> list[Event]:
+    """The events of a stream, each with the empty line that ends it."""
+    events, start = [], 0
+    for end in _EVENT_END.finditer(body):
+        events.append(Event(None, body[start : end.end()]))
+        start = end.end()
+    return [*events, Event(None, body[start:])] if start < len(body) else events

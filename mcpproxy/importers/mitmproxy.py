@@ -1,0 +1,204 @@
+"""Flow files of mitmproxy: dictionaries of bytes, text and numbers, one after the other, as typed netstrings.
+
+The format is `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text). The reader is our
+own, some fifty lines, because mitmproxy's own pins dozens of packages to its versions. It is strict, and bounded by the
+length of the file, by the size of a flow, and in depth.
+"""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from mcpproxy.importers.exchange_log import Logged, checked_time, checked_token, is_web
+from mcpproxy.importers.source import Wrong
+
+LARGEST: Final = 64 << 20
+"""Bytes of a flow."""
+MOST: Final = 256 << 20
+"""Bytes of all flows of a file: they are sorted by server before anything is written."""
+DEEPEST: Final = 32
+LENGTH_DIGITS: Final = 10
+NUMBER_DIGITS: Final = 40
+SECOND: Final = 1_000_000_000
+
+
+class Flows:
+    """What a file holds."""
+
+    def __init__(self) -> None:
+        self.log: list[Logged] = []
+        self.others = 0
+        """Flows that are not HTTP."""
+        self.bodiless = 0
+        """Bodies that were streamed through, so that mitmproxy did not keep them."""
+
+
+def read(file: BinaryIO) -> Flows:
+    """The flows of a file.
+
+    Raises:
+        Wrong: it is not a flow file; the message begins with the place.
+    """
+    flows, total = Flows(), 0
+    for number, (flow, size) in enumerate(_netstrings(file)):
+        place, total = f"flow {number}", total + size
+        if total > MOST:
+            raise Wrong(f"{place}: more than {MOST >> 20} MiB of flows; save fewer")
+        if not isinstance(flow, dict):
+            raise Wrong(f"{place}: expected a flow")
+        if flow.get("type") != "http":
+            flows.others += 1
+            continue
+        flows.log.append(_logged(flow, place, flows))
+    if not flows.log and not flows.others:
+        raise Wrong("expected a flow, such as `mitmdump -w FILE` writes")
+    return flows
+
+
+def _logged(flow: dict[str, Any], place: str, flows: Flows) -> Logged:
+    request = _object(flow.get("request"), place, "request")
+    response = flow.get("response")
+    answer = response if isinstance(response, dict) else {}
+    begun_ns = checked_time(request.get("timestamp_start"), place, "seconds in `timestamp_start`", SECOND)
+    bodies = []
+    for message in (request, answer):
+        content = message.get("content", b"")
+        flows.bodiless += content is None
+        bodies.append(content if isinstance(content, bytes) else b"")
+    error = flow.get("error")
+    ends = [
+        _time(answer.get("timestamp_end")),
+        _time(answer.get("timestamp_start")),
+        _time(error.get("timestamp")) if isinstance(error, dict) else None,
+    ]
+    ended_ns = next((end for end in ends if end is not None), begun_ns)
+    status = answer.get("status_code", 0)
+    return Logged(
+        place,
+        begun_ns,
+        _time(answer.get("timestamp_start")) or ended_ns,
+        ended_ns,
+        _url(request, place),
+        checked_token(_bytes(request.get("method")), place),
+        b"HTTP/1.1",
+        _fields(request.get("headers")),
+        bodies[0],
+        status if type(status) is int and 0 <= status <= 999 else 0,
+        _bytes(answer.get("reason")),
+        _fields(answer.get("headers")),
+        bodies[1],
+        _peer(flow.get("client_conn")),
+    )
+
+
+def _url(request: dict[str, Any], place: str) -> str:
+    scheme, host, port = _bytes(request.get("scheme")), request.get("host"), request.get("port")
+    if scheme not in (b"http", b"https") or not isinstance(host, str) or type(port) is not int:
+        raise Wrong(f"{place}: expected scheme, host and port of a request")
+    path = _bytes(request.get("path")).decode("utf-8", "backslashreplace")
+    named = f"[{host}]" if ":" in host else host
+    usual = {b"http": 80, b"https": 443}[scheme]
+    url = f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
+    if not is_web(url):
+        raise Wrong(f"{place}: expected scheme, host and port of a request")
+    return url
+
+
+def _peer(connection: object) -> str:
+    name = connection.get("peername") if isinstance(connection, dict) else None
+    if not isinstance(name, list) or len(name) < 2 or not isinstance(name[0], str) or len(name[0]) > 256:
+        return ""
+    return f"{name[0]}:{name[1]}" if type(name[1]) is int else ""
+
+
+def _fields(headers: object) -> list[tuple[bytes, bytes]]:
+    rows = headers if isinstance(headers, list) else []
+    return [
+        (row[0], row[1])
+        for row in rows
+        if isinstance(row, list) and len(row) == 2 and isinstance(row[0], bytes) and isinstance(row[1], bytes)
+    ]
+
+
+def _time(value: object) -> int | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return round(value * SECOND) if is_number and 0 < value < 1e9 * 4 else None  # type: ignore[operator] # it is one
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _object(value: object, place: str, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Wrong(f"{place}: expected a dictionary in `{name}`")
+    return value
+
+
+# ---- typed netstrings
+
+
+def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
+    """The values of a file, each with its size.
+
+    Raises:
+        Wrong: it is no sequence of netstrings.
+    """
+    offset = 0
+    while first := file.read(1):
+        digits = b""
+        while first.isdigit() and len(digits) < LENGTH_DIGITS:
+            digits += first
+            first = file.read(1)
+        if first != b":" or not digits or int(digits) > LARGEST:
+            raise Wrong(f"byte {offset}: expected a flow of mitmproxy, of at most {LARGEST >> 20} MiB")
+        size = int(digits)
+        data = file.read(size + 1)
+        if len(data) != size + 1:
+            raise Wrong(f"byte {offset}: the file ends within a flow")
+        yield _value(data[size], memoryview(data)[:size], offset, 0), size
+        offset += len(digits) + 2 + size
+
+
+def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise Wrong(f"byte {offset}: nested too deeply")
+    letter = chr(kind)
+    try:
+        if letter == ",":
+            return data.tobytes()
+        if letter == ";":
+            return data.tobytes().decode()
+        if letter in "#^":
+            if len(data) > NUMBER_DIGITS:
+                raise ValueError
+            return int(data.tobytes()) if letter == "#" else float(data.tobytes())
+        if letter == "!":
+            return {b"true": True, b"false": False}[data.tobytes()]
+        if letter == "~" and not data:
+            return None
+    except (ValueError, KeyError):
+        raise Wrong(f"byte {offset}: expected a value of the type {letter!r}") from None
+    if letter not in "]}":
+        raise Wrong(f"byte {offset}: expected the type of a value")
+    items = list(_items(data, offset, depth))
+    if letter == "]":
+        return items
+    if len(items) % 2 or not all(isinstance(key, str | bytes) for key in items[::2]):
+        raise Wrong(f"byte {offset}: expected a dictionary")
+    keys = (key.decode("ascii", "replace") if isinstance(key, bytes) else key for key in items[::2])
+    return dict(zip(keys, items[1::2], strict=True))
+
+
+def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
+    at = 0
+    while at < len(data):
+        prefix = data[at : at + LENGTH_DIGITS + 1].tobytes()
+        digits, colon, _ = prefix.partition(b":")
+        if not colon or not digits.isdigit():
+            raise Wrong(f"byte {offset}: expected the length of a value")
+        start = at + len(digits) + 1
+        end = start + int(digits)
+        if end >= len(data):
+            raise Wrong(f"byte {offset}: a value is longer than what holds it")
+        yield _value(data[end], data[start:end], offset, depth + 1)
+        at = end + 1

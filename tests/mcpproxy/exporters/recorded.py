@@ -1,0 +1,114 @@
+"""Captures that tests of exports share: real recordings over stdio and HTTP, and every conversation of the corpus."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from mcpproxy.importers.trace import Case, cases
+from tests.harness import ROOT, Place
+from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
+from tests.mcpproxy.cli.typed import mcpproxy
+
+TRACES = sorted((ROOT / "tests/corpus/traces").glob("*.ndjson"))
+SECRETS = (b"hunter2-planted", b"sk-planted-0123456789abcdef", b"s3cret-planted-query", b"cookie-planted-99")
+"""Credentials in headers and queries of the HTTP recording, which the recorder replaces."""
+
+
+def demo(folder: Path) -> Path:
+    """The bundled server, recorded over stdio."""
+    done = mcpproxy("demo", "--capture", folder)
+    assert done.returncode == 0, done.stderr.decode()
+    (capture,) = folder.rglob("*.mcpcap")
+    return capture
+
+
+def over_http(place: Place) -> Path:
+    """A conversation over HTTP, recorded: a handshake in JSON, a call on a stream, a body that is not stored."""
+    with Upstream(_server) as upstream:
+        with serving(place, upstream.url + "?key=s3cret-planted-query") as served:
+            with served.client() as client:
+                for request in _requests():
+                    client.say(request)
+                    head = client.head()
+                    if b"chunked" in head.lower():
+                        client.through(b"0\r\n\r\n")
+                    else:
+                        client.hear(int(head.lower().partition(b"content-length:")[2].split()[0]))
+            served.ended(4)
+            served.stop()
+        return served.capture
+
+
+def _requests() -> Iterator[bytes]:
+    fields = (
+        b"Authorization: Bearer sk-planted-0123456789abcdef",
+        b"X-Api-Key: hunter2-planted",
+        b"Cookie: sid=cookie-planted-99",
+        b"Accept: application/json, text/event-stream",
+        b"Mcp-Session-Id: hunter2-planted",
+    )
+    client = {"name": "pen", "version": "1"}
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    yield post(_message(1, "initialize", opening), *fields)
+    yield post(b'{"jsonrpc":"2.0","method":"notifications/initialized"}', *fields)
+    call = {"name": "add", "arguments": {"a": 1}, "_meta": {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}}
+    yield post(_message(2, "tools/call", call), *fields)
+    yield b"GET /picture?token=s3cret-planted-query HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def _server(wire: Wire) -> None:
+    while request := wire.request():
+        if b'"initialize"' in request:
+            result = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "ink", "version": "2"},
+            }
+            wire.say(_answer(200, b"application/json", _result(1, result), b"Mcp-Session-Id: hunter2-planted"))
+        elif b'"tools/call"' in request:
+            progress = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1}}'
+            asked = b'{"jsonrpc":"2.0","id":"s1","method":"roots/list"}'
+            answer = _result(2, {"content": [{"type": "text", "text": "two\nlines ü"}]})
+            events = [b"id: %d\ndata: %b\n\n" % pair for pair in enumerate((progress, asked, answer), 7)]
+            wire.say(STREAM + chunked(*events))
+        elif request.startswith(b"POST"):
+            wire.say(_answer(202, b"text/plain", b""))
+        else:
+            wire.say(_answer(200, b"image/png", b"\x89PNG no picture"))
+
+
+def _answer(status: int, kind: bytes, body: bytes, *fields: bytes) -> bytes:
+    lines = (b"HTTP/1.1 %d OK" % status, b"Content-Type: " + kind, *fields, b"Content-Length: %d" % len(body))
+    return b"\r\n".join((*lines, b"", body))
+
+
+def _message(number: int, method: str, params: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+def _result(number: int, result: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
+
+
+def corpus(folder: Path, every: int = 1) -> list[Path]:
+    """A capture of each conversation of the corpus, or of every so many."""
+    folder.mkdir()
+    made = []
+    for trace in TRACES:
+        for number, case in enumerate(cases(trace.read_bytes().splitlines())):
+            if isinstance(case, Case) and number % every == 0:
+                made.append(folder / f"{trace.stem}-{number}.mcpcap")
+                made[-1].write_bytes(b"".join(line for _, line in case.records()))
+    return made
+
+
+def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
+    """How many rows a table has, in a database that `export` has written, read by DuckDB itself."""
+    done = mcpproxy("export", "--format", "duckdb", "--force", "-o", folder, *captures)
+    assert done.returncode == 0, done.stderr.decode()
+    with duckdb.connect(str(folder / "captures.duckdb"), read_only=True) as connection:
+        ((count,),) = connection.execute(f"select count(*) from {table} where {where}").fetchall()
+    return int(count)

@@ -1,0 +1,203 @@
+"""HAR: it fits the schema of the format, mitmproxy reads it, and every exchange and message of the capture is in it."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests.analysis.store.written import Written
+from tests.harness import DEADLINE_S, Place, frames, wait_until
+from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.exporters.recorded import corpus, counted, over_http
+from tests.npm import installed
+from tests.readers import program
+
+READER = """
+import json
+from mitmproxy import http
+
+flows = []
+
+def response(flow: http.HTTPFlow) -> None:
+    flows.append([flow.request.method, flow.request.pretty_url, flow.request.get_text(), flow.response.status_code,
+                  flow.response.get_text()])
+
+def done() -> None:
+    print("FLOWS " + json.dumps(flows))
+"""
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = Place(tmp_path_factory.mktemp("http"))
+    yield over_http(place)
+    assert not place.clear()
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> jsonschema_rs.Validator:
+    """The schema of HAR 1.2, which many programs use."""
+    folder = installed("har-schema", "2.0.0", tmp_path_factory.mktemp("npm")) / "lib"
+    parts = {path.name: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
+    registry = jsonschema_rs.Registry([(f"json-schema:///{name}", part) for name, part in parts.items()])
+    return jsonschema_rs.Draft6Validator(parts["har.json"], registry=registry)
+
+
+def entries(out: Path, *arguments: str | Path) -> list[dict[str, Any]]:
+    done = mcpproxy("export", "--format", "har", "--force", "-o", out, *arguments)
+    assert done.returncode == 0, complaints(done)
+    har = json.loads(out.read_bytes())
+    assert list(har) == ["log"]
+    assert har["log"]["version"] == "1.2"
+    found: list[dict[str, Any]] = har["log"]["entries"]
+    return found
+
+
+def read_by_mitmproxy(har: Path, folder: Path) -> list[list[Any]]:
+    """What mitmproxy reads in a file: method, URL, body, status, body of each flow."""
+    script = folder / "reader.py"
+    script.write_text(READER)
+    done = subprocess.run(
+        [program("mitmdump"), "-q", "-n", "-r", har, "-s", script, "--set", f"confdir={folder}"],
+        capture_output=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith("FLOWS ")]
+    flows: list[list[Any]] = json.loads(line.removeprefix("FLOWS "))
+    return flows
+
+
+def test_every_exchange_is_an_entry_in_the_order_of_their_beginnings(capture: Path, tmp_path: Path) -> None:
+    found = entries(tmp_path / "out.har", capture)
+    assert len(found) == counted(capture, folder=tmp_path / "tables", table="http_exchanges") == 4
+    starts = [datetime.fromisoformat(entry["startedDateTime"]) for entry in found]
+    assert starts == sorted(starts)
+    opening, ready, call, picture = found
+    assert (opening["request"]["method"], opening["response"]["status"]) == ("POST", 200)
+    assert json.loads(opening["request"]["postData"]["text"])["method"] == "initialize"
+    assert json.loads(opening["response"]["content"]["text"])["result"]["serverInfo"]["name"] == "ink"
+    assert ready["response"]["status"] == 202
+    assert call["response"]["content"]["mimeType"] == "text/event-stream"
+    assert picture["request"]["method"] == "GET"
+    assert "text" not in picture["response"]["content"]
+    assert picture["_mcp"]["notStored"]["response"]["size"] == len(b"\x89PNG no picture")
+    for entry in found:
+        assert entry["time"] == sum(entry["timings"][phase] for phase in ("send", "wait", "receive"))
+
+
+def test_a_stream_is_its_text_and_each_event_has_its_time(capture: Path, tmp_path: Path) -> None:
+    _, _, call, _ = entries(tmp_path / "out.har", capture)
+    text = call["response"]["content"]["text"]
+    recorded = [frame for frame in frames(capture, "s2c") if frame.unit == "sse_event"]
+    assert text.count("\n\n") == len(recorded) == 3
+    for block, frame in zip(text.split("\n\n"), recorded, strict=False):
+        assert block == f"id: {frame.event_id}\ndata: {frame.raw.decode()}"
+    sent, *messages = call["_mcp"]["messages"]
+    assert (sent["dir"], sent["method"]) == ("c2s", "tools/call")
+    assert [(message["frame"], message.get("eventId")) for message in messages] == [
+        (frame.seq, frame.event_id) for frame in recorded
+    ]
+    times = [message["time"] for message in call["_mcp"]["messages"]]
+    assert times == sorted(times)
+    assert times[0] >= 0
+
+
+def test_it_fits_the_schema_of_the_format(capture: Path, schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
+    entries(tmp_path / "out.har", capture)
+    schema.validate(json.loads((tmp_path / "out.har").read_bytes()))
+    with pytest.raises(jsonschema_rs.ValidationError):
+        schema.validate({"log": {"version": "1.2", "creator": {}, "entries": []}})
+
+
+def test_mitmproxy_reads_what_crossed(capture: Path, tmp_path: Path) -> None:
+    found = entries(tmp_path / "out.har", capture)
+    flows = read_by_mitmproxy(tmp_path / "out.har", tmp_path)
+    assert len(flows) == len(found)
+    for entry, (method, url, sent, status, got) in zip(found, flows, strict=True):
+        request, response = entry["request"], entry["response"]
+        assert (method, url, status) == (request["method"], request["url"], response["status"])
+        assert sent == request.get("postData", {}).get("text", "")
+        assert got == response["content"].get("text", "")
+    (streamed,) = [got for *_, got in flows if "id: 7" in got]
+    assert "two\\nlines \\u00fc" in streamed
+
+
+def test_every_conversation_of_the_corpus_fits_schema_and_mitmproxy(
+    schema: jsonschema_rs.Validator, tmp_path: Path
+) -> None:
+    http = [path for path in corpus(tmp_path / "captures", every=3) if b'"transport":"http"' in path.read_bytes()[:400]]
+    found = entries(tmp_path / "out.har", *http)
+    assert len(http) > 100
+    left_out = counted(*http, folder=tmp_path / "tables", table="http_exchanges", where="method is null")
+    assert len(found) == counted(*http, folder=tmp_path / "tables", table="http_exchanges") - left_out
+    schema.validate(json.loads((tmp_path / "out.har").read_bytes()))
+    inside = {(entry["_mcp"]["capture"], message["frame"]) for entry in found for message in entry["_mcp"]["messages"]}
+    carried = "frames join http_exchanges using (capture, exchange)"
+    tables = tmp_path / "tables"
+    assert len(inside) == counted(*http, folder=tables, table=carried, where="http_exchanges.method is not null")
+    assert len(read_by_mitmproxy(tmp_path / "out.har", tmp_path)) == len(found)
+
+
+def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream="http://h/mcp")
+    head = {"method": "POST", "target": "/mcp", "version": "HTTP/1.1", "headers": []}
+    answer = {"status": 200, "reason": "OK", "version": "HTTP/1.1", "headers": [["Content-Type", "application/json"]]}
+    one.record(1, "exchange", conn=1, exchange=1, stage="request", request=head)
+    one.record(2, "frame", dir="s2c", conn=1, exchange=1, unit="http_body", kind="invalid", size=3, raw_b64="/w7/")
+    one.record(3, "exchange", conn=1, exchange=1, stage="end", request=head, response=answer, ended_by="complete")
+    (entry,) = entries(tmp_path / "out.har", one.close())
+    content = entry["response"]["content"]
+    assert (content["encoding"], base64.b64decode(content["text"])) == ("base64", b"\xff\x0e\xff")
+
+
+@pytest.mark.parametrize("upstream", ["http://[", "http://h:x/", "", "\x00", "x" * 10_000])
+def test_an_upstream_that_is_no_url_costs_only_the_origin(upstream: str, tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1, transport="http", upstream=upstream)
+    head = {"method": "GET", "target": "/mcp?a=%ff&b", "version": "HTTP/1.1", "headers": [["Host", "h:1"]]}
+    one.record(1, "exchange", conn=1, exchange=1, stage="end", request=head, ended_by="client", peer="[::")
+    (entry,) = entries(tmp_path / "out.har", one.close())
+    assert entry["request"]["url"].endswith("/mcp?a=%ff&b")
+    done = mcpproxy("export", "--format", "otlp", "-o", tmp_path / "out.jsonl", one.path)
+    assert done.returncode == 0, complaints(done)
+
+
+def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "x", 1)
+    one.handshake()
+    one.close()
+    done = mcpproxy("export", "--format", "har", "-o", tmp_path / "out.har", tmp_path / "one.mcpcap")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert complaints(done) == (
+        b"mcpproxy: a HAR file holds HTTP exchanges, and there are none; sessions over stdio can be exported as otlp, "
+        b"perfetto or markdown; nothing was written\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["one.mcpcap"]
+
+
+def test_a_filter_selects_exchanges(capture: Path, tmp_path: Path) -> None:
+    (entry,) = entries(tmp_path / "out.har", "--filter", "method:tools/call", capture)
+    assert json.loads(entry["request"]["postData"]["text"])["method"] == "tools/call"
+
+
+def test_an_exchange_that_is_open_is_there_as_far_as_it_goes(place: Place, tmp_path: Path) -> None:
+    def never_ends(wire: Wire) -> None:
+        wire.request()
+        wire.say(
+            STREAM + chunked(b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n').removesuffix(b"0\r\n\r\n")
+        )
+        wire.end()
+
+    with Upstream(never_ends) as upstream, serving(place, upstream.url) as served, served.client() as client:
+        client.say(post(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"Accept: text/event-stream"))
+        wait_until(lambda: len(frames(served.capture)) == 2, "the event")
+        (entry,) = entries(tmp_path / "out.har", served.capture)
+        assert entry["_mcp"]["endedBy"] is None
+        assert entry["response"]["content"]["text"].startswith("data: ")

@@ -1,0 +1,295 @@
+"""OTLP: OpenTelemetry's own messages read what is written, with the counts and the causes of the capture."""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric, MetricsData
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
+
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
+from mcpproxy.exporters.otlp.histograms import SERIES_KEPT
+from tests.analysis.store.written import Written
+from tests.harness import Place
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.exporters.recorded import corpus, counted, demo, over_http
+
+METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
+
+
+class Told:
+    """What a file of OTLP/JSON says, read by the official messages."""
+
+    def __init__(self, path: Path) -> None:
+        self.spans: list[tuple[dict[str, Any], Span]] = []
+        """With the attributes of the resource."""
+        self.points: list[tuple[Metric, HistogramDataPoint]] = []
+        for line in path.read_bytes().splitlines():
+            message = json.loads(line)
+            if "resourceSpans" in message:
+                self._take_spans(Parse(json.dumps(_with_base64(message)), TracesData()))
+            else:
+                self._take_metrics(Parse(line, MetricsData()))
+
+    def _take_spans(self, data: TracesData) -> None:
+        for resource in data.resource_spans:
+            assert resource.schema_url == SCHEMA_URL
+            for scope in resource.scope_spans:
+                assert (scope.scope.name, scope.schema_url) == ("mcpproxy", SCHEMA_URL)
+                self.spans += [(values(resource.resource.attributes), span) for span in scope.spans]
+
+    def _take_metrics(self, data: MetricsData) -> None:
+        for resource in data.resource_metrics:
+            assert resource.schema_url == SCHEMA_URL
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    self.points += [(metric, point) for point in metric.histogram.data_points]
+
+    def named(self, name: str) -> list[Span]:
+        """The spans with a name: those of the sides that asked, then those of the sides that were asked."""
+        found = [span for _, span in self.spans if span.name == name]
+        return sorted(found, key=lambda span: span.kind, reverse=True)
+
+
+def _with_base64(message: dict[str, Any]) -> dict[str, Any]:
+    """OTLP/JSON writes ids in hexadecimal, and protobuf's own JSON in base64: the only difference between them."""
+    for resource in message["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                for name in ("traceId", "spanId", "parentSpanId"):
+                    if name in span:
+                        span[name] = base64.b64encode(bytes.fromhex(span[name])).decode()
+    return message
+
+
+def values(attributes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for attribute in attributes:
+        assert isinstance(attribute, KeyValue)
+        assert attribute.key not in found
+        kind = attribute.value.WhichOneof("value")
+        assert kind is not None
+        found[attribute.key] = getattr(attribute.value, kind)
+    return found
+
+
+def exported(out: Path, *arguments: str | Path) -> Told:
+    done = mcpproxy("export", "--format", "otlp", "--force", "-o", out, *arguments)
+    assert (done.returncode, b"\x1b" in done.stderr) == (0, False), complaints(done)
+    return Told(out)
+
+
+@pytest.fixture(scope="module")
+def stdio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = Place(tmp_path_factory.mktemp("http"))
+    yield over_http(place)
+    assert not place.clear()
+
+
+def test_each_call_is_a_span_of_both_sides(stdio: Path, http: Path, tmp_path: Path) -> None:
+    for capture in (stdio, http):
+        told = exported(tmp_path / "out", capture)
+        calls = counted(capture, folder=tmp_path / "tables")
+        assert Counter(span.kind for _, span in told.spans) == {
+            Span.SPAN_KIND_CLIENT: calls,
+            Span.SPAN_KIND_SERVER: calls,
+        }
+        assert len({span.span_id for _, span in told.spans}) == 2 * calls
+        for _, span in told.spans:
+            assert (len(span.trace_id), len(span.span_id)) == (16, 8)
+            assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
+        servers = [span for _, span in told.spans if span.kind == Span.SPAN_KIND_SERVER]
+        clients = {span.span_id: span for _, span in told.spans if span.kind == Span.SPAN_KIND_CLIENT}
+        assert all(clients[span.parent_span_id].name == span.name for span in servers)
+
+
+def test_every_conversation_of_the_corpus_has_the_spans_of_its_exchanges(tmp_path: Path) -> None:
+    captures = corpus(tmp_path / "captures", every=4)
+    told = exported(tmp_path / "out", tmp_path / "captures")
+    calls = counted(tmp_path / "captures", folder=tmp_path / "tables")
+    assert len(captures) > 500
+    assert len(told.spans) == 2 * calls
+    assert len({(span.trace_id, span.span_id) for _, span in told.spans}) == 2 * calls
+    for _, span in told.spans:
+        assert (span.status.code == Status.STATUS_CODE_ERROR) == ("error.type" in values(span.attributes))
+
+
+def test_the_attributes_of_a_call_are_those_of_the_conventions(http: Path, tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", http)
+    client, server = told.named("tools/call add")
+    assert {name: value for name, value in values(client.attributes).items() if name != "server.port"} == {
+        "mcp.method.name": "tools/call",
+        "mcp.protocol.version": "2025-06-18",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "network.transport": "tcp",
+        "network.protocol.name": "http",
+        "server.address": "127.0.0.1",
+        "jsonrpc.request.id": "2",
+        "mcp.session.id": values(client.attributes)["mcp.session.id"],
+        "mcpproxy.session": 1,
+        "mcpproxy.frame": values(client.attributes)["mcpproxy.frame"],
+        "mcpproxy.response.frame": values(client.attributes)["mcpproxy.response.frame"],
+    }
+    assert values(client.attributes)["mcp.session.id"].startswith("hmac:")
+    assert values(server.attributes)["client.address"] == "127.0.0.1"
+    assert "server.address" not in values(server.attributes)
+    services = {span.kind: service for service, span in told.spans if span.name == "tools/call add"}
+    assert services[Span.SPAN_KIND_CLIENT]["service.name"] == "pen"
+    assert (services[Span.SPAN_KIND_SERVER]["service.name"], services[Span.SPAN_KIND_SERVER]["service.version"]) == (
+        "ink",
+        "2",
+    )
+
+
+def test_a_call_joins_the_trace_that_its_request_names(http: Path, tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", http)
+    client, server = told.named("tools/call add")
+    assert (client.trace_id.hex(), client.parent_span_id.hex()) == ("ab" * 16, "cd" * 8)
+    assert server.trace_id == client.trace_id
+    asking, asked = told.named("roots/list")
+    assert {asked.trace_id, asking.trace_id} == {client.trace_id}
+    # The server asks in the course of the call, so what it asks is a child of its own work on it.
+    assert asking.parent_span_id == server.span_id
+    assert asked.parent_span_id == asking.span_id
+    services = [service["service.name"] for service, span in told.spans if span.name == "roots/list"]
+    assert sorted(services) == ["ink", "pen"]
+    (opening, _) = told.named("initialize")
+    assert opening.trace_id != client.trace_id
+    assert opening.parent_span_id == b""
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        (f"00-{'ab' * 16}-{'cd' * 8}-01", True),
+        (f"00-{'ab' * 16}-{'cd' * 8}-01-more", False),
+        (f"cc-{'ab' * 16}-{'cd' * 8}-01-more", True),
+        (f"ff-{'ab' * 16}-{'cd' * 8}-01", False),
+        (f"00-{'00' * 16}-{'cd' * 8}-01", False),
+        (f"00-{'ab' * 16}-{'00' * 8}-01", False),
+        (f"00-{'AB' * 16}-{'cd' * 8}-01", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_an_invalid_trace_context_is_ignored(value: str | None, is_valid: bool) -> None:
+    assert (parsed_traceparent(value) is not None) == is_valid
+
+
+def test_exporting_twice_gives_the_same_bytes(stdio: Path, tmp_path: Path) -> None:
+    exported(tmp_path / "one", stdio)
+    exported(tmp_path / "two", stdio)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_arguments_and_results_are_exported_on_request_only(stdio: Path, http: Path, tmp_path: Path) -> None:
+    sensitive = ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.prompt.variable.")
+    for capture in (stdio, http):
+        without = exported(tmp_path / "out", capture)
+        assert not [name for _, span in without.spans for name in values(span.attributes) if name.startswith(sensitive)]
+        assert b"two\\nlines" not in (tmp_path / "out").read_bytes()
+    with_them = exported(tmp_path / "out", "--payloads", http)
+    client, _ = with_them.named("tools/call add")
+    assert values(client.attributes)["gen_ai.tool.call.arguments"] == '{"a":1}'
+    assert json.loads(values(client.attributes)["gen_ai.tool.call.result"])["content"][0]["text"] == "two\nlines ü"
+    # They would make a series of each call.
+    assert not [
+        name for _, point in with_them.points for name in values(point.attributes) if name.startswith(sensitive)
+    ]
+
+
+def test_errors_have_their_type_and_the_servers_fault_is_the_servers(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one.handshake()
+    one.call(20, 2, "a")
+    one.refuse(21, 2, -32602, "no such thing")
+    one.call(30, 3, "b")
+    one.answer(31, 3, content=[], isError=True)
+    one.call(40, 4, "c")
+    one.raw(9_000, "c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4,"reason":"x"}}')
+    one.call(9_010, 5, "d")
+    one.close()
+    told = exported(tmp_path / "out", tmp_path / "one.mcpcap")
+    found = {
+        (span.name, span.kind == Span.SPAN_KIND_SERVER): (
+            values(span.attributes).get("error.type"),
+            values(span.attributes).get("rpc.response.status_code"),
+            span.status.message,
+        )
+        for _, span in told.spans
+        if span.name.startswith("tools/call")
+    }
+    assert found["tools/call a", False] == ("-32602", "-32602", "no such thing")
+    assert found["tools/call a", True] == (None, "-32602", "")  # the caller's fault
+    assert found["tools/call b", False] == ("tool_error", None, "")
+    assert found["tools/call c", False] == ("timeout", None, "")
+    assert found["tools/call d", False] == ("no_response", None, "")
+
+
+def test_the_four_histograms_count_what_the_spans_show(stdio: Path, http: Path, tmp_path: Path) -> None:
+    for capture in (stdio, http):
+        told = exported(tmp_path / "out", capture)
+        assert {metric.name for metric, _ in told.points} == METRICS
+        assert {metric.unit for metric, _ in told.points} == {"s"}
+        counts: Counter[str] = Counter()
+        for metric, point in told.points:
+            counts[metric.name] += point.count
+            assert sum(point.bucket_counts) == point.count
+            assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+            assert 0 <= point.min <= point.sum / point.count <= point.max
+            assert "mcp.method.name" in values(point.attributes) or "session" in metric.name
+        ended = [span for _, span in told.spans if values(span.attributes).get("error.type") != "no_response"]
+        assert counts["mcp.client.operation.duration"] == sum(span.kind == Span.SPAN_KIND_CLIENT for span in ended)
+        assert counts["mcp.server.operation.duration"] == sum(span.kind == Span.SPAN_KIND_SERVER for span in ended)
+        sessions = counted(capture, folder=tmp_path / "tables", table="sessions", where="delimited <> 'peer'")
+        assert counts["mcp.client.session.duration"] == counts["mcp.server.session.duration"] == sessions
+
+
+def test_a_filter_selects_calls(stdio: Path, tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", "--filter", "method:tools/call", stdio)
+    calls = counted(stdio, folder=tmp_path / "tables", where="method = 'tools/call'")
+    assert len(told.spans) == 2 * calls
+    assert {values(span.attributes)["mcp.method.name"] for _, span in told.spans} == {"tools/call"}
+    done = mcpproxy("export", "--format", "otlp", "--filter", "method:nothing", "-o", tmp_path / "none", stdio)
+    assert (done.returncode, complaints(done)) == (
+        2,
+        b"mcpproxy: no message matches the filter; nothing was written\n",
+    )
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("wall_ns", [-5, 1 << 70, (1 << 63) - 1, True, None])
+def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "files", 1, wall_ns)
+    one.handshake()
+    told = exported(tmp_path / "out", one.close())
+    assert len(told.spans) == 2
+    for _, span in told.spans:
+        assert 0 <= span.start_time_unix_nano <= span.end_time_unix_nano < 1 << 63
+
+
+def test_names_of_peers_cannot_make_series_without_end(tmp_path: Path) -> None:
+    one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
+    one.handshake()
+    for number in range(SERIES_KEPT + 200):
+        one.call(20 + number, number + 2, f"tool-{number}")
+        one.answer(20 + number, number + 2, content=[])
+    one.close()
+    told = exported(tmp_path / "out", tmp_path / "one.mcpcap")
+    assert len(told.points) <= SERIES_KEPT + 4
+    overflow = [point for _, point in told.points if "otel.metric.overflow" in values(point.attributes)]
+    total = sum(point.count for metric, point in told.points if metric.name == "mcp.client.operation.duration")
+    assert overflow
+    assert total == SERIES_KEPT + 201
