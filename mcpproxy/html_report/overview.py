@@ -204,7 +204,7 @@ def _session(row: SessionRow, refs: Refs) -> dict[str, Any]:
 def _startup(startup: Startup | None) -> str:
     if startup is None:
         return ""
-    return f"median {_ms(startup.total_ms)} over {count_text(startup.sessions, 'session')}"
+    return f"Median {_ms(startup.total_ms)} over {count_text(startup.sessions, 'session')}"
 
 
 def _latency(row: Latency) -> dict[str, Any]:

@@ -22,7 +22,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
     return [el("span", {}, who, el("span", { class: "dim" }, ` #${one.session}`)), bar, ...one.part_texts, one.total];
   });
   place.append(
-    el("p", { class: "dim" }, `${startup}. process: from its start to its first output; initialize: its result; ready: the client's notification; first list: the first tools/list.`),
+    el("p", { class: "dim" }, `${startup}. The process part ends with its first output, the others with the result of initialize, the notification that the client is ready, and the first result of tools/list.`),
     el("ul", { class: "legend" }, PARTS.map((part, at) => el("li", {}, el("span", { class: `swatch part-${at}` }), part))),
     table("Start-up by session", columns, rows),
   );
@@ -57,7 +57,7 @@ function bucketText(bucket) {
 }
 
 function histogram(buckets, low, high) {
-  const width = 8;
+  const width = 12;
   const height = 26;
   const most = Math.max(...buckets.map(([, count]) => count));
   const label = buckets.map(([bucket, count]) => `${count} from ${bucketText(bucket).join(" to ")}`).join(", ") || "no responses";

@@ -62,7 +62,7 @@ class Detail {
     this.text = payload ?? rows.text[row];
     this.mode.hidden = payload === null;
     this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut));
-    this.head.replaceChildren(...(head === null ? [] : [el("h4", {}, `HTTP exchange @${rows.exchange[row]}`), el("pre", { tabindex: 0, "aria-label": "Heads of the HTTP exchange" }, head)]));
+    this.head.replaceChildren(...(head === null ? [] : [el("h4", {}, `HTTP exchange @${rows.exchange[row]}`), el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head)]));
   }
 
   hide() {

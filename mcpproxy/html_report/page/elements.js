@@ -31,12 +31,17 @@ function table(label, columns, rows) {
     el("tr", {}, row.map((cell, at) => el(at ? "td" : "th", { class: columns[at][1], scope: at ? null : "row" }, cell))),
   );
   const drawn = el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
-  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": label }, drawn);
+  return el("div", { class: "wide", tabindex: 0, role: "group", "aria-label": label }, drawn);
 }
 
 /** A count with its noun. */
 function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Our own prose: what stands in backticks is code. */
+function prose(text) {
+  return text.split("`").map((piece, at) => (at % 2 ? el("code", {}, piece) : piece));
 }
 
 function section(name) {

@@ -25,7 +25,7 @@ function ruleElement(group, captures) {
       el("h3", {}, el("code", {}, group.rule)),
       el("span", { class: "dim" }, [group.impact, group.side, group.count > 1 ? `×${group.count.toLocaleString("en")}` : ""].filter(Boolean).join(" · ")),
     ),
-    el("p", { class: "summary" }, group.summary),
+    el("p", { class: "summary" }, prose(group.summary)),
     el("ol", { class: "plain" }, first.map((finding) => findingElement(finding, captures))),
     rest.length ? moreFindings(rest, captures) : null,
     el("p", { class: "dim source" }, [more > 0 ? `${counted(more, "more violation")} not listed` : "", group.source, `mcpproxy rule ${group.rule}`].filter(Boolean).join(" · ")),
@@ -59,7 +59,7 @@ function findingElement(finding, captures) {
 }
 
 function proofElement([before, place, after], label) {
-  return el("pre", { class: "proof", tabindex: 0, role: "region", "aria-label": label }, before, place ? el("mark", {}, place) : null, after);
+  return el("pre", { class: "proof", tabindex: 0, role: "group", "aria-label": label }, before, place ? el("mark", {}, place) : null, after);
 }
 
 /** Brings a finding into view; returns whether there is such a finding. */

@@ -64,11 +64,9 @@ function firstFindings({ findings, levels }) {
       el(
         "div",
         {},
-        el("a", { href: `#finding-${first.number}` }, el("span", { class: "impact" }, group.impact), " ", el("code", {}, group.rule)),
-        group.count > 1 ? el("span", { class: "dim" }, ` ×${group.count.toLocaleString("en")}`) : null,
-        el("p", { class: "what" }, first.message),
+        el("a", { class: "clamped", href: `#finding-${first.number}` }, first.message),
+        el("p", { class: "what" }, `${group.impact} · ${group.side}`, group.count > 1 ? ` · ×${group.count.toLocaleString("en")}` : "", " · ", el("code", {}, group.rule)),
       ),
-      el("span", { class: "side dim" }, group.side),
     );
   });
   return el(
@@ -77,7 +75,7 @@ function firstFindings({ findings, levels }) {
     el("h2", {}, "What is wrong first"),
     counts.length ? el("p", { class: "dim" }, counts.join(", ")) : el("p", { class: "fine" }, "No findings: every rule that applies was kept."),
     rows.length ? el("ol", { class: "ranked" }, rows) : null,
-    findings.length > 8 ? el("p", {}, el("a", { href: "#findings" }, `All ${findings.length} broken rules`)) : null,
+    findings.length > 8 ? el("p", {}, el("a", { href: "#findings" }, `All ${findings.length} rules with findings`)) : null,
   );
 }
 
@@ -90,24 +88,26 @@ function calls(title, rows) {
   return el("div", { class: "calls" }, el("h2", {}, title), el("ul", { class: "plain" }, rows));
 }
 
-function callRow({ what, capture, frame, more, times }, took) {
+function callRow({ captures }, { what, capture, frame, more, times }, took) {
+  const server = captures.length > 1 && capture >= 0 ? captures[capture].name : "";
+  const about = [server, more].filter(Boolean).join(" · ");
   return el(
     "li",
     {},
     el("span", { class: "took num" }, took),
-    el("div", {}, el("span", { class: "name" }, what), times > 1 ? el("span", { class: "dim" }, ` ×${times.toLocaleString("en")}`) : null, more ? el("p", { class: "what" }, more) : null),
+    el("div", {}, el("span", { class: "name" }, what), times > 1 ? el("span", { class: "dim" }, ` ×${times.toLocaleString("en")}`) : null, about ? el("p", { class: "what" }, about) : null),
     frameLink(capture, frame),
   );
 }
 
-function slowest({ slowest: rows }) {
-  return calls("Slowest calls", rows.slice(0, 5).map((row) => callRow({ ...row, more: [row.outcome === "result" ? "" : row.outcome, row.more].filter(Boolean).join(", ") }, row.took)));
+function slowest(overview) {
+  return calls("Slowest calls", overview.slowest.slice(0, 5).map((row) => callRow(overview, { ...row, more: [row.outcome === "result" ? "" : row.outcome, row.more].filter(Boolean).join(", ") }, row.took)));
 }
 
-function withoutAnswer({ abandoned, unanswered }) {
+function withoutAnswer(overview) {
   return [
-    calls("Abandoned", abandoned.map((row) => callRow(row, row.waited))),
-    calls("Unanswered", unanswered.map((row) => callRow(row, row.waited))),
+    calls("Abandoned", overview.abandoned.map((row) => callRow(overview, row, row.waited))),
+    calls("Unanswered", overview.unanswered.map((row) => callRow(overview, row, row.waited))),
   ];
 }
 

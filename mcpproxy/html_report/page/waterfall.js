@@ -18,12 +18,13 @@ class Waterfall {
     }
     this.whole = [this.starts[this.order[0]], Math.max(this.ends.reduce((a, b) => Math.max(a, b), 0), this.starts[this.order[0]] + 1)];
     this.lanes = model.captures.slice(0, MOST_LANES);
-    this.scale = el("div", { class: "scale", "aria-hidden": true });
+    this.from = el("span");
+    this.to = el("span");
     this.brush = el("div", { class: "brush" });
     this.map = this.drawMap();
     this.said = el("p", { class: "dim", role: "status" });
     this.list = new List({ name: "waterfall", label: "Requests on one clock", printed: 60, columns: this.columns(), choose: (call, isEntered) => isEntered && this.follow(call) });
-    place.append(this.buttons(), this.map, this.said, this.scale, this.list.element);
+    place.append(this.buttons(), this.map, this.said, this.list.element);
     this.zoom(...this.whole);
   }
 
@@ -35,7 +36,7 @@ class Waterfall {
       { title: "request", kind: "call", draw: (cell, call) => (cell.textContent = `${calls.by[call] === "server" ? "← " : ""}${calls.method[call]} ${calls.name[call]}`) },
       { title: "took", kind: "num", draw: (cell, call) => (cell.textContent = brief(calls.to[call] - calls.from[call])) },
       { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
-      { title: "time", kind: "time-bar", make: (cell) => cell.append(el("span", { class: "bar" })), draw: (cell, call) => this.drawBar(cell.firstChild, call) },
+      { title: el("span", { class: "ends" }, this.from, this.to), kind: "time-bar", make: (cell) => cell.append(el("span", { class: "bar" })), draw: (cell, call) => this.drawBar(cell.firstChild, call) },
     ];
   }
 
@@ -95,7 +96,8 @@ class Waterfall {
     this.brush.style.width = `${(100 * length) / (last - first)}%`;
     const shown = this.order.filter((call) => this.starts[call] <= start + length && this.ends[call] >= start);
     this.said.textContent = `${counted(shown.length, "request")} from ${sinceStart(start)} to ${sinceStart(start + length)} s`;
-    this.scale.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((share) => el("span", {}, `+${brief(start + length * share)}`)));
+    this.from.textContent = sinceStart(start);
+    this.to.textContent = sinceStart(start + length);
     this.list.show(shown);
   }
 
@@ -103,17 +105,16 @@ class Waterfall {
     const [first, last] = this.whole;
     const height = this.lanes.length * LANE;
     const drawing = svg("svg", { viewBox: `0 0 ${SLOTS} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `When requests were open, for ${counted(this.lanes.length, "capture")}` });
-    const slots = this.lanes.map(() => ({ busy: new Uint8Array(SLOTS), bad: new Uint8Array(SLOTS) }));
+    const slots = this.lanes.map(() => ({ fine: new Uint8Array(SLOTS), lost: new Uint8Array(SLOTS), bad: new Uint8Array(SLOTS) }));
     for (const call of this.order) {
       const lane = slots[this.model.calls.capture[call]];
       if (!lane) continue;
       const from = Math.floor(((this.starts[call] - first) / (last - first)) * (SLOTS - 1));
       const to = Math.floor(((this.ends[call] - first) / (last - first)) * (SLOTS - 1));
-      lane.busy.fill(1, from, to + 1);
-      if (lookOf(this.model.calls, call) !== "fine") lane.bad.fill(1, from, to + 1);
+      lane[lookOf(this.model.calls, call)].fill(1, from, to + 1);
     }
-    slots.forEach(({ busy, bad }, at) => {
-      drawing.append(svg("path", { class: "busy", d: runs(busy, at * LANE + 3, LANE - 6) }), svg("path", { class: "bad", d: runs(bad, at * LANE + 3, LANE - 6) }));
+    slots.forEach((lane, at) => {
+      for (const look of ["lost", "fine", "bad"]) drawing.append(svg("path", { class: look, d: runs(lane[look], at * LANE + 3, LANE - 6) }));
     });
     const strip = el("div", { class: "strip" }, drawing, this.brush);
     strip.style.height = `${height}px`;
