@@ -1,6 +1,6 @@
 // List: a table of any length of which only the rows in view exist. It is a grid: arrow keys move the chosen row.
 
-const SPARE_ROWS = 10;
+const SPARE_ROWS = 5;
 
 class List {
   /**

@@ -21,6 +21,7 @@ async function start() {
   await follow();
   document.documentElement.dataset.ready = "lists";
   await model.readAll();
+  performance.mark("mcpproxy-payloads");
   document.documentElement.dataset.ready = "payloads";
 }
 

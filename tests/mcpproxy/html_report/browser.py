@@ -72,6 +72,12 @@ class Opened:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def work_s(self) -> float:
+        """What scripts, styles and layout have taken so far, however busy the machine is with other things."""
+        self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+        figures = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
+        return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])
+
     def rows(self, name: str = "traffic") -> list[str]:
         """The text of the rows of a list that exist now."""
         made = f"[...document.querySelectorAll('table.{name} tbody tr:not(.space)')].map((row) => row.textContent)"
