@@ -142,7 +142,8 @@ class ReportRows(Figures):
                 """
                 select
                     capture, name, path, transport, command, upstream, epoch_ns(opened), coalesce(duration_ns, 0),
-                    frames, bytes, sessions, ending, exit_status, exit_signal, is_live, lost, damage, unjudged, forgotten
+                    frames, bytes, sessions, ending, exit_status, exit_signal, is_live, lost,
+                    damage, unjudged, forgotten
                 from captures order by opened nulls first, path
                 """
             )
@@ -250,9 +251,7 @@ class ReportRows(Figures):
 
 
 @contextmanager
-def report_rows(
-    readable: Iterable[Source], *, progress: Progress | None = None, memory: int
-) -> Iterator[ReportRows]:
+def report_rows(readable: Iterable[Source], *, progress: Progress | None = None, memory: int) -> Iterator[ReportRows]:
     """The rows of some captures; the rules do not run.
 
     Args:

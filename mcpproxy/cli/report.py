@@ -7,6 +7,7 @@ The report holds the recorded traffic, in plain text: anybody who has the file c
 """
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -66,6 +67,8 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     from mcpproxy.html_report.report import Hearing, Report
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
+    # As in `check`: nearly all of millions of objects die young, or stay to the end.
+    gc.set_threshold(50_000, 20, 50)
     with Progress() as progress:
         hearing = Hearing(say_damage, say_ended, progress.tell)
 
@@ -87,7 +90,9 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
             file.writelines(report.pieces())
         written = path.stat().st_size
     contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
-    sys.stdout.write(f"{sanitise(str(target))}  {size(written)}  {contents}, {count_text(report.findings, 'finding')}\n")
+    sys.stdout.write(
+        f"{sanitise(str(target))}  {size(written)}  {contents}, {count_text(report.findings, 'finding')}\n"
+    )
     sys.stdout.flush()
     is_damaged = tell_of_losses(losses, "the report is about the rest")
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)

@@ -13,7 +13,8 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-_PLACE: Final = Path(__file__).parent / "page"
+PLACE: Final = Path(__file__).parent / "page"
+"""The folder with the sources of the page."""
 SCRIPTS: Final = (
     "elements.js",
     "units.js",
@@ -69,7 +70,7 @@ def _script() -> str:
 
 @cache
 def _text(name: str) -> str:
-    return (_PLACE / name).read_text("utf-8")
+    return (PLACE / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Builds the report of some captures: one reading of each for its rows and findings, and the database for the figures."""
+"""Builds the report of some captures: each is read once for its rows and findings; the database has the figures."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,12 +46,13 @@ class Written(NamedTuple):
 class Report:
     """A report in the making."""
 
-    def __init__(self, rows: ReportRows, hearing: Hearing) -> None:
+    def __init__(self, rows: ReportRows, hearing: Hearing, frames: int = limits.FRAMES) -> None:
         """Read everything.
 
         Args:
             rows: of all its captures.
-            hearing: is told what happens.
+            hearing: called with what happens.
+            frames: how many of all frames get a row in the traffic.
 
         Raises:
             CaptureError: a capture cannot be read.
@@ -60,7 +61,7 @@ class Report:
         self.left_out: list[str] = []
         sizes = rows.sizes()
         cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
-        self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), limits.FRAMES)
+        self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), frames)
         self._payloads = Payloads()
         self._traffic = Traffic(self._payloads, cut)
         self._findings = Findings(self._traffic)
@@ -147,8 +148,8 @@ class Report:
         if longer:
             count, lost = sum(count for _, count in longer), sum((frame - cut) * count for frame, count in longer)
             self.left_out.append(
-                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}; "
-                f"{size(lost)} {'are' if lost != 1 else 'is'} left out. `mcpproxy show CAPTURE --frame N` prints all of it."
+                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}, "
+                f"which leaves out {size(lost)}; `mcpproxy show CAPTURE --frame N` prints all of it."
             )
         lines = rows.stderr_lines()
         if lines > limits.STDERR_LINES:

@@ -66,8 +66,7 @@ class Traffic:
         self.payloads = payloads
         self.cut = cut
         self.columns: dict[str, list[Any]] = {
-            name: []
-            for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
+            name: [] for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
         }
         self.heads: list[tuple[int, int, int]] = []
         """HTTP exchanges: capture, number, payload with the two heads."""
@@ -183,7 +182,9 @@ class CaptureTraffic:
         row = _row_of(seen)._replace(way=_way(frame), exchange=_exchange_of(frame))
         payload = NONE
         if message.index is None or (self._capture, frame.seq) not in traffic.rows:
-            row = row._replace(size=sum(len(part.raw) for part in message.frames), problem=row.problem or frame.problem or "")
+            row = row._replace(
+                size=sum(len(part.raw) for part in message.frames), problem=row.problem or frame.problem or ""
+            )
             payload = self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
         if isinstance(message, Request):
@@ -222,9 +223,7 @@ def _exchange_of(frame: Frame) -> int:
 def _row_of(seen: Seen) -> _Row:
     message: Message = seen.message
     if isinstance(message, Request):
-        return _Row(
-            "request", "", sanitise(message.method, METHOD), name_of(message), _id(message), text=gist(message)
-        )
+        return _Row("request", "", sanitise(message.method, METHOD), name_of(message), _id(message), text=gist(message))
     if isinstance(message, Notification):
         return _Row("notification", "", sanitise(message.method, METHOD), text=notification_gist(seen, message))
     if isinstance(message, Response):

@@ -3,9 +3,9 @@
     python -m tests.bench.report [--frames N]… [--json]
 
 A busy stdio conversation of each size is reported, and the report is opened in the Chromium that is installed, without
-a window. Times in the page are its own: the first paint is the first contentful one, a scroll frame is the time from one
-animation frame to the next while the list is moved by a page in each, and a filter ends when it has searched every
-payload, too. Informs, and never fails for a figure.
+a window. Times in the page are its own: the first paint is the first contentful one, a scroll frame is the time from
+one animation frame to the next while the list is moved by many pages in each, and a filter ends when it has searched
+every payload, too. Informs, and never fails for a figure.
 """
 
 import argparse
@@ -76,7 +76,12 @@ def measured(frames: int, place: Path) -> dict[str, Any]:
         # Opened a second time, as the first opening also starts the processes of the browser.
         report.go("?again")
         figures = in_page(report)
-    return {"build_s": built_s, "capture_mb": capture.stat().st_size / 1e6, "file_mb": file.stat().st_size / 1e6, **figures}
+    return {
+        "build_s": built_s,
+        "capture_mb": capture.stat().st_size / 1e6,
+        "file_mb": file.stat().st_size / 1e6,
+        **figures,
+    }
 
 
 def in_page(report: Opened) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def in_page(report: Opened) -> dict[str, Any]:
     scroll = report.run(_SCROLL.format(count=SCROLLS))
     work_ms = (report.work_s() - before) * 1000 / len(scroll)
     by_rows = report.run(_FILTER.format(text="run_query"))
-    by_payloads = report.run(_FILTER.format(text="structure dozen"))
+    by_payloads = report.run(_FILTER.format(text="structure of a dozen"))
     heap = report.run("performance.memory.usedJSHeapSize") / 1e6
     cuts = statistics.quantiles(scroll, n=100)
     return {

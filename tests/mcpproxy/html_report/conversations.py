@@ -1,4 +1,4 @@
-"""Captures for the tests and the measurements of the report: a busy server of any size, and one that attacks the page."""
+"""Captures for the tests and measurements of the report: a busy server of any size, and one that attacks the page."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from captures.record import frame_members
 from tests.analysis.store.written import OPENED, Written
 
 TOOLS: Final = ("read_file", "search", "list_directory", "write_file", "run_query", "fetch")
-WORDS: Final = "the quick brown fox jumps over a lazy dog while seven bright wizards plan to box up old quartz jugs".split()
+WORDS: Final = ("quick", "brown", "fox", "jumps", "over", "lazy", "dog", "seven", "bright", "wizards", "plan", "quartz")
 
 
 def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED, seed: int = 1) -> Path:
@@ -34,7 +34,10 @@ def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED
         if fate < 0.002:
             at_ms += 30_000
             talk.say(
-                at_ms, "c2s", method="notifications/cancelled", params={"requestId": number, "reason": "request timed out"}
+                at_ms,
+                "c2s",
+                method="notifications/cancelled",
+                params={"requestId": number, "reason": "request timed out"},
             )
             count += 1
         elif fate < 0.02:
@@ -44,12 +47,16 @@ def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED
             talk.refuse(at_ms + took_ms, number, -32602, "query is too long")
             count += 1
         elif fate < 0.05:
-            talk.say(at_ms + 1, "s2c", method="notifications/message", params={"level": "info", "data": _prose(chance, 9)})
+            talk.say(
+                at_ms + 1, "s2c", method="notifications/message", params={"level": "info", "data": _prose(chance, 9)}
+            )
             talk.record(at_ms + 1, "stderr", raw=f"slow query: {_prose(chance, 5)}", size=40)
             talk.answer(at_ms + took_ms + 1, number, content=[{"type": "text", "text": _prose(chance, 60)}])
             count += 2
         elif fate < 0.9998:
-            talk.answer(at_ms + took_ms, number, content=[{"type": "text", "text": _prose(chance, chance.randrange(8, 120))}])
+            talk.answer(
+                at_ms + took_ms, number, content=[{"type": "text", "text": _prose(chance, chance.randrange(8, 120))}]
+            )
             count += 1
         at_ms += took_ms + chance.expovariate(1 / 40) + 2
         number += 1
@@ -58,7 +65,11 @@ def busy(path: Path, frames: int, name: str = "library", opened_ns: int = OPENED
 
 def _tool(name: str) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"path": {"type": "string"}, "query": {"type": "string"}}}
-    return {"name": name, "description": f"Use {name} to work with notes. " * (2 + len(name) % 3), "inputSchema": schema}
+    return {
+        "name": name,
+        "description": f"Use {name} to work with notes. " * (2 + len(name) % 3),
+        "inputSchema": schema,
+    }
 
 
 def _prose(chance: random.Random, words: int) -> str:
@@ -110,7 +121,11 @@ def _hostile_stdio(folder: Path) -> Path:
     for number in range(len(ATTACKS)):
         talk.record(2, "stderr", raw=attack(number), size=10)
     talk.ask(
-        3, attack(1), "initialize", protocolVersion=attack(2), capabilities={attack(0): {}},
+        3,
+        attack(1),
+        "initialize",
+        protocolVersion=attack(2),
+        capabilities={attack(0): {}},
         clientInfo={"name": attack(1), "version": attack(4)},
     )
     server = {"name": attack(0), "version": attack(4), "title": attack(3), "instructions": attack(1)}
@@ -124,12 +139,17 @@ def _hostile_stdio(folder: Path) -> Path:
         talk.ask(20 + number, f"e{number}", text, **{text: [text]})
         talk.refuse(20 + number, f"e{number}", -32000, text)
         talk.say(20 + number, "s2c", method=text, params={text: text})
-        talk.say(20 + number, "s2c", method="notifications/message", params={"level": text, "logger": text, "data": text})
+        talk.say(
+            20 + number, "s2c", method="notifications/message", params={"level": text, "logger": text, "data": text}
+        )
         talk.raw(20 + number, "s2c", text.encode("utf-8", "surrogatepass") + b"\xff")
         talk.say(20 + number, "s2c", id=f"unknown{text}", result={text: text})
         talk.call(20 + number, f"a{number}", text)
         talk.say(
-            20 + number, "c2s", method="notifications/cancelled", params={"requestId": f"a{number}", "reason": f"timeout {text}"}
+            20 + number,
+            "c2s",
+            method="notifications/cancelled",
+            params={"requestId": f"a{number}", "reason": f"timeout {text}"},
         )
     talk.call(100, "last", attack(1))
     talk.record(101, "signal", name=attack(1), event="received", origin=attack(4))
@@ -139,7 +159,12 @@ def _hostile_stdio(folder: Path) -> Path:
 
 def _hostile_tool(number: int, version: int) -> dict[str, Any]:
     text = attack(number)
-    return {"name": text, "title": text, "description": f"{text}{version}", "inputSchema": {"type": "object", "$ref": text}}
+    return {
+        "name": text,
+        "title": text,
+        "description": f"{text}{version}",
+        "inputSchema": {"type": "object", "$ref": text},
+    }
 
 
 def _hostile_http(folder: Path) -> Path:
@@ -153,7 +178,15 @@ def _hostile_http(folder: Path) -> Path:
         _exchange(talk, at_ms + 1, number, "response", head, answer)
         _frame(talk, at_ms + 2, "s2c", number, {"id": number, "result": {"content": [{"type": "text", "text": text}]}})
         talk.record(
-            at_ms + 3, "exchange", conn=1, exchange=number, stage="end", request=head, response=answer, ended_by=text, error=text
+            at_ms + 3,
+            "exchange",
+            conn=1,
+            exchange=number,
+            stage="end",
+            request=head,
+            response=answer,
+            ended_by=text,
+            error=text,
         )
     return talk.close()
 

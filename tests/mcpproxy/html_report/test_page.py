@@ -86,7 +86,9 @@ def test_address_of_a_frame_that_is_not_there_is_answered(report: Opened) -> Non
 
 
 def test_address_of_a_finding_opens_what_hides_it(report: Opened) -> None:
-    last = report.run("Math.max(...[...document.querySelectorAll('#findings details')].map((one) => Number(one.dataset.last)))")
+    last = report.run(
+        "Math.max(...[...document.querySelectorAll('#findings details')].map((one) => Number(one.dataset.last)))"
+    )
     report.run(f"void (location.hash = '#finding-{last}')")
     report.page.wait_for_selector(f"#finding-{last}.shown >> nth=0")
     top = report.run(f"document.getElementById('finding-{last}').getBoundingClientRect().top")
@@ -119,7 +121,9 @@ def test_keys_move_through_the_traffic(report: Opened) -> None:
     report.page.keyboard.press("Home")
     for _ in range(4):
         report.page.keyboard.press("ArrowDown")
-    active = report.run("document.getElementById(document.querySelector('table.traffic').getAttribute('aria-activedescendant')).ariaRowIndex")
+    active = report.run(
+        "document.getElementById(document.querySelector('table.traffic').getAttribute('aria-activedescendant')).ariaRowIndex"
+    )
     assert active == "6"
     assert report.page.is_visible("aside.detail")
     assert report.run("location.hash").startswith("#frame-")
@@ -165,7 +169,9 @@ def test_waterfall_has_all_servers_on_one_clock(report: Opened) -> None:
 # ---- every kind of capture
 
 
-@pytest.mark.parametrize("name", ["http", "every-type", "giant-in-parts", "gaps", "damaged", "not-utf8", "ring.3", "killed"])
+@pytest.mark.parametrize(
+    "name", ["http", "every-type", "giant-in-parts", "gaps", "damaged", "not-utf8", "ring.3", "killed"]
+)
 def test_page_shows_every_kind_of_capture(started: Browser, place: Path, name: str) -> None:
     file = reported(place / f"{name}.html", CORPUS / f"{name}.mcpcap")
     with opened(started, file) as report:
