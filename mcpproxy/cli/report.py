@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--output",
-        metavar="FILE",
+        metavar="F",
         default="report.html",
         help="the file to write (default: report.html in this folder)",
     )

@@ -63,6 +63,7 @@ FORKED = [
     ["rule", "id/null"],
     ["stats", "demo.mcpcap"],
     ["export", "out", "demo.mcpcap"],
+    ["report", "demo.mcpcap"],
     ["query", "select count(*) as n from frames", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
