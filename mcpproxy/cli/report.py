@@ -3,7 +3,7 @@
 It shows who talked to whom, what is wrong first, slow and abandoned calls, the start of each session, latencies, a
 waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.
 
-The report holds the recorded traffic, in plain text: anybody who has the file can read it.
+The report holds the recorded traffic in plain text: whoever has the file can read it.
 """
 
 import argparse

@@ -60,7 +60,7 @@ class Detail {
     const head = headNumber === undefined ? null : await this.model.payload(headNumber);
     if (this.row !== row) return;
     this.text = payload ?? rows.text[row];
-    this.mode.hidden = payload === null;
+    this.mode.hidden = !payload;
     this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut));
     this.head.replaceChildren(...(head === null ? [] : [el("h4", {}, `HTTP exchange @${rows.exchange[row]}`), el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head)]));
   }
@@ -73,7 +73,7 @@ class Detail {
 
 function titleOf(rows, row) {
   const record = rows.seq[row] < 0 ? "" : `${rows.kind[row] === "remark" ? "Record" : "Frame"} ${rows.seq[row]}: `;
-  return `${record}${rows.kind[row] === "remark" ? rows.text[row] : [rows.kind[row], rows.method[row], rows.id[row], rows.name[row]].filter(Boolean).join(" ")}`;
+  return `${record}${rows.kind[row] === "remark" ? rows.text[row] : [rows.kind[row] === "other" ? "" : rows.kind[row], rows.method[row], rows.id[row], rows.name[row]].filter(Boolean).join(" ")}`;
 }
 
 function factsOf(model, row) {
@@ -112,7 +112,7 @@ function findingsAt(model, row) {
 }
 
 function bodyOf(model, row, payload, isLaidOut) {
-  if (payload === null) return [];
+  if (!payload) return [];
   const size = model.rows.size[row];
   const note = size > model.cut ? el("p", { class: "notice" }, `Cut after ${bytes(model.cut)} of ${bytes(size)}. \`mcpproxy show CAPTURE --frame ${model.rows.seq[row]}\` prints all of it.`) : null;
   return [note, payloadElement(payload, isLaidOut)].filter(Boolean);
