@@ -80,14 +80,14 @@ def facts_of(
         name=name_in(named.params) if isinstance(named, Request | Notification) else None,
         id=message.id if isinstance(message, Request | Response) else None,
         dir=frames[0].dir,
-        kind=_kind(message),
+        kind=kind_of(message),
         is_batched=message.index is not None,
         latency_ns=exchange.duration_ns if exchange is not None else None,
         size=sum(len(frame.raw) for frame in frames),
-        code=_code(message),
+        code=code_of(message),
         is_error=isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR),
         is_answered=exchange is not None and exchange.response is not None,
-        problem=_problem(message),
+        problem=problem_of(message),
         rules=rules,
         level=level,
         session=seen.session.number or None,
@@ -120,7 +120,8 @@ def facts_of_record(record: Record) -> Facts:
     )
 
 
-def _kind(message: Message) -> Kind:
+def kind_of(message: Message) -> Kind:
+    """What a message is by itself."""
     if isinstance(message, Request):
         return "request"
     if isinstance(message, Notification):
@@ -143,13 +144,14 @@ def name_in(params: Any) -> str | None:
     return None
 
 
-def _code(message: Message) -> int | None:
+def code_of(message: Message) -> int | None:
+    """The code of a JSON-RPC error."""
     error = message.error if isinstance(message, Response) and message.is_error else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if type(code) is int else None
 
 
-def _problem(message: Message) -> str | None:
+def problem_of(message: Message) -> str | None:
     """The problem of a message by itself; a problem of its batch is reported for the batch."""
     frame = message.frames[0]
     if frame.is_ignored:

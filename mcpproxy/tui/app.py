@@ -36,6 +36,7 @@ from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui import keys
+from mcpproxy.tui.data import garbage
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import Checking
 from mcpproxy.tui.data.findings import Findings
@@ -149,6 +150,7 @@ class TuiApp(App[None]):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_S)
+        self.set_interval(garbage.QUIET_S / 2, lambda: garbage.search(self.key_queue.idle_s))
         self.keys = keys.read()
         self.set_keymap(dict(self.keys.keymap))
         self.push_screen(SessionsScreen(self.capture_list, self._nothing))

@@ -44,6 +44,12 @@ class KeyQueue:
         """The event that was passed on and whose effects are not complete."""
         self._since = 0.0
         self._work: Future[None] | None = None
+        self._pressed_at = monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last key."""
+        return monotonic() - self._pressed_at
 
     def wait_for(self, work: Future[None]) -> None:
         """Pass on no more keys until some work is done: it opens a box, or loads what the next key is for."""
@@ -51,6 +57,7 @@ class KeyQueue:
 
     async def take(self, event: events.Key | events.Paste) -> None:
         """Queue a key or pasted text, and pass it on in its turn."""
+        self._pressed_at = monotonic()
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()
             await self._hand_on(event)

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,8 +18,9 @@ from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange,
 from analysis.conversation.fold import Fold
 from analysis.conversation.guesses import Meant
 from analysis.conversation.limited import Limited
-from analysis.conversation.message import Request, Response
+from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
+from analysis.filter import Facts, facts_of
 from analysis.summary import bad_ending
 from captures.file import is_live
 from captures.frame import Frame
@@ -50,6 +52,8 @@ SPANNING: Final = 100_000
 ABANDONED: Final = 100_000
 PROBABLE: Final = 20_000
 """Messages that span lines, abandoned requests, and probable responses that are remembered."""
+UNUSUAL_BYTES: Final = 8 << 20
+"""The size of the unusual messages whose facts are kept; a filter takes the others for ordinary ones."""
 BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
 """Requests in batches that wait for their responses: as many as the fold remembers."""
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
@@ -87,6 +91,13 @@ class Reading:
         """Rows of lines that the server wrote to stderr."""
         self.exchange_of = array("I")
         """By row, for all understood rows: its exchange, or NONE."""
+        self.session_of = array("I")
+        """By row, for all understood rows: the number of its session, from 1; 0 if it has no message."""
+        self.unusual: dict[int, tuple[tuple[Facts, int], ...]] = {}
+        """The facts, without raw bytes, and the exchanges of messages that are not alone in a row of their own: by the
+        (first) row."""
+        self.unusual_rows = array("I")
+        """These rows, in the order in which they were understood."""
         self.shown = array("I")
         """The rows that get a line: all frames, and records with a remark."""
         self._in_answers, self._beside = Left(), Left()
@@ -125,6 +136,7 @@ class Reading:
         self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
         self._unnoted = 0
         """Requests whose abandonment or probable response was not noted."""
+        self._unusual_bytes = 0
         self._unjoined = 0
         """Messages that span lines, but are shown as separate lines."""
         self._numbers = array("I")
@@ -245,6 +257,12 @@ class Reading:
         number = self.exchange_of[row] if row < len(self.exchange_of) else NONE
         return None if number == NONE else number
 
+    def lines_of(self, row: int) -> list[int]:
+        """The other rows of a message that spans lines and begins in a row."""
+        lines = range(row + 1, self.joined.get(row, row) + 1)
+        way = self.index.entry(row).dir
+        return [line for line in lines if line in self.continued and self.index.entry(line).dir == way]
+
     def partner(self, row: int) -> int | None:
         """The row of the response to a request, or of the request that a response answers."""
         number = self.exchange(row)
@@ -337,8 +355,10 @@ class Reading:
             return
         number = NONE
         is_bad = isinstance(entry, Damage)
+        session, seq = 0, -1 if isinstance(entry, Damage) else entry.seq
         for event in self.fold.feed(entry):
-            number, is_wrong = self._take_message(event, row, number)
+            session = event.session.number
+            number, is_wrong = self._take_message(event, row, number, seq)
             is_bad = is_bad or is_wrong
         if isinstance(entry, Frame):
             is_bad = is_bad or entry.problem is not None
@@ -350,6 +370,7 @@ class Reading:
             self._note_loss(entry)
         if is_bad:
             self.bad.append(row)
+        self.session_of.append(session)
         self.exchange_of.append(number)
 
     def _note_loss(self, record: Frame | Record) -> None:
@@ -368,12 +389,50 @@ class Reading:
             previous = self.losses[-1]
             self.losses[-1] = Loss(previous.first, max(previous.last, last), previous.missing + last - first + 1)
 
-    def _take_message(self, event: Seen, row: int, number: int) -> tuple[int, bool]:
-        """Process a message; returns the exchange of its row, and whether it is an error or broken."""
-        message, last, is_wrong = event.message, row, False
-        if len(message.frames) > 1:
-            first = self.index.of_seq(message.seq)
-            row = last if first is None or first >= len(self.exchange_of) else first
+    def _take_message(self, event: Seen, row: int, number: int, seq: int) -> tuple[int, bool]:
+        """Process a message.
+
+        Args:
+            event: the message.
+            row: the row that completed it, or that showed that it is not part of another one.
+            number: the exchange of the row so far.
+            seq: the number of the row's record.
+
+        Returns:
+            The exchange of the row, and whether the message is an error or broken.
+        """
+        message = event.message
+        at = row if message.seq == seq else self._row_of(message, row)
+        own, is_wrong = self._pair(event, at)
+        if is_unusual(message):
+            self._note_unusual(event, at, own)
+        if at != row:
+            self.session_of[at] = event.session.number
+        if len(message.frames) > 1 and at != row:
+            self._join(message, at, row)
+            self.exchange_of[at] = own
+        return number if own == NONE else own, is_wrong
+
+    def _row_of(self, message: Message, row: int) -> int:
+        """The row of a message that began before a row."""
+        first = self.index.of_seq(message.seq)
+        return row if first is None or first >= len(self.exchange_of) else first
+
+    def _note_unusual(self, event: Seen, row: int, number: int) -> None:
+        """Keep what a filter needs to know of a message that its row alone does not show."""
+        size = sum(len(frame.raw) for frame in event.message.frames)
+        if self._unusual_bytes + size > UNUSUAL_BYTES:
+            return
+        self._unusual_bytes += size + 400
+        facts = replace(facts_of(event), raw=b"")
+        if row not in self.unusual:
+            self.unusual_rows.append(row)
+        # Replaced, not extended: another thread may read it at this moment.
+        self.unusual[row] = (*self.unusual.get(row, ()), (facts, number))
+
+    def _pair(self, event: Seen, row: int) -> tuple[int, bool]:
+        """Enter a message into its exchange; returns that, or NONE, and whether the message is an error or broken."""
+        message, number, is_wrong = event.message, NONE, False
         if message.frames[0].exchange is not None:
             self._begin(event.session.number, row)
         if event.cancels is not None:
@@ -392,18 +451,16 @@ class Reading:
                 return number, True
             number = self._answer(event.exchange, row)
             is_wrong = event.exchange.outcome in _BAD or event.is_converted
-        if row != last:
-            self._join(row, last)
-            self.exchange_of[row] = number
         return number, is_wrong
 
-    def _join(self, first: int, last: int) -> None:
-        """Note that the rows from one to another are one message."""
-        if len(self.joined) >= SPANNING or len(self.continued) + last - first > 10 * SPANNING:
+    def _join(self, message: Message, first: int, last: int) -> None:
+        """Note that rows from one to another are one message; the rows between may belong to others."""
+        if len(self.joined) >= SPANNING or len(self.continued) + len(message.frames) > 10 * SPANNING:
             self._unjoined += 1
             return
+        rows = (self.index.of_seq(frame.seq) for frame in message.frames[1:])
+        self.continued.update(row for row in rows if row is not None)
         self.joined[first] = last
-        self.continued.update(range(first + 1, last + 1))
 
     def _begin(self, session: int, row: int) -> None:
         """Note where a session begins: with its first message. A session without messages has a number, too."""
@@ -500,3 +557,13 @@ class Reading:
         at = bisect_left(self.bad, row)
         if at == len(self.bad) or self.bad[at] != row:
             self.bad.insert(at, row)
+
+
+def is_unusual(message: Message) -> bool:
+    """Whether a message is not simply the one that its frame holds: it shares a frame, spans lines, or lacks some."""
+    if message.index is not None or len(message.frames) > 1:
+        return True
+    verdict = message.frames[0].verdict
+    if isinstance(message, Response):
+        return verdict.method is not None  # a message with both `method` and `result` that was taken for a response
+    return isinstance(message, Invalid) and (message.reason, verdict.kind) == ("unjudged", "invalid")

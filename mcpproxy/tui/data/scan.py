@@ -1,8 +1,8 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It uses the same facts as `show --filter` and `check --filter`, from a fold of its own, so all three select the same
-rows. A filter may depend on the outcome of a request. So each request is tested when it arrives, and again when its
-response arrives: it may then be selected after all, or no longer.
+It reads the file once more, because a text may be anywhere in it, and takes everything else from the `Reading`, whose
+fold has been over each row before. So it never runs ahead of the fold. A filter may depend on the outcome of a request:
+if that becomes known after the request was tested, the request is tested again.
 
 A filter on findings waits for the process that runs the rules. Rules may report a finding late, in a row that was
 tested long ago. Such a row is read and tested again.
@@ -13,37 +13,29 @@ Only messages and marked rows are tested: a filter on marks selects any row that
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Container, Iterator
-from dataclasses import replace
-from typing import Final, TypedDict
+from collections.abc import Container
+from typing import Final
 
-from analysis.conversation.exchange import Exchange
-from analysis.conversation.fold import Fold
-from analysis.conversation.message import Request, Response, messages
-from analysis.conversation.session import Seen, Session
-from analysis.filter import Facts, Filter, facts_of, facts_of_batch, facts_of_record
+from analysis.filter import Filter
 from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
-from mcpproxy.tui.row_text import message_at, request_of
+from mcpproxy.tui.data.row_facts import facts_in
 
-LATE_AT_ONCE: Final = 200
+AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
-
-
-class RowFindings(TypedDict, total=False):
-    """The findings in a row, as arguments for `facts_of`."""
-
-    rules: tuple[str, ...]
-    level: str | None
+OF_OUTCOMES: Final = frozenset({"latency", "has:answer"})
+"""The keys of `Filter.keys` for which a request has to wait for its outcome."""
+_EVERY: Final = range(1 << 64)
+"""A container of all numbers."""
 
 
 class Scan:
     """One filter over one capture."""
 
-    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = ()) -> None:
+    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = frozenset()) -> None:
         """Start without a selection.
 
         Args:
@@ -52,7 +44,8 @@ class Scan:
             marks: the numbers of the records that are marked.
         """
         self.only = only
-        self._marks = marks if "has:mark" in only.keys else None
+        self._is_on_marks = "has:mark" in only.keys
+        self._marks = marks if self._is_on_marks else frozenset()
         self.rows = array("I")
         """The selected rows, ascending."""
         self.frames = 0
@@ -61,13 +54,15 @@ class Scan:
         """Whether everything was scanned, and no more will follow."""
         self._reading = reading
         self._tail = Tail(reading.path)
-        self._assembler, self._fold = FrameAssembler(), Fold()
+        self._assembler = FrameAssembler()
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
-        """Entries that were read and wait for the rules, or for the index."""
-        self._is_read = self._is_settled = False
+        """Entries that were read and wait for the fold or the rules."""
+        self._is_read = False
         self._findings = reading.findings
-        self._late = 0
+        self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
+        # Rows are tested with what is known by then; only what becomes known later is looked at again.
+        self._settled, self._unusual, self._late = len(reading.exchanges.settled), len(reading.unusual_rows), 0
 
     @property
     def scanned(self) -> int:
@@ -76,7 +71,7 @@ class Scan:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for the rules."""
+        """Whether it waits for the fold or the rules."""
         return bool(self._untested)
 
     def step(self) -> bool:
@@ -94,15 +89,13 @@ class Scan:
         while self._untested and self._can_test():
             self._take(self._untested.popleft())
             is_busy = True
-        if self._is_read and not (self._untested or self._is_settled):
-            # The outcomes of open requests are known only now.
-            for exchange in self._fold.finish() if self._row < ROWS else ():
-                self._retest(exchange.request.seq, exchange)
-            self._is_settled = is_busy = True
+        is_all_understood = self._reading.has_ended
+        is_behind = self._retest_changed()
         if self.only.needs_findings:
-            is_busy = self._retest_late() or is_busy
-        self.has_ended = self._is_settled and not self._may_be_late()
-        return is_busy
+            is_behind = self._retest_late() or is_behind
+        is_tested = self._is_read and is_all_understood and not (self._untested or is_behind)
+        self.has_ended = is_tested and not self._may_be_late()
+        return is_busy or is_behind
 
     def close(self) -> None:
         """Close the file."""
@@ -113,55 +106,47 @@ class Scan:
         row = self._row
         if row >= ROWS:
             return
-        for event in self._fold.feed(entry):
-            message = event.message
-            at = row if len(message.frames) == 1 else self._row_of(message.seq)
-            if event.exchange is not None:
-                self._retest(event.exchange.request.seq, event.exchange)
-            facts = facts_of(event, **self._findings_at(at))
-            if self._matches(facts, message.seq):
-                self._select(at)
-            for frame in message.frames[1:]:
-                if self._is_marked(frame.seq) and self._matches(facts, frame.seq):
-                    self._select(self._row_of(frame.seq))
-        if isinstance(entry, Frame) and entry.verdict.kind == "batch":
-            facts = facts_of_batch(entry)
-            if self._matches(
-                replace(facts, **self._findings_at(row)) if self.only.needs_findings else facts, entry.seq
-            ):
-                self._select(row)
-        elif isinstance(entry, Record) and self._is_marked(entry.seq):
-            facts = replace(facts_of_record(entry), **self._findings_at(row))
-            if self._matches(facts, entry.seq):
-                self._select(row)
+        if row not in self._reading.continued:
+            self._test(row, entry)
         self.frames += isinstance(entry, Frame)
         self._row += 1
 
-    def _retest(self, seq: int, exchange: Exchange) -> None:
-        """Test a request again, now that its outcome is known."""
-        request = exchange.request
-        if exchange.session is None or not isinstance(request, Request):
-            return
-        row = self._row_of(seq)
-        if self._matches(facts_of(Seen(request, exchange.session), exchange, **self._findings_at(row)), seq):
-            self._select(row)
-        elif request.index is None:
-            self._drop(row)
+    def _test(self, row: int, entry: Frame | Record | Damage | None) -> None:
+        """Select a row, or drop it."""
+        self._put(row, is_selected=any(map(self.only.matches, facts_in(self._reading, row, entry, self._marks))))
+        for line in self._reading.lines_of(row) if row in self._reading.joined else ():
+            # Of a message that spans lines, the first stands for all; but what is marked can be found.
+            seq = self._reading.index.entry(line).seq
+            is_marked = self._is_on_marks and seq in self._marks
+            facts = facts_in(self._reading, row, entry, _EVERY) if is_marked else ()
+            self._put(line, is_selected=any(map(self.only.matches, facts)))
 
-    # ---- findings
-
-    def _findings_at(self, row: int) -> "RowFindings":
-        if not self.only.needs_findings:
-            return {}
-        level, _ = self._findings.at(row)
-        return {"rules": self._findings.rules_at(row), "level": None if level is None else str(level)}
+    def _test_again(self, row: int) -> None:
+        if row < self._row:
+            self._test(row, self._reading.index.item(row))
 
     def _can_test(self) -> bool:
         """Whether everything that the filter needs for the next row is known, except late findings."""
-        if self._row >= len(self._reading.index):
-            # The scan reads the file by itself; the index does not have this row yet, or never will.
-            return self._row >= ROWS
-        return not self.only.needs_findings or self._row < self._findings.checked or not self._may_be_late()
+        reading, row = self._reading, self._row
+        if row >= min(reading.understood, len(reading.index)):
+            # The scan reads the file by itself; the index and the fold may be behind it, or have reached their limit.
+            return row >= ROWS
+        return not self.only.needs_findings or row < self._findings.checked or not self._may_be_late()
+
+    # ---- rows that are to be tested again
+
+    def _retest_changed(self) -> bool:
+        """Test requests again whose outcome has become known, and lines that turned out to be one message."""
+        reading, start = self._reading, (self._settled, self._unusual)
+        settled = reading.exchanges.settled
+        if self._needs_outcomes:
+            while self._settled < min(len(settled), start[0] + AGAIN_AT_ONCE):
+                self._test_again(reading.exchanges.request[settled[self._settled]])
+                self._settled += 1
+        while self._unusual < min(len(reading.unusual_rows), start[1] + AGAIN_AT_ONCE):
+            self._test_again(reading.unusual_rows[self._unusual])
+            self._unusual += 1
+        return (self._settled, self._unusual) != start
 
     def _may_be_late(self) -> bool:
         """Whether rows that were tested may get more findings."""
@@ -173,66 +158,23 @@ class Scan:
     def _retest_late(self) -> bool:
         """Test rows again that got findings after they had been tested."""
         late, start = self._findings.late, self._late
-        while self._late < min(len(late), start + LATE_AT_ONCE):
+        while self._late < min(len(late), start + AGAIN_AT_ONCE):
             row = late[self._late]
             if row >= min(self._row, self._reading.understood):
                 break
             self._late += 1
-            seq = self._reading.index.entry(row).seq
-            candidates = facts_at(self._reading, row, self._findings_at(row), is_marked=self._is_marked(seq))
-            if any(self._matches(facts, seq) for facts in candidates):
-                self._select(row)
-            else:
-                self._drop(row)
+            self._test_again(row)
         return self._late > start
 
-    def _is_marked(self, seq: int) -> bool:
-        """Whether the filter is on marks, and this record is marked."""
-        return self._marks is not None and seq in self._marks
-
-    def _matches(self, facts: Facts, seq: int) -> bool:
-        if self._marks is not None:
-            facts = replace(facts, is_marked=seq in self._marks)
-        return self.only.matches(facts)
-
-    def _row_of(self, seq: int) -> int:
-        row = self._reading.index.of_seq(seq)
-        return self._row if row is None else row
-
-    def _select(self, row: int) -> None:
+    def _put(self, row: int, *, is_selected: bool) -> None:
+        """Add a row to the selection, or take it away."""
         rows = self.rows
         if not rows or rows[-1] < row:
-            rows.append(row)
+            if is_selected:
+                rows.append(row)
             return
         at = bisect_left(rows, row)
-        if rows[at] != row:
+        if is_selected and rows[at] != row:
             rows.insert(at, row)
-
-    def _drop(self, row: int) -> None:
-        at = bisect_left(self.rows, row)
-        if at < len(self.rows) and self.rows[at] == row:
-            self.rows.pop(at)
-
-
-def facts_at(reading: Reading, row: int, findings: RowFindings, *, is_marked: bool) -> Iterator[Facts]:
-    """The facts of the messages in an understood row, or of the row itself if that is marked, read again."""
-    item = reading.index.item(row)
-    if isinstance(item, Record) and is_marked:
-        yield replace(facts_of_record(item), **findings)
-    if not isinstance(item, Frame):
-        return
-    is_batch = item.verdict.kind == "batch"
-    if is_batch:
-        yield replace(facts_of_batch(item), **findings)
-    kept = reading.findings.kept_at(row)
-    number, request = reading.exchange(row), request_of(reading, row)
-    for message in messages(item) if is_batch else (message_at(reading, row, item),):
-        session = Session(kept[0].session if kept else 0, None, {}, 0)
-        facts = facts_of(Seen(message, session), **findings)
-        if number is not None:
-            latency_ns = reading.exchanges.latency_ns[number]
-            facts = replace(facts, latency_ns=latency_ns if latency_ns >= 0 else None, is_answered=latency_ns >= 0)
-        if request is not None and isinstance(message, Response):
-            request_facts = facts_of(Seen(request, session))
-            facts = replace(facts, method=request_facts.method, name=request_facts.name)
-        yield facts
+        elif not is_selected and rows[at] == row:
+            rows.pop(at)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.tui.data import garbage
+
 POLL_S: Final = 0.1
 REPORT_S: Final = 0.1
 BUSY_S: Final = 0.5
@@ -53,6 +55,8 @@ class StepThread:
         try:
             while not self._stop.is_set():
                 self.is_busy = self._step()
+                if self.is_busy:
+                    garbage.set_aside()
                 is_new = is_new or self.is_busy
                 now = time.monotonic()
                 apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S

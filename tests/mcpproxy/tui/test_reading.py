@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.filter import facts_of, facts_of_batch, parse
+from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
@@ -20,12 +20,14 @@ from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import scan as scan_module
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
+from tests.analysis.traces import corpus
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.harness import ROOT
 from tests.heavy import MIB, write
 from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, Stage, captured, conversation, play, record, said
 
 CORPUS = ROOT / "tests/corpus/captures"
+PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
 BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
 ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
 PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
@@ -125,7 +127,7 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
-    # Nothing more is read when it key_queue out, and what is drawn is drawn when a step has found something.
+    # Nothing more is read when its time runs out, and what is drawn is drawn when a step has found something.
     made = CaptureFile(tmp_path / "x.mcpcap")
     made.append(b"".join(lines(conversation(3))))
     reading = Reading(tmp_path / "x.mcpcap")
@@ -152,9 +154,8 @@ def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
     reading.close()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+FILTERS = (
+    *(
         "method:tools/call",
         "kind:request",
         "latency>=1ms",
@@ -163,17 +164,14 @@ def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
         "id:7",
         "kind:batch",
         "found",
-        "has:id kind:response",
-    ],
+    ),
+    *("has:id kind:response", "name:*", "kind:invalid", "kind:unjudged", "has:problem", "code<0", "session:2"),
+    *("size>30", "frame:3..9", "dir:s2c not method:*", "exchange>=1 kind:notification", "problem:framing/*"),
 )
-def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
-    middles = [*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), END]
-    path = record(tmp_path / "x.mcpcap", middles)
-    only, reading = parse(text), read(path)
-    scan = Scan(reading, only)
-    while not scan.has_ended:
-        scan.step()
-    # What became of a request is known at the end, so all are asked then.
+
+
+def selected_by(path: Path, only: Filter) -> set[int]:
+    """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
     seen: list[Seen] = []
     for item in read_frames(Capture(path)):
@@ -186,10 +184,67 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
         end = ends.get(id(one.message)) if isinstance(one.message, Request) else None
         if only.matches(facts_of(one, end)):
             wanted.add(one.message.seq)
-    assert {reading.index.entry(row).seq for row in scan.rows} == wanted
+    return wanted
+
+
+def selected(reading: Reading, scan: Scan) -> set[int]:
+    """The frames that a scan has selected."""
     assert list(scan.rows) == sorted(set(scan.rows))
+    return {reading.index.entry(row).seq for row in scan.rows}
+
+
+SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
+"""Two messages on a line."""
+TALK = (
+    *(*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), said("s2c", SEVERAL)),
+    *(*PRETTY[:2], said("s2c", FINE), *PRETTY[2:], said("c2s", b"{"), said("c2s", PING), END),
+)
+
+
+@pytest.mark.parametrize("text", FILTERS)
+def test_a_filter_selects_what_the_facts_say(tmp_path: Path, text: str) -> None:
+    path = record(tmp_path / "x.mcpcap", TALK)
+    only, reading = parse(text), read(path)
+    scan = Scan(reading, only)
+    while not scan.has_ended:
+        scan.step()
+    assert selected(reading, scan) == selected_by(path, only)
     scan.close()
     reading.close()
+
+
+@pytest.mark.parametrize("text", FILTERS)
+def test_a_filter_selects_the_same_while_a_file_grows(tmp_path: Path, text: str) -> None:
+    rng, only, known = random.Random(text), parse(text), lines([*TALK])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    made.append(known[0])
+    reading = Reading(tmp_path / "x.mcpcap")
+    scan = Scan(reading, only)
+    for line in known[1:]:
+        made.append(line)
+        for step in rng.choices([reading.step, scan.step], k=rng.randrange(5)):
+            step()
+    made.close()
+    while not scan.has_ended:
+        rng.choice([reading.step, scan.step])()
+    assert selected(reading, scan) == selected_by(tmp_path / "x.mcpcap", only)
+    scan.close()
+    reading.close()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_filter_selects_what_the_facts_say_in_the_whole_corpus(tmp_path: Path, part: int) -> None:
+    for number, (_, case) in list(enumerate(corpus()))[part::4]:
+        path = tmp_path / f"{number}.mcpcap"
+        path.write_bytes(b"".join(line for _, line in case.records()))
+        reading = read(path)
+        for text in FILTERS[number % 3 :: 3]:
+            scan = Scan(reading, parse(text))
+            while not scan.has_ended:
+                scan.step()
+            assert selected(reading, scan) == selected_by(path, scan.only), (case.name, text)
+            scan.close()
+        reading.close()
 
 
 def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:

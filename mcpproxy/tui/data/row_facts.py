@@ -1,0 +1,226 @@
+"""Row facts: what a filter can test about a row of an open capture, worked out only when the filter asks for it.
+
+The fold has been over the row already: its exchange, outcome and session are in the columns of the `Reading`, so no
+messages are paired again. The facts are those of `show --filter` and `check --filter`.
+"""
+
+# ruff: noqa: D102 - each property is the fact of that name in `Facts`
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from typing import Final, TypedDict
+
+from analysis.conversation.exchange import Outcome, outcome_of
+from analysis.conversation.message import Id, Message, Notification, Request, Response, messages
+from analysis.filter import Facts, facts_of_batch, facts_of_record, name_in
+from analysis.filter.facts import code_of, kind_of, problem_of
+from captures.frame import Direction, Frame, Kind
+from captures.reader import Damage
+from captures.record import Record
+from mcpproxy.tui.data.calls import KEPT, Call
+from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.row_text import message_at, request_of
+
+_WRONG: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
+_set: Final = object.__setattr__
+
+
+class RowFindings(TypedDict):
+    """The findings in a row, as facts."""
+
+    rules: tuple[str, ...]
+    level: str | None
+
+
+def facts_in(
+    reading: Reading, row: int, entry: Frame | Record | Damage | None, marks: Container[int] = frozenset()
+) -> Iterator[Facts]:
+    """The facts of the messages in an understood row, and of a batch as a whole; of a record only if it is marked.
+
+    Args:
+        reading: the capture.
+        row: the row; of a message that spans lines, its first.
+        entry: what the row stands for.
+        marks: the numbers of the records that are marked.
+    """
+    if isinstance(entry, Record) and entry.seq in marks:
+        yield replace(facts_of_record(entry), is_marked=True, **_findings_at(reading, row))
+    if not isinstance(entry, Frame):
+        return
+    unusual = reading.unusual.get(row)
+    if entry.verdict.kind == "batch":
+        yield replace(facts_of_batch(entry), is_marked=entry.seq in marks, **_findings_at(reading, row))
+    if unusual is None:
+        for message in messages(entry) if entry.verdict.kind == "batch" else (None,):
+            yield RowFacts(reading, row, entry, marks, message)
+        return
+    raw = entry.raw if row not in reading.joined else _joined_raw(reading, row, entry)
+    for facts, number in unusual:
+        latency_ns = -1 if number == NONE else reading.exchanges.latency_ns[number]
+        yield replace(
+            facts,
+            raw=raw,
+            latency_ns=latency_ns if latency_ns >= 0 else None,
+            is_answered=latency_ns >= 0,
+            is_marked=entry.seq in marks,
+            **_findings_at(reading, row),
+        )
+
+
+def _joined_raw(reading: Reading, row: int, first: Frame) -> bytes:
+    items = [reading.index.item(item) for item in range(row, reading.joined[row] + 1)]
+    return b"\n".join(item.raw for item in items if isinstance(item, Frame) and item.dir == first.dir)
+
+
+def _findings_at(reading: Reading, row: int) -> RowFindings:
+    level, _ = reading.findings.at(row)
+    return {"rules": reading.findings.rules_at(row), "level": None if level is None else str(level)}
+
+
+class RowFacts(Facts):
+    """The facts of a message that is alone in its row, or of a message in a batch, each worked out on demand.
+
+    A filter asks for one or two of them, and working out all of them takes longer than reading the frame.
+    """
+
+    __slots__ = ("_frame", "_marks", "_message", "_reading", "_row")
+    _reading: Reading
+    _row: int
+    _frame: Frame
+    _marks: Container[int]
+    _message: Message | None
+
+    def __init__(
+        self, reading: Reading, row: int, frame: Frame, marks: Container[int], message: Message | None = None
+    ) -> None:
+        """Work nothing out yet.
+
+        Args:
+            reading: the capture.
+            row: an understood row.
+            frame: its frame.
+            marks: the numbers of the records that are marked.
+            message: the message, if it is one of several in the frame.
+        """
+        # Facts are frozen.
+        _set(self, "_reading", reading)
+        _set(self, "_row", row)
+        _set(self, "_frame", frame)
+        _set(self, "_marks", marks)
+        _set(self, "_message", message)
+
+    def _parsed(self) -> Message:
+        message = self._message
+        if message is None:
+            message = message_at(self._reading, self._row, self._frame)
+            _set(self, "_message", message)
+        return message
+
+    def _call(self) -> Call | None:
+        """The kind of the request in the row, or of the request that is answered in it, if its texts are whole."""
+        number = self._reading.exchange_of[self._row]
+        if number == NONE or self._parsed().index is not None:
+            return None
+        call = self._reading.calls.all[self._reading.exchanges.call[number]]
+        is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
+        return call if is_whole else None
+
+    def _named(self) -> Request | Notification | None:
+        """The message with the method: for a response, its request."""
+        message = self._parsed()
+        if isinstance(message, Response):
+            return request_of(self._reading, self._row)
+        return message if isinstance(message, Request | Notification) else None
+
+    @property
+    def _latency_ns(self) -> int:
+        number = self._reading.exchange_of[self._row]
+        return -1 if number == NONE else self._reading.exchanges.latency_ns[number]
+
+    @property
+    def method(self) -> str | None:
+        call = self._call()
+        if call is not None:
+            return call.method
+        named = self._named()
+        return None if named is None else named.method
+
+    @property
+    def name(self) -> str | None:
+        call = self._call()
+        if call is not None:
+            return call.name
+        named = self._named()
+        return None if named is None else name_in(named.params)
+
+    @property
+    def id(self) -> Id | None:
+        message = self._parsed()
+        return message.id if isinstance(message, Request | Response) else None
+
+    @property
+    def dir(self) -> Direction:
+        return self._frame.dir
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self._parsed())
+
+    @property
+    def is_batched(self) -> bool:
+        return self._parsed().index is not None
+
+    @property
+    def latency_ns(self) -> int | None:
+        latency_ns = self._latency_ns
+        return latency_ns if latency_ns >= 0 else None
+
+    @property
+    def size(self) -> int:
+        return len(self._frame.raw)
+
+    @property
+    def code(self) -> int | None:
+        return code_of(self._parsed())
+
+    @property
+    def is_error(self) -> bool:
+        message = self._parsed()
+        return isinstance(message, Response) and outcome_of(message, None) in _WRONG
+
+    @property
+    def is_answered(self) -> bool:
+        return self._latency_ns >= 0
+
+    @property
+    def problem(self) -> str | None:
+        return problem_of(self._parsed())
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return self._reading.findings.rules_at(self._row)
+
+    @property
+    def level(self) -> str | None:
+        return _findings_at(self._reading, self._row)["level"]
+
+    @property
+    def session(self) -> int | None:
+        return self._reading.session_of[self._row] or None
+
+    @property
+    def exchange(self) -> int | None:
+        return self._frame.exchange
+
+    @property
+    def frames(self) -> tuple[int, int]:
+        return self._frame.seq, self._frame.seq
+
+    @property
+    def is_marked(self) -> bool:
+        return self._frame.seq in self._marks
+
+    @property
+    def raw(self) -> bytes:
+        return self._frame.raw
