@@ -63,21 +63,20 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
     from analysis.store.report_rows import report_rows
-    from mcpproxy.cli.examining import say_damage, say_ended
-    from mcpproxy.html_report.report import Hearing, Report
+    from mcpproxy.cli.examining import say_faults
+    from mcpproxy.html_report.report import Report
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
     # As in `check`: nearly all of millions of objects die young, or stay to the end.
     gc.set_threshold(50_000, 20, 50)
     with Progress() as progress:
-        hearing = Hearing(say_damage, say_ended, progress.tell)
 
         def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with report_rows(sources.readable, progress=progress.tell, memory=options.memory) as rows:
                 sources = sources._replace(refused=[*sources.refused, *rows.refused])
-                return Report(rows, hearing), rows.losses(), sources
+                return Report(rows, progress.tell), rows.losses(), sources
 
         report, losses, sources = with_sources(paths, build, progress=progress.tell, memory=options.memory)
     for notice in (*of_cache_size(), *sources.doubles, *(str(error) for _, error in sources.refused)):
@@ -94,5 +93,8 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
         f"{sanitise(str(target))}  {size(written)}  {contents}, {count_text(report.findings, 'finding')}\n"
     )
     sys.stdout.flush()
+    for ended in report.examined:
+        say_faults(ended)
+    has_faults = any(ended.faults for ended in report.examined)
     is_damaged = tell_of_losses(losses, "the report is about the rest")
-    return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
+    return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

@@ -1,13 +1,14 @@
 """Builds the report of some captures: each is read once for its rows and findings; the database has the figures."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from analysis.store.open import Progress
 from analysis.store.report_rows import CaptureRow, ReportRows
 from captures.file import is_live
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Capture, FrameAssembler
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import Ended
@@ -24,40 +25,23 @@ from mcpproxy.sanitise import sanitise
 _NS: Final = 1_000
 
 
-class Hearing(NamedTuple):
-    """What is called while captures are read."""
-
-    damage: Callable[[Damage, Path], None]
-    """With the first damage of a capture."""
-    ended: Callable[[Examination, Ended], object]
-    """With each examination, when it has ended."""
-    progress: Callable[[int, int], None]
-    """With the number of frames read, and their total."""
-
-
-class Written(NamedTuple):
-    """What a report holds."""
-
-    captures: int
-    frames: int
-    findings: int
-
-
 class Report:
     """A report in the making."""
 
-    def __init__(self, rows: ReportRows, hearing: Hearing, frames: int = limits.FRAMES) -> None:
+    def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.FRAMES) -> None:
         """Read everything.
 
         Args:
             rows: of all its captures.
-            hearing: called with what happens.
+            progress: called with the number of frames read, and their total.
             frames: how many of all frames get a row in the traffic.
 
         Raises:
             CaptureError: a capture cannot be read.
         """
         self.captures = rows.captures()
+        self.examined: list[Ended] = []
+        """The outcome of each examination."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
         cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
@@ -65,7 +49,7 @@ class Report:
         self._payloads = Payloads()
         self._traffic = Traffic(self._payloads, cut)
         self._findings = Findings(self._traffic)
-        self._hearing = hearing
+        self._progress = progress
         self._read = 0
         self.frames = sum(capture.frames for capture in self.captures)
         kept = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
@@ -115,8 +99,6 @@ class Report:
         traffic = CaptureTraffic(self._traffic, number)
         capture = Capture(path)
         for item in capture:
-            if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-                self._hearing.damage(item, path)
             # Rows come first: a finding is noted in the row of its frame.
             entry = assembler.feed(item) if traffic.frames < self._most else None
             if entry is not None:
@@ -125,7 +107,7 @@ class Report:
                 self._findings.add(number, located, examination)
             self._read += 1
             if not self._read % 1000:
-                self._hearing.progress(min(self._read, self.frames), self.frames)
+                self._progress(min(self._read, self.frames), self.frames)
         if traffic.frames < self._most:
             for frame in assembler.end():
                 traffic.feed(frame)
@@ -134,7 +116,7 @@ class Report:
         for located in examination.finish(still_open=live):
             self._findings.add(number, located, examination)
         self._findings.end(examination.ended)
-        self._hearing.ended(examination, examination.ended)
+        self.examined.append(examination.ended)
         if traffic.frames < row.frames:
             left = row.frames - traffic.frames
             name = f" of {sanitise(path.name)}" if len(self.captures) > 1 else ""

@@ -1,7 +1,10 @@
 """The file of `mcpproxy report`: its policy, its data, its limits. What it looks like is told by test_page."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import zlib
 from base64 import b64decode, b64encode
 from hashlib import sha256
@@ -17,7 +20,7 @@ from analysis.store.open import with_sources
 from analysis.store.report_rows import report_rows
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.page import PLACE, SCRIPTS
-from mcpproxy.html_report.report import Hearing, Report
+from mcpproxy.html_report.report import Report
 from tests.analysis.store.written import Written
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -166,11 +169,10 @@ def _left(parts: Parts) -> str:
 
 def test_frames_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     large, small = busy(tmp_path / "a.mcpcap", 400), busy(tmp_path / "b.mcpcap", 50, "weather", seed=2)
-    hearing = Hearing(lambda *_: None, lambda *_: None, lambda *_: None)
 
     def build(sources: Any) -> Report:
         with report_rows(sources.readable, memory=1 << 30) as rows:
-            return Report(rows, hearing, frames=200)
+            return Report(rows, lambda *_: None, frames=200)
 
     parts = Parts("".join(with_sources([large, small], build).pieces()))
     rows = parts.block("data-traffic")["rows"]
@@ -242,6 +244,17 @@ def test_damaged_capture_is_reported_as_far_as_it_goes(tmp_path: Path) -> None:
     assert b"damage" in done.stderr
     overview = Parts(target.read_text("utf-8")).block("data-overview")
     assert "damage" in overview["captures"][0]["missing"]
+
+
+def test_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    capture = busy(tmp_path / "a.mcpcap", 50)
+    command = f"ulimit -f 40; exec {sys.executable} -m mcpproxy report {capture} -o {tmp_path / 'report.html'}"
+    environment = {**os.environ, "HOME": str(tmp_path), "MCPPROXY_CACHE_SIZE": "0"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert b"cannot write" in done.stderr
+    assert b"File too large" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mcpcap"]
 
 
 def test_unreadable_capture_is_named_and_the_others_are_reported(tmp_path: Path) -> None:
