@@ -22,17 +22,15 @@ async function filterRows(model, wanted, tell, isCurrent) {
   const unsure = [];
   for (let row = 0; row < model.count; row += 1) {
     if (!passes(model.rows, row, wanted)) continue;
-    const own = model.wordsOf(row);
-    if (words.every((word) => own.includes(word))) selected[row] = 1;
+    if (words.every((word) => model.wordsOf(row).includes(word))) selected[row] = 1;
     else if (model.rows.payload[row] >= 0) unsure.push(row);
   }
   tell(listed(selected), !unsure.length);
   let until = performance.now() + SLICE_MS;
   for (const row of unsure) {
     const payload = model.payloadNow(model.rows.payload[row]) ?? (await model.payload(model.rows.payload[row]));
-    const own = model.wordsOf(row);
     const lower = payload.toLowerCase();
-    if (words.every((word) => own.includes(word) || lower.includes(word))) selected[row] = 1;
+    if (words.every((word) => model.wordsOf(row).includes(word) || lower.includes(word))) selected[row] = 1;
     if (performance.now() > until) {
       await breath();
       if (!isCurrent()) return;
