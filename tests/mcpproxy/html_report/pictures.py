@@ -17,7 +17,7 @@ def main(folder: Path) -> None:
         file = Path(place, "report.html")
         subprocess.run([sys.executable, "-m", "mcpproxy", "report", "-o", file, DEMO], check=True)
         with browser() as started:
-            with opened(started, file, width=1080, height=780) as report:
+            with opened(started, file, width=1080, height=720) as report:
                 report.page.screenshot(path=folder / "report.png")
             with opened(started, file, scheme="dark", width=1120, height=720) as report:
                 report.go("#frame-12")
