@@ -28,6 +28,10 @@ KEPT: Final = 1000
 """The maximum number of damaged places, gaps and record types listed; any more are only counted."""
 
 
+_OWN_NUMBER: Final = frozenset({"damage", "excerpt", "redaction"})
+"""Reasons of gaps that have the number of the last record that they stand for."""
+
+
 class Gap(NamedTuple):
     """Records that the recorder or a repair reported as lost."""
 
@@ -47,6 +51,8 @@ class Inspection:
 
     live: bool = False
     """Whether a recorder is still writing to it."""
+    is_redacted: bool = False
+    """Whether it is a redacted copy."""
     records: int = 0
     """The number of complete records."""
     first_seq: int | None = None
@@ -111,11 +117,16 @@ class Inspection:
         elif item.rec == "exchange":
             number = values.get("exchange")
             self.exchanges = max(self.exchanges, number if type(number) is int else 0)
-        elif item.rec == "header" and values.get("substitute") is True:
-            self.gap_count += 1
-            self.gaps.append(Gap(item.seq, item.seq, None, "damage", item.seq))
+        elif item.rec == "header":
+            self._add_header(item)
         elif item.rec == "close" and values.get("ending") != "segment":
             self.close = values
+
+    def _add_header(self, header: Record) -> None:
+        self.is_redacted = self.is_redacted or "redacted_by" in header.members
+        if header.members.get("substitute") is True:
+            self.gap_count += 1
+            self.gaps.append(Gap(header.seq, header.seq, None, "damage", header.seq))
 
     def _add_damage(self, damage: Damage) -> None:
         self.damage_count += 1
@@ -143,7 +154,7 @@ class Inspection:
         reason = str(values.get("reason"))[:64]
         if len(self.gaps) < KEPT:
             self.gaps.append(
-                Gap(first, record.seq if reason == "damage" else last, _losses(values), reason, record.seq)
+                Gap(first, record.seq if reason in _OWN_NUMBER else last, _losses(values), reason, record.seq)
             )
 
     def _account(self, record: Record) -> None:

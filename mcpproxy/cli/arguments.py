@@ -164,9 +164,9 @@ def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> Non
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
-def say_of_filter(error: ValueError) -> None:
+def say_of_filter(error: ValueError, option: str = "--filter") -> None:
     """Report an invalid filter expression on stderr, without the caret if line wrapping would misplace it."""
-    reason, *lines = f"--filter: {error}".split("\n")
+    reason, *lines = f"{option}: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
         room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
         del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]

@@ -79,6 +79,7 @@ def _text(capture: Capture, inspection: Inspection) -> str:
         ("duration", duration(inspection.last_t_ns)),
         ("started by", _parents(header.get("parents"))),
         ("recorded by", header.get("tool")),
+        ("redacted by", header.get("redacted_by")),
         ("frames", _traffic(inspection)),
         ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),
         ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(inspection.counts.items()))),

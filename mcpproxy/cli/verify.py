@@ -64,6 +64,7 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
         "closed": inspection.close is not None,
         "live": inspection.live,
         "torn": inspection.torn,
+        "redacted": inspection.is_redacted,
         "repeated": inspection.repeated,
         "gaps": [gap._asdict() for gap in inspection.gaps],
         "holes": [{"first": first, "last": last} for first, last in inspection.holes],
@@ -75,9 +76,9 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 
 
 def _text(path: Path, inspection: Inspection) -> str:
-    lines = [
-        f"{sanitise(str(path))}: {inspection.state}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
-    ]
+    redacted = ", redacted" if inspection.is_redacted else ""
+    state = f"{inspection.state}{redacted}, {count_text(inspection.records, 'record')}{_begins(inspection)}"
+    lines = [f"{sanitise(str(path))}: {state}"]
     lines += [f"  {reason}" for reason in reasons(inspection)]
     return "\n".join(lines) + "\n"
 
@@ -125,6 +126,9 @@ def gap_text(gap: Gap) -> str:
         lines = gap.lost.get("other", {}).get("records", 0)
         more = f" and {count_text(lines, 'line')} of stderr" if lines else ""
         return f"not recorded after a fault in mcpproxy: {count_text(missed, 'frame')}{more}"
+    if gap.reason in ("excerpt", "redaction"):
+        which = f"record {gap.first} was" if gap.first == gap.at else f"records {gap.first} to {gap.at} were"
+        return f"{which} left out of this redacted copy"
     which = f"record {gap.first} was" if gap.first == gap.last else f"records {gap.first} to {gap.last} were"
     frames = sum(side.get("frames", 0) for side in gap.lost.values()) if gap.lost is not None else None
     frames_text = "" if frames is None else f", {count_text(frames, 'frame')} among them"

@@ -1,0 +1,105 @@
+"""List likely secrets in captures, masked, with their frame and place.
+
+Returns 1 if there are any, so that a CI job can refuse to store or publish a capture.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.errors import CaptureError
+from captures.reader import Capture
+from mcpproxy.cli.arguments import Parser, add_format
+from mcpproxy.cli.diagnostics import Exit, Progress, fail
+from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.examination.result import STDIN
+from mcpproxy.report.output import json_line
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+
+if TYPE_CHECKING:
+    from mcpproxy.sharing.scan import Likely
+
+_MOST = 10_000
+"""How many different places of secrets are listed for one capture."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `scan`."""
+    parser = Parser("scan", __doc__)
+    add_captures(parser)
+    parser.add_argument("--personal", action="store_true", help="list e-mail addresses, users and hosts, too")
+    add_format(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """List the secrets; returns 1 if there are any, 2 if a capture cannot be read."""
+    options = parser().parse_args(arguments)
+    codes = [Exit.FINE]
+    with selected(options.capture, scope_of(options)) as chosen:
+        for path in chosen.paths:
+            named = STDIN if path == chosen.stdin else path
+            try:
+                count = _scan(path, named, options)
+            except CaptureError as error:
+                codes.append(Exit(fail(str(error))))
+                continue
+            if count:
+                codes.append(Exit.FINDINGS)
+    return int(max(codes))
+
+
+def _scan(path: Path, named: Path, options: argparse.Namespace) -> int:
+    """Print the secrets of a capture; returns how many there are."""
+    # Loading the rules takes a moment, for which --help should not wait.
+    from mcpproxy.sharing.scan import likely_secrets
+
+    progress = Progress()
+    progress.show(f"scanning {named}")
+    rows: dict[tuple[str, str, str, str], list[Any]] = {}
+    count = 0
+    for likely in likely_secrets(Capture(path), personal=options.personal):
+        count += 1
+        key = (likely.kind, likely.secret, likely.rec, likely.pointer)
+        if key in rows:
+            rows[key][1] += 1
+        elif len(rows) < _MOST:
+            rows[key] = [likely, 1]
+    progress.clear()
+    listed = [(likely, times) for likely, times in rows.values()]
+    if options.format == "json":
+        for likely, times in listed:
+            sys.stdout.write(json_line(_row(named, likely, times)))
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, count)))
+    return count
+
+
+def _row(path: Path, likely: "Likely", times: int) -> dict[str, Any]:
+    return {
+        "capture": str(path),
+        "frame": likely.seq,
+        "record": likely.rec,
+        "pointer": likely.pointer,
+        "kind": likely.kind,
+        "begins": likely.masked,
+        "length": likely.size,
+        "times": times,
+    }
+
+
+def _lines(path: Path, listed: "list[tuple[Likely, int]]", count: int) -> Iterable[str]:
+    if not count:
+        yield f"{sanitise(str(path))}: no likely secrets"
+        return
+    more = "" if len(listed) < _MOST else f", of which {_MOST:,} places are listed"
+    yield f"{sanitise(str(path))}: {count_text(count, 'likely secret')}{more}"
+    width = max(len(likely.kind) for likely, _ in listed)
+    for likely, times in listed:
+        where = sanitise(likely.pointer, 100) or ("text" if likely.rec == "frame" else likely.rec)
+        again = f" ({times:,} times)" if times > 1 else ""
+        size = count_text(likely.size, "character")
+        yield f"  frame {likely.seq:<6} {likely.kind:<{width}}  {sanitise(likely.masked)} {size}, at {where}{again}"

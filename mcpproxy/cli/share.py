@@ -1,0 +1,116 @@
+"""Write a copy of a capture without its secrets, to hand it on.
+
+Secrets, e-mail addresses, home directories, users and hosts are replaced by pseudonyms; the conversation stays as it
+was. What cannot be parsed, stderr among it, is replaced whole. The copy is a capture like any other. Look at it before
+you publish it: no list of secrets is complete.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from mcpproxy.cli.arguments import Parser, add_format, age, say_of_filter
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.selection import selected
+from mcpproxy.report.output import json_line
+
+PROGRESS_S = 0.2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `share`."""
+    parser = Parser("share", __doc__)
+    parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a new file NAME.mcpcap")
+    pattern = "a JSON Pointer with * for any step, the name of a member, or re:REGEX; can be repeated"
+    parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
+    parser.add_argument(
+        "--redact", metavar="PATTERN", action="append", default=[], help=f"replace what matches, too: {pattern}"
+    )
+    parser.add_argument("--no-bodies", action="store_true", help="replace every value in params, results and errors")
+    parser.add_argument(
+        "--keep-unparsed",
+        action="store_true",
+        help="search stderr, broken frames and binary data as text, instead of replacing them whole",
+    )
+    parser.add_argument("--only", metavar="EXPR", help="only messages that EXPR selects, with their other half")
+    parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
+    parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
+    add_format(parser)
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Write the copy and print the account; returns 2 if the capture is damaged, 73 if the copy cannot be created."""
+    options = parser().parse_args(arguments)
+    if options.review and not (sys.stdin is not None and sys.stdin.isatty() and os.isatty(2)):
+        return fail("--review asks questions, which needs a terminal")
+    with selected([options.capture]) as chosen:
+        return _share(chosen.paths[0], options)
+
+
+def _share(path: Path, options: argparse.Namespace) -> int:
+    # Loading the rules takes a moment, for which --help should not wait.
+    from analysis.filter import FilterError, parse
+    from mcpproxy.cli.review import Review, Stopped
+    from mcpproxy.report.sharing import account_lines, account_row
+    from mcpproxy.sharing import Wanted, redacted_copy
+    from mcpproxy.sharing.choices import Chosen, InvalidPattern
+
+    try:
+        only = None if options.only is None else parse(options.only)
+    except FilterError as error:
+        say_of_filter(error, "--only")
+        return int(Exit.USAGE)
+    if only is not None and only.needs_findings:
+        return fail("--only selects messages, and findings are not known yet: use rule, level and has:finding in check")
+    shown = _Shown()
+    review = Review(shown.clear) if options.review else None
+    try:
+        choices = Chosen(options.keep, options.redact, review)
+        account = redacted_copy(
+            path,
+            Path(options.output),
+            Wanted(
+                choices,
+                bodies=not options.no_bodies,
+                keep_unparsed=options.keep_unparsed,
+                only=only,
+                last_ns=None if options.last is None else options.last * 1_000_000_000,
+                progress=shown.show,
+            ),
+        )
+    except InvalidPattern as error:
+        return fail(str(error))
+    except Stopped:
+        return fail("stopped; nothing was written")
+    finally:
+        shown.clear()
+    if options.format == "json":
+        sys.stdout.write(json_line(account_row(account)))
+    else:
+        sys.stdout.write("\n".join(account_lines(account)) + "\n")
+    if account.is_damaged:
+        say(f"{path} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
+    return int(Exit.USAGE if account.is_damaged else Exit.FINE)
+
+
+class _Shown:
+    """Progress on a terminal, a few times a second."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._next_s = 0.0
+
+    def show(self, done: int, total: int) -> None:
+        """Some of the bytes have been read."""
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + PROGRESS_S
+            self._progress.show(f"redacting, {done / total if total else 1:.0%}")
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._progress.clear()

@@ -1,0 +1,76 @@
+"""The account of a redacted copy as text for people, and as a row for programs."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sharing.account import Account
+
+PLACES: Final = 3
+"""How many places of a kind the text names."""
+_FRAMES: Final = 10
+
+
+def account_lines(account: Account) -> Iterator[str]:
+    """The account, line by line."""
+    kinds = account.kinds
+    times = sum(count for count, _ in kinds.values())
+    left_out = f", {count_text(account.left_out, 'record')} left out" if account.left_out else ""
+    yield (
+        f"{sanitise(str(account.path))}: {count_text(account.records, 'record')}, "
+        f"{count_text(account.frames, 'frame')}{left_out}; {count_text(times, 'replacement')}"
+    )
+    if kinds:
+        width = max(len(kind) for kind in kinds) + 2
+        yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
+        for kind, (count, different) in kinds.items():
+            yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
+    for why, count in account.unparsed.most_common():
+        noun = "line" if why == "stderr" else "frame"
+        reason = "of stderr" if why == "stderr" else f"because {why}"
+        yield f"  {count_text(count, noun)} not parsed {reason}"
+    share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
+    kept = "all" if account.findings_kept == account.findings_before else f"{account.findings_kept:,}"
+    findings = f"; {kept} of {count_text(account.findings_before, 'finding')}" if account.findings_before else ""
+    yield f"  unchanged: {share:.1%} of the bytes of frames{findings if account.is_compared else ''}"
+    for rules, what in ((account.hidden, "hides"), (account.created, "creates")):
+        for rule, count in rules.most_common():
+            yield f"  the redaction {what} {count_text(count, 'finding')} of {sanitise(rule)}"
+    if account.changed:
+        frames = ", ".join(map(str, account.changed[:_FRAMES])) + (", …" if len(account.changed) > _FRAMES else "")
+        yield f"  no longer the same kind of message: {count_text(len(account.changed), 'frame')} ({frames})"
+
+
+def _places(account: Account, kind: str) -> str:
+    places = account.places_of(kind)
+    named = ", ".join(sanitise(place, 60) for place, _ in places[:PLACES])
+    return named + (f", and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
+
+
+def account_row(account: Account) -> dict[str, Any]:
+    """The account as a JSON object."""
+    return {
+        "capture": str(account.path),
+        "records": account.records,
+        "frames": account.frames,
+        "left_out": account.left_out,
+        "replaced": [
+            {
+                "what": kind,
+                "times": count,
+                "different": different,
+                "where": [{"place": place, "times": times} for place, times in account.places_of(kind)],
+            }
+            for kind, (count, different) in account.kinds.items()
+        ],
+        "not_parsed": dict(account.unparsed),
+        "bytes": {"all": account.bytes_before, "unchanged": account.bytes_kept},
+        "findings": {
+            "all": account.findings_before,
+            "unchanged": account.findings_kept,
+            "hidden": dict(account.hidden),
+            "created": dict(account.created),
+        },
+        "changed_frames": account.changed,
+    }

@@ -1,0 +1,302 @@
+"""Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
+
+A frame in parts is redacted as a whole, and has as many parts as before; until its last part is there, what comes
+between them waits, `HELD` bytes at most.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from captures.envelope import judge_in_passing
+from captures.frame import UNJUDGED, Envelope, Frame
+from captures.integrity import Inspection
+from captures.reader import Capture, Damage, FrameAssembler, stream_of
+from captures.record import (
+    MAX_LINE,
+    MAX_RAW,
+    Record,
+    frame_members,
+    members,
+    part_members,
+    raw_bytes,
+    seal,
+    stderr_members,
+)
+from captures.versions import FORMAT_VERSION
+from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.frames import FrameRedactor, Redacted
+from mcpproxy.sharing.records import RecordRedactor
+from mcpproxy.sharing.redaction import Replacement
+
+HELD: Final = 64 << 20
+_OF_FRAMES: Final = frozenset(
+    b"seq rec t_ns dir conn exchange unit event_id id_again event kind id method code problem omitted delim whole size "
+    b"raw raw_b64 crc".decode().split()
+)
+_Stream = tuple[str | None, int, int | None]
+
+
+def whole_records(capture: Capture, inspection: Inspection) -> Iterator[Record]:
+    """The records of a capture in order, with a gap for each range of numbers that nothing accounts for."""
+    holes = deque(inspection.holes)
+    last_seq = -1
+    for record in capture:
+        if isinstance(record, Damage) or record.seq <= last_seq:
+            continue
+        if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
+            # A file begins with a header, and the number of the lost header is free.
+            yield Record(0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, "substitute": True})
+            _, last = holes.popleft()
+            if last:
+                holes.appendleft((1, last))
+        while holes and holes[0][1] < record.seq:
+            yield gap(*holes.popleft(), record.t_ns, "damage")
+        last_seq = record.seq
+        yield record._replace(skipped=0)
+
+
+def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
+    """A gap that has the number of the last record that it stands for."""
+    span = {"first": first, "last": last - 1} if last > first else {}
+    return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
+
+
+@dataclass
+class _Parts:
+    """The parts of a frame that have arrived, and where in the waiting lines they belong."""
+
+    slots: list[tuple[int, Record]] = field(default_factory=list)
+    is_given_up: bool = False
+    """Whether they could not wait any longer, so that each was replaced by itself."""
+    size: int = 0
+    """Bytes of such replacements."""
+    count: int = 0
+
+
+class Copier:
+    """Makes the lines of one copy."""
+
+    def __init__(
+        self,
+        frames: FrameRedactor,
+        records: RecordRedactor,
+        account: Account,
+        observe: Callable[[Frame | Record], None] = lambda _: None,
+        held: int = HELD,
+    ) -> None:
+        """Create a copier.
+
+        Args:
+            frames: redacts frames and stderr.
+            records: redacts everything else.
+            account: counts what is done.
+            observe: called with what is copied, as it was.
+            held: the most bytes of lines that wait.
+        """
+        self._frames = frames
+        self._records = records
+        self._account = account
+        self._observe = observe
+        self._held = held
+        self._assembler = FrameAssembler()
+        self._parts: dict[_Stream, _Parts] = {}
+        self._waiting: list[tuple[Record, bytes]] = []
+        self._waiting_bytes = 0
+
+    def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
+        """The lines of the copy, each with the record that it stands for."""
+        for record in records:
+            item = self._assembler.feed(record)
+            if isinstance(item, Frame | Record):
+                self._observe(item)
+            if record.rec == "part":
+                self._take_part(record, item if isinstance(item, Frame) else None)
+            elif isinstance(item, Frame):
+                self._wait(record, self._frame(record, item))
+            else:
+                self._wait(record, self._other(record))
+            if not any(not parts.is_given_up for parts in self._parts.values()):
+                yield from self._released()
+        for left in self._assembler.end():
+            self._observe(left)
+            if isinstance(left, Frame):
+                self._end_parts((left.dir, left.conn, left.exchange), left)
+        for stream in list(self._parts):
+            self._give_up(self._parts.pop(stream))
+        yield from self._released()
+
+    def _wait(self, record: Record, line: bytes) -> None:
+        self._waiting.append((record, line))
+        self._waiting_bytes += len(line)
+        self._account.records += 1
+        if self._waiting_bytes > self._held:
+            for parts in self._parts.values():
+                self._give_up(parts)
+
+    def _released(self) -> Iterator[tuple[Record, bytes]]:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        yield from waiting
+
+    # --- frames in parts
+
+    def _take_part(self, part: Record, unfinished: Frame | None) -> None:
+        stream = stream_of(part.members)
+        if unfinished is not None:
+            self._end_parts(stream, unfinished)
+        parts = self._parts.setdefault(stream, _Parts())
+        parts.slots.append((len(self._waiting), part))
+        parts.count += 1
+        self._wait(part, b"")
+        self._waiting_bytes += len(part.line)
+        if parts.is_given_up:
+            self._give_up(parts)
+
+    def _end_parts(self, stream: _Stream, frame: Frame) -> None:
+        """A frame whose end was never recorded."""
+        parts = self._parts.pop(stream, None)
+        if parts is not None and not parts.is_given_up:
+            self._fill(parts, self._redacted(frame).raw)
+        elif parts is not None:
+            self._give_up(parts)
+
+    def _give_up(self, parts: _Parts) -> None:
+        """Replace each part by itself, since its frame is not to be had."""
+        parts.is_given_up = True
+        for slot, record in parts.slots:
+            redacted = self._frames.line(raw_bytes(record.members) or b"")
+            self._count(redacted, record.members.get("size"))
+            parts.size += len(redacted.raw)
+            self._place(slot, record, redacted.raw)
+        parts.slots = []
+
+    def _fill(self, parts: _Parts, raw: bytes) -> None:
+        """Put the bytes of a frame in place of its parts."""
+        at = 0
+        left = len(parts.slots)
+        for slot, record in parts.slots:
+            end = at + -(-(len(raw) - at) // left)
+            while at < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside of a character
+                end -= 1
+            self._place(slot, record, raw[at : end if left > 1 else len(raw)])
+            at, left = end, left - 1
+
+    def _place(self, slot: int, record: Record, raw: bytes) -> None:
+        direction, conn, exchange = stream_of(record.members)
+        number = record.members.get("part")
+        middle = part_members(
+            "s2c" if direction == "s2c" else "c2s",
+            number if type(number) is int else 0,
+            raw,
+            conn=conn,
+            exchange=exchange,
+        )
+        self._waiting[slot] = (record, seal(record.seq, record.t_ns, "part", middle))
+
+    # --- frames
+
+    def _redacted(self, frame: Frame, most: int | None = None) -> Redacted:
+        self._account.frames += 1
+        redacted = self._frames.frame(
+            frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=frame.is_partial, event=frame.event
+        )
+        if most is not None and len(redacted.raw) > most:
+            redacted = self._frames.frame(
+                frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=True, event=frame.event
+            )
+        self._count(redacted, len(frame.raw))
+        if not redacted.is_same:
+            self._account.changed.append(frame.seq)
+        return redacted
+
+    def _count(self, redacted: Redacted, size: object) -> None:
+        account = self._account
+        account.add(redacted.made)
+        before = size if type(size) is int else 0
+        account.bytes_before += before
+        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.made)
+        account.bytes_kept += max(0, before - gone)
+        if redacted.unparsed:
+            account.unparsed[redacted.unparsed] += 1
+
+    def _frame(self, record: Record, frame: Frame) -> bytes:
+        values = record.members
+        parts = self._parts.pop(stream_of(values), None) if "parts" in values else None
+        made: list[Replacement] = []
+        event_id = None if frame.event_id is None else self._records.text(frame.event_id, made)
+        event = None if frame.event is None else self._records.text(frame.event, made)
+        self._account.add(made, "event")
+        declared: tuple[int, int] | None = None
+        if "parts" in values:
+            raw, declared = self._giant(record, frame, parts)
+        else:
+            raw = self._redacted(frame).raw
+            is_same = raw == frame.raw and not made and "fault" not in values
+            if is_same and record.line and _OF_FRAMES.issuperset(values):
+                return record.line + b"\n"
+        verdict: Envelope = UNJUDGED if event else judge_in_passing(raw, frame.dir, frame.unit, whole=frame.whole)
+        fault = values.get("fault")
+        middle = frame_members(
+            frame.dir,
+            raw,
+            verdict,
+            delim=frame.delim if frame.unit == "line" else b"\n",
+            whole=values.get("whole") is not False,
+            parts=declared,
+            conn=frame.conn,
+            exchange=frame.exchange,
+            unit=frame.unit,
+            event_id=event_id,
+            event=event,
+            id_again=frame.id_again,
+            fault=self._records.text(fault, made) if isinstance(fault, str) else None,
+        )
+        return seal(record.seq, record.t_ns, "frame", middle)
+
+    def _giant(self, record: Record, frame: Frame, parts: _Parts | None) -> tuple[bytes, tuple[int, int]]:
+        """The bytes of a frame in parts; fills its parts, and says how many parts and bytes the record declares."""
+        count, size = (record.members.get(name) for name in ("parts", "size"))
+        count, size = (value if type(value) is int else 0 for value in (count, size))
+        if parts is None:
+            return b"", (count, size)
+        if parts.is_given_up:
+            self._account.frames += 1
+            self._account.changed.append(frame.seq)
+            return b"", (count, parts.size if parts.count == count else size)
+        raw = self._redacted(frame, len(parts.slots) * (MAX_RAW - 4)).raw
+        self._fill(parts, raw)
+        # If parts are missing, their number and the size must go on to say so.
+        is_complete = not frame.is_partial
+        return raw, (count, len(raw) if is_complete else max(size, len(raw) + 1))
+
+    # --- everything else
+
+    def _other(self, record: Record) -> bytes:
+        values = record.members
+        made: list[Replacement] = []
+        raw = raw_bytes(values)
+        if raw is None and not {"raw", "raw_b64"} & values.keys():
+            middle = members(**self._records.members({"rec": record.rec, **values}, made))
+        else:
+            redacted = self._frames.line(raw or b"")
+            self._count(redacted, len(raw or b""))
+            if record.rec == "stderr":
+                delim, skipped = values.get("delim", "\n"), values.get("skipped")
+                middle = stderr_members(
+                    redacted.raw,
+                    delim=delim.encode() if isinstance(delim, str) and delim in ("", "\n", "\r\n") else b"\n",
+                    whole=values.get("whole") is not False,
+                    skipped=skipped if type(skipped) is int else 0,
+                )
+            else:
+                rest = {name: value for name, value in values.items() if name not in ("raw", "raw_b64", "size")}
+                own = self._records.members({"rec": record.rec, **rest}, made)
+                middle = members(**own, size=len(redacted.raw), raw=redacted.raw.decode("utf-8", "replace"))
+        self._account.add(made, f"{record.rec} record")
+        line = seal(record.seq, record.t_ns, record.rec, middle)
+        if len(line) > MAX_LINE:
+            # Pseudonyms can be longer than what they stand for.
+            kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
+            line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**kept))
+        return line

@@ -1,0 +1,166 @@
+"""Leaves out what a user does not want to share, in whole exchanges, and puts gaps in its place.
+
+A request and its response stay together, and the handshake always stays, because everything else is read by it. What is
+not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Message, Notification, Request, Response
+from analysis.conversation.session import Seen
+from analysis.filter import Filter, facts_of
+from captures.frame import Frame
+from captures.reader import Capture, Damage, FrameAssembler, stream_of
+from captures.record import Record
+from mcpproxy.sharing.copying import gap
+
+_OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})
+_TRAFFIC: Final = frozenset({"frame", "part", "exchange", "stream", "stall", "stderr"})
+
+
+@dataclass
+class Excerpt:
+    """Which records of a capture stay."""
+
+    frames: set[int] = field(default_factory=set)
+    """Numbers of frames."""
+    exchanges: set[int] = field(default_factory=set)
+    """Numbers of HTTP exchanges."""
+    parts: dict[int, int] = field(default_factory=dict)
+    """By number of a part, the number of its frame."""
+    since_ns: int = 0
+    """Stderr and stalls before this stamp go."""
+    has_stderr: bool = True
+    left_out: int = 0
+    """How many records have been left out so far."""
+
+    def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that stay, with gaps for the others."""
+        left_out: list[Record] = []
+        for record in records:
+            if not self._takes(record):
+                self.left_out += 1
+                left_out.append(record._replace(line=b"", members=_counted(record)))
+                continue
+            if left_out:
+                yield _gap(left_out)
+                left_out = []
+            yield record
+        if left_out:
+            yield _gap(left_out)
+
+    def _takes(self, record: Record) -> bool:
+        values = record.members
+        if record.rec not in _TRAFFIC:
+            return True
+        if record.rec == "frame":
+            return record.seq in self.frames
+        if record.rec == "part":
+            return self.parts.get(record.seq) in self.frames
+        if record.rec in ("exchange", "stream"):
+            return values.get("exchange") in self.exchanges
+        if record.rec == "stall":
+            return values.get("of") in self.frames
+        return self.has_stderr and record.t_ns >= self.since_ns
+
+
+def _counted(record: Record) -> dict[str, object]:
+    """What a gap says about a record."""
+    size = record.members.get("size")
+    return {"dir": record.members.get("dir"), "size": size if type(size) is int else 0}
+
+
+def _gap(left_out: list[Record]) -> Record:
+    lost: dict[str, dict[str, int]] = {}
+    for record in left_out:
+        side = record.members["dir"]
+        is_frame = record.rec == "frame" and side in ("c2s", "s2c")
+        counts = lost.setdefault(
+            str(side) if is_frame else "other", {"frames" if is_frame else "records": 0, "bytes": 0}
+        )
+        counts["frames" if is_frame else "records"] += 1
+        counts["bytes"] += record.members["size"] if record.rec in ("frame", "stderr") else 0
+    first, last = left_out[0], left_out[-1]
+    return gap(first.seq, last.seq, last.t_ns, "excerpt", from_ns=first.t_ns, to_ns=last.t_ns, lost=lost)
+
+
+def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excerpt:
+    """The excerpt that a filter and a time select.
+
+    Args:
+        capture: the whole.
+        only: selects messages; None for all.
+        last_ns: how long before the end it begins; None for all.
+    """
+    since_ns = 0
+    if last_ns is not None:
+        end_ns = max((item.t_ns for item in capture if isinstance(item, Record)), default=0)
+        since_ns = max(0, end_ns - last_ns)
+    selection = _Selection(only, since_ns)
+    assembler = FrameAssembler()
+    open_parts: dict[object, list[int]] = {}
+    for record in capture:
+        item = assembler.feed(record)
+        if isinstance(record, Record) and record.rec == "part":
+            open_parts.setdefault(stream_of(record.members), []).append(record.seq)
+        elif isinstance(item, Frame) and isinstance(record, Record) and "parts" in record.members:
+            parts = open_parts.pop(stream_of(record.members), [])
+            selection.excerpt.parts.update(dict.fromkeys(parts, item.seq))
+        if item is not None:
+            selection.feed(item)
+    selection.finish()
+    return selection.excerpt
+
+
+class _Selection:
+    """Selects the messages of a capture, as they come."""
+
+    def __init__(self, only: Filter | None, since_ns: int) -> None:
+        self.excerpt = Excerpt(since_ns=since_ns, has_stderr=only is None)
+        self._only = only
+        self._since_ns = since_ns
+        self._fold = Fold()
+
+    def feed(self, item: Frame | Record | Damage) -> None:
+        """The next item of the capture."""
+        for seen in self._fold.feed(item):
+            exchange = seen.exchange
+            if exchange is None or not isinstance(seen.message, Response):
+                if _opens(seen.message) or self._wants(seen, None):
+                    self._keep(seen.message)
+                continue
+            request = exchange.request
+            asked = Seen(request, seen.session, None, None, seen.revision, era=seen.era)
+            is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in request.frames)
+            if is_kept or self._wants(seen, exchange) or (self._is_late(seen.message) and self._wants(asked, exchange)):
+                self._keep(request)
+                self._keep(seen.message)
+
+    def finish(self) -> None:
+        """The capture is over: what can be said of requests without a response is known now."""
+        for exchange in self._fold.finish():
+            if exchange.session is not None:
+                asked = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
+                if self._is_late(exchange.request) and self._wants(asked, exchange):
+                    self._keep(exchange.request)
+
+    def _wants(self, seen: Seen, exchange: Exchange | None) -> bool:
+        is_late = self._is_late(seen.message) or (exchange is not None and exchange.request is seen.message)
+        return is_late and (self._only is None or self._only.matches(facts_of(seen, exchange)))
+
+    def _is_late(self, message: Message) -> bool:
+        return message.frames[-1].t_ns >= self._since_ns
+
+    def _keep(self, message: Message) -> None:
+        for frame in message.frames:
+            self.excerpt.frames.add(frame.seq)
+            if frame.exchange is not None:
+                self.excerpt.exchanges.add(frame.exchange)
+
+
+def _opens(message: Message) -> bool:
+    return isinstance(message, Request | Notification) and message.method in _OPENING

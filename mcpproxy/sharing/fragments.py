@@ -1,0 +1,39 @@
+"""Torn or spread-out JSON: keeps the skeleton of a message, replaces all else.
+
+A message that a server spread over several lines, or that broke off, is no JSON, so nothing can vouch for what is in
+it. But its brackets, the members of the envelope and the names of methods show what went wrong, and hold no secret.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from analysis.protocol.methods import METHODS
+from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.word_lists import SKELETON
+
+_PIECE: Final = re.compile(
+    r"(?P<blank>[ \t\r\n\v\f]++)"
+    r'|(?P<text>"(?:[^"\\]++|\\.)*+"?)'
+    r"|(?P<sign>[\[\]{}:,])"
+    r"|(?P<constant>(?:true|false|null|-?[0-9]{1,6})(?![^\s,:\[\]{}\"]))"
+    r"|(?P<header>(?i:content-length:[ \t]{0,9}[0-9]{1,9}))"
+    r"|(?P<other>[^\s\[\]{}:,\"]++)",
+    re.DOTALL,
+)
+_KEPT: Final = frozenset({*METHODS, *SKELETON})
+_META: Final = re.compile(r"io\.modelcontextprotocol/[A-Za-z]{1,40}").fullmatch
+
+
+def secrets_in_fragment(text: str) -> Iterator[Secret]:
+    """Everything in a text that is not the skeleton of a message."""
+    for match in _PIECE.finditer(text):
+        start, end = match.span()
+        kind = match.lastgroup
+        if kind == "text":
+            end -= match[0].endswith('"') and end - start > 1
+            word = text[start + 1 : end]
+            if word and word not in _KEPT and not _META(word):
+                yield Secret(start + 1, end, "unparsed")
+        elif kind == "other":
+            yield Secret(start, end, "unparsed")

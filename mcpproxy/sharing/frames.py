@@ -1,0 +1,119 @@
+"""Redacts the bytes of frames, and of stderr, so that what the judges of frames say about them stays.
+
+JSON is edited in place. What cannot be parsed is replaced whole, since nothing can vouch for it, unless the user keeps
+it: then it is searched as plain text.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from captures.envelope import READER_LIMIT, judge
+from captures.exact import nesting
+from captures.frame import UNJUDGED, Direction, Unit
+from captures.limits import TOO_DEEP
+from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.fragments import secrets_in_fragment
+from mcpproxy.sharing.json_places import NotJson
+from mcpproxy.sharing.redaction import Redactor, Replacement
+
+BOM: Final = "\ufeff"
+_HARMLESS: Final = re.compile(
+    r"[ \t\r\n\v\f]*|[ \t]*content-length:[ \t]*[0-9]{1,15}[ \t\r;,]*"
+    r"|content-type: ?application/vscode-jsonrpc;? ?charset=utf-?8\r*",
+    re.IGNORECASE,
+).fullmatch
+"""Blank lines, and headers of the Language Server Protocol."""
+_JSON_SIGNS: Final = frozenset('{}[]",')
+_FORMS: Final = (b"%b", b"\xef\xbb\xbf%b", b"\xff%b", b'{"%b', b"[" * (TOO_DEEP + 1) + b"%b")
+"""No JSON: as it is, behind a byte order mark, not UTF-8, torn, and too deep to be judged."""
+
+
+class Redacted(NamedTuple):
+    """Bytes that may be shared."""
+
+    raw: bytes
+    made: list[Replacement]
+    unparsed: str = ""
+    """Why all of it was replaced, or had to be searched as plain text; empty if it was parsed."""
+    is_same: bool = True
+    """Whether the frame by itself is what it was: of the same kind, with the same error code and problem."""
+
+
+class FrameRedactor:
+    """Redacts frames for one share."""
+
+    def __init__(self, redactor: Redactor, *, keep_unparsed: bool) -> None:
+        self._redactor = redactor
+        self._keeps = keep_unparsed
+
+    def frame(
+        self,
+        raw: bytes,
+        direction: Direction,
+        unit: Unit,
+        *,
+        whole: bool,
+        is_partial: bool = False,
+        event: str | None = None,
+    ) -> Redacted:
+        """The bytes of a frame; see `captures.frame.Frame` for what the arguments mean."""
+
+        def verdict(raw: bytes) -> object:
+            if event:
+                return UNJUDGED.kind
+            judged = judge(raw, direction, unit, whole=whole, limit=READER_LIMIT)
+            return judged.kind, judged.code, judged.problem
+
+        if not raw:
+            return Redacted(raw, [])
+        before = verdict(raw)
+        why = "parts of it are missing" if is_partial else _why_unparsed(raw)
+        made: list[Replacement] = []
+        if not why:
+            try:
+                text = raw.decode()
+                start = len(BOM) if text.startswith(BOM) else 0
+                new = (text[:start] + self._redactor.document(text[start:], made)).encode("utf-8", "surrogatepass")
+                return Redacted(new, made, is_same=verdict(new) == before)
+            except (NotJson, UnicodeError):
+                why = "it is not JSON"
+        new, made = raw, []
+        for new, made in self._unparsed(raw):
+            if verdict(new) == before:
+                return Redacted(new, made, why)
+        return Redacted(new, made, why, is_same=False)
+
+    def line(self, raw: bytes) -> Redacted:
+        """A line of stderr, or a piece of anything, which is never parsed."""
+        return Redacted(*list(self._unparsed(raw))[-1], "stderr")
+
+    def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
+        """Bytes in place of some that were not parsed: the most telling first, the most general last."""
+        text = raw.decode("utf-8", "surrogateescape")
+        if _HARMLESS(text):
+            yield raw, []
+            return
+        if self._keeps:
+            made: list[Replacement] = []
+            yield self._redactor.text(text, made).encode("utf-8", "surrogateescape"), made
+            return
+        if text.lstrip(" \t\r")[:1] in _JSON_SIGNS:
+            made = []
+            yield (
+                self._redactor.replaced(text, secrets_in_fragment(text), made).encode("utf-8", "surrogateescape"),
+                made,
+            )
+        made = []
+        tag = self._redactor.replaced(text, [Secret(0, len(text), "unparsed")], made).encode("utf-8", "surrogateescape")
+        for form in _FORMS if made else (b"%b",):
+            yield form % tag, made
+        if len(raw) > READER_LIMIT:
+            yield tag.ljust(len(raw), b"."), made
+        yield tag, made
+
+
+def _why_unparsed(raw: bytes) -> str:
+    if len(raw) > READER_LIMIT:
+        return "it is too large"
+    return "it is nested too deeply" if nesting(raw) > TOO_DEEP else ""

@@ -1,0 +1,233 @@
+"""Finds where the names and the values of a JSON text are, so that some can be replaced and all other bytes stay.
+
+Reads one value, or several in sequence as some broken servers write them. It accepts whatever the judges of frames
+accept: duplicate names, lone surrogates, NaN. There is neither recursion nor a pattern that can backtrack, so time is
+linear in the text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from analysis.protocol.json_pointer import step
+
+_TOKEN: Final = re.compile(
+    r"[ \t\n\r]*+(?:"
+    r'(?P<string>"(?:[^"\\]++|\\.)*+")'
+    r"|(?P<sign>[\[\]{}:,])"
+    r"|(?P<other>-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)"
+    r"|(?P<end>\Z))",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u.{4}|.)", re.DOTALL)
+
+Path: TypeAlias = "tuple[Path, str | int] | None"
+"""The way to a value: the way to what holds it, and its name or index there. None is the whole text."""
+
+
+class Place(NamedTuple):
+    """A string, a number, or a member's name."""
+
+    start: int
+    """Where its token begins."""
+    end: int
+    text: str
+    """The value of a string; the token of a number."""
+    path: Path
+    """The way to the value; for a name, to the value that it names."""
+    is_name: bool
+    is_string: bool
+    name: str
+    """The name of the member that holds it, directly or in a list; empty if there is none."""
+
+
+class Edit(NamedTuple):
+    """A part of a text and what takes its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class NotJson(ValueError):
+    """The text is not a sequence of JSON values."""
+
+
+def pointer_of(path: Path) -> str:
+    """The JSON Pointer (RFC 6901) of a value."""
+    steps: list[str] = []
+    while path is not None:
+        path, last = path
+        steps.append(step(str(last)))
+    return "".join(f"/{name}" for name in reversed(steps))
+
+
+def steps_of(path: Path) -> list[str]:
+    """The steps of the way to a value."""
+    steps: list[str] = []
+    while path is not None:
+        path, last = path
+        steps.append(str(last))
+    return steps[::-1]
+
+
+def places(text: str, base: Path = None) -> Iterator[Place]:
+    """The strings, the numbers and the names in a JSON text, in order.
+
+    Args:
+        text: the JSON text.
+        base: the way to the text, if it is a string in another.
+
+    Raises:
+        NotJson: the text is not JSON; places before the mistake have been yielded.
+    """
+    reader = _Reader(base)
+    at = 0
+    while True:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise NotJson(at)
+        at = match.end()
+        kind = match.lastgroup
+        if kind == "end":
+            if reader.wanted != "value" or reader.stack or not reader.has_value:
+                raise NotJson(at)
+            return
+        if kind == "sign":
+            reader.sign(match["sign"])
+        elif kind == "string":
+            word = match["string"]
+            plain = decoded(word)
+            is_name = reader.wanted in ("name", "first")
+            if is_name:
+                reader.begin_member(plain)
+            yield Place(at - len(word), at, plain, reader.path, is_name, True, reader.name)
+            if not is_name:
+                reader.end_value()
+        else:
+            word = match["other"]
+            if word[-1].isdigit():
+                yield Place(at - len(word), at, word, reader.path, False, False, reader.name)
+            reader.end_value()
+
+
+class _Reader:
+    """Where in the structure of a JSON text the next token is."""
+
+    def __init__(self, base: Path) -> None:
+        self.stack: list[tuple[Path, bool, str]] = []
+        """What is open: the way to it, whether it is an object, and the name under which it is."""
+        self.path = base
+        """The way to the value that comes next."""
+        self.name = ""
+        self.wanted = "value"
+        """What may come next: `value`, `item` (a value or `]`), `name`, `first` (a name or `}`), `colon` or `next`."""
+        self.has_value = False
+        self._base = base
+
+    def sign(self, sign: str) -> None:
+        """A bracket, a comma or a colon.
+
+        Raises:
+            NotJson: it may not come here.
+        """
+        wanted, stack = self.wanted, self.stack
+        if sign in "[{" and wanted in ("value", "item"):
+            stack.append((self.path, sign == "{", self.name))
+            if sign == "{":
+                self.wanted = "first"
+            else:
+                self.path, self.wanted = (self.path, 0), "item"
+        elif sign == ":" and wanted == "colon":
+            self.wanted = "value"
+        elif sign == "," and wanted == "next":
+            self._comma()
+        elif stack and sign == ("}" if stack[-1][1] else "]") and wanted in ("first", "item", "next"):
+            self.path, _, self.name = stack.pop()
+            self._ended()
+        else:
+            raise NotJson(sign)
+
+    def _comma(self) -> None:
+        above, is_object, self.name = self.stack[-1]
+        if is_object or self.path is None:
+            self.wanted = "name"
+        else:
+            self.path, self.wanted = (above, int(self.path[1]) + 1), "value"
+
+    def begin_member(self, name: str) -> None:
+        """The name of a member."""
+        self.name = name
+        self.path, self.wanted = (self.stack[-1][0], name), "colon"
+
+    def end_value(self) -> None:
+        """A string, a number or a constant.
+
+        Raises:
+            NotJson: no value may come here.
+        """
+        if self.wanted not in ("value", "item"):
+            raise NotJson(self.wanted)
+        self._ended()
+
+    def _ended(self) -> None:
+        if self.stack:
+            self.wanted = "next"
+        else:
+            self.path, self.name, self.wanted, self.has_value = self._base, "", "value", True
+
+
+def decoded(token: str) -> str:
+    """The text of a JSON string.
+
+    Raises:
+        NotJson: it has an escape that JSON does not know, or a control character.
+    """
+    if "\\" not in token and token.isprintable():
+        return token[1:-1]
+    try:
+        text: str = json.loads(token)
+    except ValueError:
+        raise NotJson(token[:20]) from None
+    return text
+
+
+def within(token: str, edits: Iterable[Edit], at: int) -> list[Edit]:
+    """Edits of a string's text as edits of the JSON that spells it.
+
+    Args:
+        token: the string as it is spelt, with its quotes.
+        edits: in order, of the text.
+        at: where the token begins.
+    """
+    if "\\" not in token:
+        return [Edit(at + 1 + start, at + 1 + end, _spelt(text)) for start, end, text in edits]
+    escapes = [(match.start() - 1, match.end() - match.start()) for match in _ESCAPE.finditer(token, 1, len(token) - 1)]
+    moved: list[Edit] = []
+    index = shift = 0  # the next escape, and how far the spelling is ahead of the text
+
+    def place(of: int) -> int:
+        nonlocal index, shift
+        while index < len(escapes) and escapes[index][0] < of + shift:
+            shift += escapes[index][1] - 1
+            index += 1
+        return at + 1 + of + shift
+
+    for start, end, text in edits:
+        moved.append(Edit(place(start), place(end), _spelt(text)))
+    return moved
+
+
+def _spelt(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with the edits made, which are in order and do not overlap."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, new in edits:
+        pieces += text[at:start], new
+        at = end
+    return "".join([*pieces, text[at:]])

@@ -1,0 +1,88 @@
+"""What the name of a member, or the way to it, says about its value: a secret, or one of the protocol's own words."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.sharing.json_places import Path, steps_of
+from mcpproxy.sharing.word_lists import (
+    ENVELOPE,
+    HARMLESS,
+    META,
+    PAYLOAD,
+    PAYLOAD_FORM,
+    PROTOCOL,
+    SECRET_ENDINGS,
+    SECRET_NAMES,
+    SECRET_NUMBERS,
+)
+
+_VARIABLE: Final = re.compile(
+    r"[A-Z0-9]++(?:_[A-Z0-9]++)*?_(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?|DSN|WEBHOOK)"
+).fullmatch
+"""An environment variable."""
+_PLACEHOLDER: Final = re.compile(
+    r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
+).fullmatch
+"""What stands for a value that somebody has taken out already, or has not put in yet."""
+_TOP: Final = frozenset({"jsonrpc", "id", "method"})
+_META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
+_SIGNS: Final = {ord(sign): None for sign in "_-. "}
+_LONGEST: Final = 100
+
+
+@lru_cache(4096)
+def holds_secret(name: str) -> bool:
+    """Whether a text under this name is a secret, whatever it looks like."""
+    if len(name) > _LONGEST or name in ("PWD", "OLDPWD"):  # directories
+        return False
+    plain = name.lower().translate(_SIGNS)
+    return plain in SECRET_NAMES or plain.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
+
+
+@lru_cache(4096)
+def holds_secret_number(name: str) -> bool:
+    """Whether a number under this name is a secret."""
+    return len(name) <= _LONGEST and name.lower().translate(_SIGNS) in SECRET_NUMBERS
+
+
+def is_harmless(value: str) -> bool:
+    """Whether a value is no secret even under such a name."""
+    return value.lower() in HARMLESS or _PLACEHOLDER(value) is not None
+
+
+def is_protocol(path: Path) -> bool:
+    """Whether a value belongs to the protocol, so that only a certain secret in it is replaced."""
+    steps = _in_message(path)
+    if len(steps) == 1:
+        return steps[0] in _TOP
+    return (
+        len(steps) > 1
+        and steps[0] in ENVELOPE
+        and (
+            (len(steps) == 2 and steps[1] in PROTOCOL)
+            or (len(steps) > 2 and steps[1] == "_meta" and _is_known_meta(steps[2]))
+        )
+    )
+
+
+def is_payload(path: Path) -> bool:
+    """Whether a value is what is transported, such as the arguments of a call, and not what says how."""
+    steps = _in_message(path)
+    return len(steps) > 1 and steps[0] in ENVELOPE and steps[1] in PAYLOAD and steps[-1] not in PAYLOAD_FORM
+
+
+def is_client_metadata(path: Path) -> bool:
+    """Whether a value is the client's own note beside a request: hosts put session, workspace and sandbox there."""
+    steps = _in_message(path)
+    return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
+
+
+def _is_known_meta(name: str) -> bool:
+    return name in META or name.startswith(_META_FAMILY)
+
+
+def _in_message(path: Path) -> list[str]:
+    """The steps in one message; the first of a batch's is the number of the message."""
+    steps = steps_of(path)
+    return steps[1:] if steps and steps[0].isdigit() else steps

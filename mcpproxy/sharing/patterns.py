@@ -1,0 +1,258 @@
+"""What a text gives away by its form: credentials, addresses of people, names of users and hosts, card numbers.
+
+It complements the catalogue of services' tokens, which is made for source code: there a token without a word beside it
+may be an example, and an e-mail address or a home directory is no leak. Every pattern takes linear time: repetitions
+are bounded or possessive, and what follows one cannot begin inside it. Most patterns are tried only if a text has a
+mark without which they cannot match, as searching for a word is a hundred times as fast.
+"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, passes_luhn
+from mcpproxy.sharing.word_lists import (
+    COMMON_USERS,
+    NETWORK_SCHEMES,
+    PLAIN_PARAMETERS,
+    PUBLIC_HOSTS,
+    SPEC_HOSTS,
+    SPECIAL_DOMAINS,
+)
+
+# --- credentials
+
+
+class _Form(NamedTuple):
+    """The form of a credential."""
+
+    kind: str
+    marks: tuple[str, ...]
+    """One of them is in every such credential."""
+    pattern: re.Pattern[str]
+
+
+def _form(kind: str, marks: str, pattern: str) -> _Form:
+    return _Form(kind, tuple(marks.split()), re.compile(pattern))
+
+
+_FORMS: Final = (
+    # As the vendors document them.
+    _form("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _form("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,255}+"),
+    _form("github-token", "github_pat_", r"(?<![A-Za-z0-9])github_pat_\w{40,255}+"),
+    _form("gitlab-token", "glpat-", r"(?<![A-Za-z0-9])glpat-[\w-]{18,255}+"),
+    _form("ai-provider-key", "sk-", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,200}+[0-9])[\w-]{18,300}+"),
+    _form("stripe-key", "_live_ _test_", r"(?<![A-Za-z0-9])(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,255}+"),
+    _form("webhook-secret", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=]{16,255}+"),
+    _form("slack-token", "xox xapp-", r"(?<![A-Za-z0-9])(?:xox[a-z]|xapp)-[\w-]{10,300}+"),
+    _form("google-key", "AIza", r"(?<![A-Za-z0-9])AIza[\w-]{30,100}+"),
+    _form("google-token", "ya29. 1//0 GOCSPX-", r"(?<![A-Za-z0-9])(?:ya29\.|1//0|GOCSPX-)[\w-]{20,2000}+"),
+    _form("hugging-face-token", "hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,100}+"),
+    _form("package-registry-token", "npm_ pypi-", r"(?<![A-Za-z0-9])(?:npm_[A-Za-z0-9]{30,100}+|pypi-[\w-]{40,400}+)"),
+    _form("sendgrid-key", "SG.", r"(?<![A-Za-z0-9])SG\.[\w-]{16,64}+\.[\w-]{16,100}+"),
+    _form("mailgun-key", "key-", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}\b"),
+    _form("twilio-key", "SK AC", r"(?<![A-Za-z0-9])(?:SK|AC)[0-9a-f]{32}\b"),
+    _form("notion-token", "ntn_ secret_", r"(?<![A-Za-z0-9])(?:ntn_|secret_)[A-Za-z0-9]{32,100}+"),
+    _form("search-provider-key", "tvly- fc-", r"(?<![A-Za-z0-9])(?:tvly-[\w-]{16,100}+|fc-[0-9a-f]{32}\b)"),
+    _form("telegram-token", ":AA", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[\w-]{32,36}+"),
+    _form("jwt", "ey", r"(?<![A-Za-z0-9_-])ey[JA][\w-]{8,20000}+\.[\w-]{4,200000}+(?:\.[\w-]{0,20000}+){0,3}+"),
+    _form(
+        "private-key",
+        "KEY",
+        r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
+    ),
+)
+_CREDENTIAL: Final = re.compile(
+    r"(?:bearer|basic|digest|dpop|negotiate|token|apikey)[ \t]{1,4}+"
+    r"(?=[a-z0-9._~+/=-]{0,80}?[0-9+/=_.~-])(?P<value>[a-z0-9._~+/=-]{16,20000}+)"
+)
+_CREDENTIAL_MARKS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
+_CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
+"""A parameter behind a scheme, as in the challenges of servers: no credential."""
+_ASSIGNED: Final = re.compile(
+    r"(?:passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
+    r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
+    r"[\"']?[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+[\"']?(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+"
+    r"(?P<value>[^\s\"'`,;&|<>(){}\[\]\x1f]{6,4096}+)"
+)
+"""For text in lower case."""
+_ASSIGNED_MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
+
+_URL: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
+)
+_AUTHORITY: Final = re.compile(
+    r"(?P<scheme>[^:]++)://(?:(?P<user>[^/?#]*)@)?(?P<host>\[[^\]/?#]*+\]|[^/?#:@'),]*+)(?::[0-9]{0,5}+)?"
+)
+_PARAMETER: Final = re.compile(r"[?&;#](?P<name>[^=&;#]{0,100}+)=(?P<value>[^&;#'),]++)")
+# --- people and places
+
+_EMAIL: Final = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}+[A-Za-z]{2,24}+(?![A-Za-z0-9-])"
+)
+_HOME: Final = re.compile(
+    r"(?:(?<![A-Za-z0-9_.])(?:/var|/export)?/(?:home|Users)/|(?<![A-Za-z])[A-Za-z]:(?:\\{1,4}|/)Users(?:\\{1,4}|/)"
+    r"|%2[Ff](?:home|Users)%2[Ff])(?P<user>[^/\\\s\"'`:;,<>|*?()\[\]{}$%&=#\x00-\x1f]{1,64}+)"
+)
+HOME_MARKS: Final = ("home/", "Users/", "Users\\", "home%2", "Users%2")
+_HOST: Final = re.compile(
+    r"(?<![A-Za-z0-9_.@/%-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}"
+    r"(?:internal|intranet|local|lan|corp|home|private|localdomain)\b(?![.(\w-])"
+)
+_HOST_MARKS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
+_USER_BEFORE: Final = 200
+"""Characters before what looks like an address, in which it may show to be a password: `scheme://user:password@host`."""
+_IPV4: Final = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
+_CARD: Final = re.compile(r"(?<![0-9A-Za-z.+-])[3-6][0-9](?:[ -]?[0-9]){11,17}(?![0-9A-Za-z]|[.-][0-9])")
+
+
+def credentials(text: str) -> Iterator[Secret]:
+    """Tokens, keys and passwords."""
+    for kind, marks, pattern in _FORMS:
+        if any(mark in text for mark in marks):
+            for match in pattern.finditer(text):
+                yield Secret(*match.span(), kind)
+    lower = text.lower() if text.isascii() else text.translate(_LOWER)
+    if any(mark in lower for mark in _CREDENTIAL_MARKS):
+        for match in _CREDENTIAL.finditer(lower):
+            if not _CHALLENGE(match["value"]):
+                yield Secret(*match.span("value"), "credential")
+    if any(mark in lower for mark in _ASSIGNED_MARKS):
+        yield from _assigned(text, lower)
+    yield from _in_urls(text)
+
+
+def _assigned(text: str, lower: str) -> Iterator[Secret]:
+    at = 0
+    while match := _ASSIGNED.search(lower, at):
+        start, at = match.span("value")
+        if is_secret_value(text[start:at]):
+            yield Secret(start, at, "assigned-secret")
+        else:
+            at = start  # the value may itself be a name, as in `token: token: …`
+
+
+def _in_urls(text: str) -> Iterator[Secret]:
+    for at, url, authority in _urls(text):
+        user = authority["user"]
+        if user and not PSEUDONYM.fullmatch(user):
+            yield Secret(at + authority.start("user"), at + authority.end("user"), "url-user")
+        for value in _PARAMETER.finditer(url, authority.end()):
+            if is_secret_parameter(value["name"], value["value"]):
+                yield Secret(at + value.start("value"), at + value.end("value"), "url-parameter")
+
+
+def people(text: str) -> Iterator[Secret]:
+    """E-mail addresses, users' names in paths, hosts, card numbers."""
+    yield from _emails(text)
+    for name in _homes(text):
+        yield Secret(*name.span("user"), "user-name")
+    yield from _hosts(text)
+    for match in _IPV4.finditer(text):
+        if _is_address(match[0]) and not is_public_host(match[0]):
+            yield Secret(*match.span(), "ip-address")
+    for match in _CARD.finditer(text):
+        if is_card_number(re.sub("[ -]", "", match[0])):
+            yield Secret(*match.span(), "card-number")
+
+
+def _emails(text: str) -> Iterator[Secret]:
+    for match in _EMAIL.finditer(text) if "@" in text else ():
+        before = text[max(0, match.start() - _USER_BEFORE) : match.start()]
+        is_password = before.endswith(":") and "://" in before.split()[-1]
+        if not is_password and not is_public_host(match[0].rpartition("@")[2]):
+            yield Secret(*match.span(), "email")
+
+
+def _homes(text: str) -> Iterator[re.Match[str]]:
+    if any(mark in text for mark in HOME_MARKS):
+        yield from (match for match in _HOME.finditer(text) if is_user(match["user"]))
+
+
+def _hosts(text: str) -> Iterator[Secret]:
+    for at, _, authority in _urls(text):
+        host, scheme = authority["host"], authority["scheme"].lower()
+        if scheme not in ("file", "data") and not is_public_host(host):
+            start, end = at + authority.start("host"), at + authority.end("host")
+            if _is_address(host):
+                yield Secret(start, end, "ip-address")
+            elif "." in host or scheme in NETWORK_SCHEMES:
+                yield Secret(start, end, "host")
+    if any(mark in text for mark in _HOST_MARKS):
+        for match in _HOST.finditer(text):
+            if not is_public_host(match[0]):
+                yield Secret(*match.span(), "host")
+
+
+def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
+    """The URLs in a text: where each begins, itself, and its authority."""
+    for url in _URL.finditer(text) if "://" in text else ():
+        authority = _AUTHORITY.match(url[0])
+        if authority is not None:
+            yield url.start(), url[0], authority
+
+
+def is_public_host(host: str) -> bool:
+    """Whether a host says nothing: this machine, a name that specifications use, or a pseudonym."""
+    name = host.lower().strip("[]").rstrip(".")
+    if not name or name in PUBLIC_HOSTS or name.endswith(SPECIAL_DOMAINS):
+        return True
+    if any(name == known or name.endswith(f".{known}") for known in SPEC_HOSTS):
+        return True
+    if not _is_address(name):
+        return False
+    address = ip_address(name)
+    is_pseudonym = name.startswith("2001:db8:") or (address.version == 4 and int(address) >> 28 == 15)
+    return address.is_loopback or address.is_unspecified or is_pseudonym
+
+
+def is_secret_value(value: str) -> bool:
+    """Whether a word that stands behind `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
+    plain = value.strip(".,:;!?")
+    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
+        return False
+    has_digit = any(char.isdigit() for char in plain)
+    has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)
+    is_mixed = plain.lower() != plain and plain[1:].lower() != plain[1:]
+    return has_digit or has_sign or (is_mixed and len(plain) >= 8)
+
+
+def is_secret_parameter(name: str, value: str) -> bool:
+    """Whether the value of a URL's parameter may be a secret."""
+    plain = unquote(value)
+    is_word = plain.replace(".", "").isalpha() and len(plain) < 20
+    return name.lower() not in PLAIN_PARAMETERS and len(plain) >= 4 and not is_word and not PSEUDONYM.fullmatch(plain)
+
+
+def is_user(name: str) -> bool:
+    """Whether a name in the path of a home directory can be that of a person."""
+    return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
+
+
+def is_card_number(digits: str) -> bool:
+    """Whether digits can be the number of a payment card."""
+    return digits.isdigit() and 13 <= len(digits) <= 19 and digits[0] in "3456" and passes_luhn(digits)
+
+
+def home_users(text: str) -> Iterator[str]:
+    """The names of users in a text's paths of home directories."""
+    return (match["user"] for match in _homes(text))
+
+
+def _is_address(host: str) -> bool:
+    if not host[:1].isdigit() and ":" not in host:
+        return False
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+"""`str.lower` can make a text longer, and then positions would not fit."""

@@ -1,0 +1,98 @@
+"""Keyed pseudonyms: what stands in a shared capture for a secret.
+
+The key is random, made for one share and thrown away with this object: the same secret has the same pseudonym within
+a share, and another one in the next share, and nobody can try out guesses. A pseudonym keeps the form that a reader or
+a schema expects: an address stays an address, a number a number of as many digits, base64 stays base64. None of
+them looks like a secret again.
+"""
+
+import os
+import re
+from base64 import b64encode
+from hashlib import blake2b
+from typing import Final
+
+from captures.redact import PREFIX
+
+_KEY_BYTES: Final = 32
+_DOMAIN: Final = ".invalid"
+"""RFC 2606 reserves it: no such host can exist."""
+
+PSEUDONYM: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{8}}\{_DOMAIN}")
+"""Everything that this module makes, apart from numbers, network addresses, ids and base64."""
+
+
+class Pseudonyms:
+    """Makes the pseudonyms of one share."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        """`key` is given only by tests."""
+        self._key = key or os.urandom(_KEY_BYTES)
+
+    def _digest(self, kind: str, secret: str, size: int) -> bytes:
+        data = secret.encode("utf-8", "surrogatepass")
+        return blake2b(data, key=self._key, digest_size=size, person=kind.encode()).digest()
+
+    def tag(self, secret: str) -> str:
+        """`hmac:` and 16 hexadecimal digits, as captures have for secrets everywhere."""
+        return PREFIX + self._digest("tag", secret, 8).hex()
+
+    def tag_of(self, secret: bytes) -> str:
+        """The same for bytes."""
+        return self.tag(secret.decode("utf-8", "surrogateescape"))
+
+    def user(self, name: str) -> str:
+        """A user's name. Letters' case does not matter, as on most systems."""
+        return f"user-{self._digest('user', name.lower(), 4).hex()}"
+
+    def host(self, name: str) -> str:
+        """A host's name, in a domain that cannot exist."""
+        return f"host-{self._digest('host', name.lower(), 4).hex()}{_DOMAIN}"
+
+    def email(self, address: str) -> str:
+        """An e-mail address."""
+        name, _, host = address.rpartition("@")
+        return f"{self.user(name)}@{self.host(host)}"
+
+    def ipv4(self, address: str) -> str:
+        """An IPv4 address out of 240.0.0.0/4, which is reserved and never routed (RFC 1112)."""
+        first, *rest = self._digest("ipv4", address, 4)
+        return ".".join(map(str, (240 | first & 7, *rest)))
+
+    def ipv6(self, address: str) -> str:
+        """An IPv6 address out of 2001:db8::/32, which is reserved for documentation (RFC 3849)."""
+        digits = self._digest("ipv6", address.lower(), 12).hex()
+        return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
+
+    def number(self, digits: str) -> str:
+        """Anything written in digits: as long, its other signs kept, and never a valid card number."""
+        stream = int.from_bytes(self._digest("number", re.sub("[^0-9]", "", digits), 32))
+        drawn = []
+        for char in digits:
+            if char.isascii() and char.isdigit():
+                stream, value = divmod(stream, 9)
+                drawn.append(str(value + 1))  # never 0, with which a number in JSON cannot begin
+            else:
+                drawn.append(char)
+        text = "".join(drawn)
+        if passes_luhn(text):
+            last = max(at for at, char in enumerate(text) if char.isdigit())
+            text = text[:last] + str(int(text[last]) % 9 + 1) + text[last + 1 :]
+        return text
+
+    def identifier(self, digits: str) -> str:
+        """Hexadecimal digits: as many, in the same places."""
+        stream = self._digest("id", digits.lower(), 64).hex()
+        fresh = iter(stream * (len(digits) // len(stream) + 1))
+        return "".join(next(fresh) if char in "0123456789abcdefABCDEF" else char for char in digits)
+
+    def base64(self, data: str) -> str:
+        """Base64 of a tag."""
+        return b64encode(self.tag(data).encode()).decode()
+
+
+def passes_luhn(text: str) -> bool:
+    """Whether the digits in a text have a valid check digit (ISO/IEC 7812-1)."""
+    digits = [int(char) for char in text if char.isascii() and char.isdigit()]
+    doubled = [value * 2 - 9 * (value > 4) for value in digits[-2::-2]]
+    return len(digits) > 1 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0

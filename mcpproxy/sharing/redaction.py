@@ -1,0 +1,390 @@
+"""Redaction: finds the secrets in a text or in a JSON document, and replaces them byte by byte.
+
+What is not a secret keeps its place and its spelling. JSON and base64 inside of strings are opened. Nothing here raises
+because of a text, except that `document` says when it is no JSON; the time is linear in the text.
+"""
+
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import unquote
+
+from mcpproxy.sharing.catalogue import Catalogue, Secret
+from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
+from mcpproxy.sharing.names import (
+    holds_secret,
+    holds_secret_number,
+    is_client_metadata,
+    is_harmless,
+    is_payload,
+    is_protocol,
+)
+from mcpproxy.sharing.patterns import credentials, is_card_number, people
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
+from mcpproxy.sharing.word_lists import META, PROTOCOL
+
+DEEPEST: Final = 8
+"""How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
+CLEAN_NAMES: Final = 20_000
+"""How many names of members without a secret are remembered."""
+
+_BLOBS: Final = frozenset({"data", "blob"})
+_BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
+_DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
+_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}+={0,2}")
+_HEX_WORD: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[0-9a-f]{2}){12,}+(?![A-Za-z0-9])|(?<![A-Za-z0-9])(?:[0-9A-F]{2}){12,}+(?![A-Za-z0-9])"
+)
+_PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
+_SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
+PERSONAL: Final = frozenset(
+    {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
+    | {"personal-in-hexadecimal"}
+)
+"""Kinds that say who or where somebody is, and open no door."""
+_UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
+"""Kinds that are left alone in ids, cursors and other words of the protocol."""
+
+
+class Replacement(NamedTuple):
+    """A secret and its pseudonym."""
+
+    kind: str
+    secret: str
+    pseudonym: str
+    path: Path
+    """The way to it in a JSON document."""
+
+
+class Choices(Protocol):
+    """What the user wants replaced beside, and kept of, what is replaced by default."""
+
+    def redacts(self, path: Path) -> bool:
+        """Whether a value is replaced whole."""
+
+    def found(self, text: str) -> Iterable[Secret]:
+        """Further stretches of a text to replace."""
+
+    def keeps(self, kind: str, secret: str, path: Path) -> bool:
+        """Whether something stays although it looks like a secret."""
+
+
+@dataclass(slots=True)
+class _Document:
+    """A JSON text, with the documents in its strings."""
+
+    text: str
+    places: list[Place] = field(default_factory=list)
+    inner: dict[int, "_Document"] = field(default_factory=dict)
+    """By the number of their place."""
+    secrets: dict[int, list[Secret]] = field(default_factory=dict)
+    """Likewise, with positions in the text of the place."""
+
+
+class Redactor:
+    """Redacts texts and documents for one share."""
+
+    def __init__(
+        self, pseudonyms: Pseudonyms, catalogue: Catalogue, choices: Choices, *, bodies: bool, unparsed: bool
+    ) -> None:
+        """Create a redactor.
+
+        Args:
+            pseudonyms: of the share.
+            catalogue: the rules for secrets.
+            choices: the user's.
+            bodies: whether values in bodies stay if they are not secret.
+            unparsed: whether binary data stays, although nothing can be found in it.
+        """
+        self.pseudonyms = pseudonyms
+        self.users: frozenset[str] = frozenset()
+        """Users' names, in lower case, that are replaced as words of a text."""
+        self._catalogue = catalogue
+        self._choices = choices
+        self._bodies = bodies
+        self._unparsed = unparsed
+        self._clean_names: set[str] = set()
+        self.renamed: dict[str, str] = {}
+        """Names of members, and their pseudonyms."""
+
+    def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
+        """A text with its secrets replaced; the replacements are added to `made`."""
+        return edited(text, self._edits(text, self._secrets(text), made, path))
+
+    def document(self, text: str, made: list[Replacement]) -> str:
+        """A JSON text with its secrets replaced; the replacements are added to `made`.
+
+        Raises:
+            NotJson: it is not JSON, or not UTF-8.
+        """
+        return edited(text, self._document_edits(self._searched(text), made))
+
+    def replaced(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path = None) -> str:
+        """A text with given secrets replaced, unless the user keeps them."""
+        return edited(text, self._edits(text, secrets, made, path))
+
+    def pseudonym(self, kind: str, secret: str) -> str:
+        """What takes the place of a secret of a kind."""
+        make = self.pseudonyms
+        match kind:
+            case "email":
+                return make.email(secret)
+            case "user-name" | "user-word":
+                return make.user(secret)
+            case "host":
+                return make.host(secret)
+            case "card-number" | "number":
+                return make.number(secret)
+            case "ip-address":
+                bare = secret.strip("[]")
+                return secret.replace(bare, make.ipv6(bare) if ":" in bare else make.ipv4(bare))
+            case "secret-in-hexadecimal" | "personal-in-hexadecimal":
+                return make.identifier(secret)
+            case "blob" | "secret-in-base64" | "personal-in-base64":
+                return make.base64(secret)
+        return make.tag(secret)
+
+    # --- what is secret
+
+    def _secrets(self, text: str) -> list[Secret]:
+        secrets = [*self._catalogue.secrets(text), *credentials(text), *people(text), *self._choices.found(text)]
+        secrets += self._encoded(text)
+        if "%" in text:
+            secrets += self._in_percent(text)
+        if self.users:
+            secrets += self._users_in(text)
+        return _not_ours(text, secrets) if secrets else secrets
+
+    def _encoded(self, text: str) -> Iterator[Secret]:
+        for uri in _DATA_URI.finditer(text):
+            if not self._unparsed:
+                yield Secret(*uri.span("data"), "blob")
+        for word in _BASE64_WORD.finditer(text):
+            plain = _decoded(word[0])
+            kind = _kind_inside(plain) if plain and not PSEUDONYM.fullmatch(plain) else None
+            if kind is None and plain and _BASE64_WORD.fullmatch(plain):  # twice, as in some headers
+                kind = _kind_inside(_decoded(plain) or "")
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-base64")
+        for word in _HEX_WORD.finditer(text):
+            plain = bytes.fromhex(word[0]).decode("ascii", "replace")
+            kind = _kind_inside(plain) if plain.translate(_BLANKS).isprintable() else None
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-hexadecimal")
+
+    def _in_percent(self, text: str) -> Iterator[Secret]:
+        for word in _PERCENT_WORD.finditer(text):
+            plain = unquote(word[0])
+            kind = _kind_inside(plain) if plain != word[0] else None
+            if kind is not None:
+                yield Secret(*word.span(), f"{kind}-in-percent-encoding")
+
+    def _users_in(self, text: str) -> Iterator[Secret]:
+        for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
+            if word[0].lower() in self.users:
+                yield Secret(*word.span(), "user-word")
+
+    def _searched(self, text: str) -> _Document:
+        """A document with everything that is secret in it."""
+        leaves: list[tuple[_Document, int]] = []
+        document = self._read(text, None, 0, leaves)
+        pieces: list[str] = []
+        starts: list[int] = []
+        at = 0
+        for owner, number in leaves:
+            place = owner.places[number]
+            # The name beside the value, as in a file of settings, because many rules look for both.
+            front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
+            starts.append(at + len(front))
+            pieces += front, place.text, '"\x1f\n'
+            at += len(front) + len(place.text) + 3
+        for start, end, kind in self._secrets("".join(pieces)) if leaves else ():
+            index = max(0, bisect_right(starts, start) - 1)
+            while index < len(starts) and starts[index] < end:
+                owner, number = leaves[index]
+                size = len(owner.places[number].text)
+                first, last = max(0, start - starts[index]), min(size, end - starts[index])
+                if first < last:
+                    owner.secrets.setdefault(number, []).append(Secret(first, last, kind))
+                index += 1
+        return document
+
+    def _read(self, text: str, base: Path, depth: int, leaves: list[tuple[_Document, int]]) -> _Document:
+        """Read a document and those in its strings, and list the places to search.
+
+        Raises:
+            NotJson: it is not JSON.
+        """
+        document = _Document(text)
+        mine: list[tuple[_Document, int]] = []
+        for number, place in enumerate(places(text, base)):
+            document.places.append(place)
+            if place.is_name:
+                if place.text not in self._clean_names:
+                    mine.append((document, number))
+                continue
+            if not place.is_string:
+                continue
+            inner = self._inner(place, depth, mine) if place.text[:1] in _OPENING else None
+            if inner is not None:
+                document.inner[number] = inner
+            else:
+                mine.append((document, number))
+        leaves += mine
+        return document
+
+    def _inner(self, place: Place, depth: int, leaves: list[tuple[_Document, int]]) -> _Document | None:
+        """The document that a string spells, if it does."""
+        if depth >= DEEPEST or place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
+            return None
+        try:
+            return self._read(place.text, place.path, depth + 1, leaves)
+        except NotJson:
+            return None
+
+    # --- edits
+
+    def _document_edits(self, document: _Document, made: list[Replacement]) -> list[Edit]:
+        edits: list[Edit] = []
+        for number, place in enumerate(document.places):
+            if not place.is_string:
+                pseudonym = self._number(place, made)
+                if pseudonym is not None:
+                    edits.append(Edit(place.start, place.end, pseudonym))
+                continue
+            inner = document.inner.get(number)
+            if inner is not None and not self._choices.redacts(place.path):
+                own = self._document_edits(inner, made)
+            else:
+                own = self._string_edits(place, document.secrets.get(number, ()), made)
+            if own:
+                edits += within(document.text[place.start : place.end], own, place.start)
+        return edits
+
+    def _string_edits(self, place: Place, secrets: Iterable[Secret], made: list[Replacement]) -> list[Edit]:
+        """The edits of a string's text."""
+        text, path = place.text, place.path
+        if place.is_name:
+            if not secrets and len(self._clean_names) < CLEAN_NAMES:
+                self._clean_names.add(text)
+            edits = self._edits(text, secrets, made, path)
+            if edits and len(self.renamed) < CLEAN_NAMES:
+                self.renamed[text] = edited(text, edits)
+            return edits
+        if is_protocol(path):
+            secrets = [secret for secret in secrets if secret.kind not in _UNCERTAIN]
+            return self._edits(text, secrets, made, path)
+        kind = self._kind_of_all(place)
+        if kind is not None:
+            return self._edits(text, [Secret(*_after_scheme(text), kind)], made, path)
+        return self._edits(text, secrets, made, path)
+
+    def _kind_of_all(self, place: Place) -> str | None:
+        """Why a string is replaced whole; None if it is not."""
+        if self._choices.redacts(place.path):
+            return "chosen"
+        if holds_secret(place.name) and not is_harmless(place.text):
+            return "named-secret"
+        if is_client_metadata(place.path):
+            return "client-metadata"
+        if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and _decoded(place.text) is None:
+            return "blob"
+        return None if self._bodies or not is_payload(place.path) else "body"
+
+    def _number(self, place: Place, made: list[Replacement]) -> str | None:
+        """The pseudonym for a number; None if it stays."""
+        if is_protocol(place.path):
+            return None
+        kind = None
+        if self._choices.redacts(place.path):
+            kind = "chosen"
+        elif holds_secret_number(place.name):
+            kind = "named-secret"
+        elif is_card_number(place.text):
+            kind = "card-number"
+        elif not self._bodies and is_payload(place.path):
+            kind = "body"
+        if kind is None or self._choices.keeps(kind, place.text, place.path):
+            return None
+        pseudonym = self.pseudonyms.number(place.text)
+        made.append(Replacement(kind, place.text, pseudonym, place.path))
+        return pseudonym
+
+    def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
+        """The edits for secrets, of which those that overlap are replaced together."""
+        edits: list[Edit] = []
+        for start, end, kind in _apart(secrets):
+            secret = text[start:end]
+            if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
+                continue
+            pseudonym = self.pseudonym(kind, secret)
+            edits.append(Edit(start, end, pseudonym))
+            made.append(Replacement(kind, secret, pseudonym, path))
+        return edits
+
+
+def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
+    """The secrets that are not pseudonyms, nor inside of them: a capture may be shared again."""
+    ours = [match.span() for match in PSEUDONYM.finditer(text)]
+    if not ours:
+        return secrets
+    starts = [start for start, _ in ours]
+
+    def is_ours(secret: Secret) -> bool:
+        index = bisect_right(starts, secret.start) - 1
+        return index >= 0 and secret.end <= ours[index][1]
+
+    return [secret for secret in secrets if not is_ours(secret)]
+
+
+_OWN_NAMES: Final = PROTOCOL | META
+"""Names beside which a value is no secret, whatever they sound like."""
+_OPENING: Final = frozenset('{[" \t\r\n')
+
+
+def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
+    """Secrets in order; of several that overlap, one that covers them all and has the kind of the longest."""
+    kept: Secret | None = None
+    longest = 0
+    for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
+        size = secret.end - secret.start
+        if kept is None or secret.start >= kept.end:
+            if kept is not None:
+                yield kept
+            kept, longest = secret, size
+        elif secret.end > kept.end:
+            # An address with a user's name in it, say, would not be one any longer with two pseudonyms in it.
+            kind = secret.kind if size > longest else kept.kind
+            kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
+    if kept is not None:
+        yield kept
+
+
+def _kind_inside(text: str) -> str | None:
+    """Whether a decoded text has a secret in it, or something personal."""
+    if any(credentials(text)):
+        return "secret"
+    return "personal" if any(people(text)) else None
+
+
+def _after_scheme(text: str) -> tuple[int, int]:
+    """The credential in the value of an Authorization header, or all of any other text."""
+    scheme = _SCHEME(text)
+    return (scheme.end() if scheme else 0), len(text)
+
+
+def _decoded(word: str) -> str | None:
+    """The text that base64 spells, if it is one."""
+    try:
+        plain = b64decode(word.translate(_URL_SAFE) + "=" * (-len(word.rstrip("=")) % 4), validate=False).decode()
+    except (NotBase64, ValueError):
+        return None
+    return plain if plain.translate(_BLANKS).isprintable() else None
+
+
+_URL_SAFE: Final = {ord("-"): "+", ord("_"): "/", ord("="): None, ord("\r"): None, ord("\n"): None}
+_BLANKS: Final = {ord(char): None for char in "\r\n\t"}

@@ -1,0 +1,93 @@
+"""Scans a capture for likely secrets: credentials, by default, as the redaction finds them; nothing is changed."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from captures.frame import Frame
+from captures.reader import Capture, Damage, read_frames
+from captures.record import Record, raw_bytes
+from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.json_places import pointer_of
+from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.redaction import PERSONAL, Redactor, Replacement
+
+_SHOWN: Final = 4
+_UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
+"""Kinds that are replaced to be on the safe side."""
+
+
+class Likely(NamedTuple):
+    """A likely secret."""
+
+    seq: int
+    """Number of the record that holds it."""
+    rec: str
+    """Type of the record."""
+    pointer: str
+    """Where it is in the message of a frame; empty for a text. Untrusted text."""
+    kind: str
+    masked: str
+    """Its first characters. Untrusted text."""
+    size: int
+    """Characters of all of it."""
+    secret: str
+    """All of it, to recognise it again: never for output."""
+
+
+def masked(secret: str) -> str:
+    """The beginning of a secret: at most four characters, and at most a quarter."""
+    return secret[: min(_SHOWN, len(secret) // 4)] + "…"
+
+
+def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Likely]:
+    """The likely secrets of a capture, in order.
+
+    Args:
+        capture: the capture.
+        personal: whether e-mail addresses, users and hosts count.
+    """
+    redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=True)
+    frames = FrameRedactor(redactor, keep_unparsed=True)
+    is_copy = "redacted_by" in capture.header.members
+    for item in read_frames(capture):
+        if isinstance(item, Damage):
+            continue
+        made: list[Replacement] = []
+        if isinstance(item, Frame):
+            made = frames.frame(
+                item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
+            ).made
+            texts = [text for text in (item.event_id, item.event) if text]
+        else:
+            texts = _texts(item)
+        for text in texts:
+            redactor.text(text, made)
+        rec = "frame" if isinstance(item, Frame) else item.rec
+        for kind, secret, _, path in made:
+            if is_copy and kind == "named-secret" and secret.isdigit():
+                continue  # the pseudonym of a number cannot be told from a number
+            if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
+                yield Likely(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
+
+
+def _texts(record: Record) -> list[str]:
+    """The texts of a record that is no frame; a header of HTTP as it was sent, with its name."""
+    raw = raw_bytes(record.members)
+    if raw is not None:
+        return [raw.decode("utf-8", "replace")]
+    texts: list[str] = []
+    waiting: list[object] = [record.members]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            waiting += value.values()
+            texts += [f"{name}: {of}" for name, of in value.items() if isinstance(of, str)]
+        elif isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
+            texts.append(f"{value[0]}: {value[1]}")
+        elif isinstance(value, list):
+            waiting += value
+    return texts

@@ -1,0 +1,166 @@
+"""Writes the redacted copy of a capture.
+
+The copy gets its name when it is complete, and is readable only by its owner. Nothing that exists is overwritten.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from analysis.filter import Filter
+from captures.errors import CannotCreate, CaptureError
+from captures.file import CaptureFile, choose_path, let_go, sync
+from captures.integrity import inspect
+from captures.listing import segment_number
+from captures.reader import Capture
+from captures.record import Record, use_orjson
+from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.comparison import Findings, compare
+from mcpproxy.sharing.copying import Copier, whole_records
+from mcpproxy.sharing.excerpt import Excerpt, excerpt
+from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.records import RecordRedactor
+from mcpproxy.sharing.redaction import Choices, Redactor
+from mcpproxy.sharing.users import users_of
+
+BATCH: Final = 1 << 20
+_NEVER: Final = 1 << 62
+"""Bytes. The copy begins a segment where the original does, and deletes none."""
+
+
+@dataclass
+class Wanted:
+    """How to redact; by default, as `share` does without options."""
+
+    choices: Choices = field(default_factory=Chosen)
+    bodies: bool = True
+    """Whether the values in bodies stay if they are not secret."""
+    keep_unparsed: bool = False
+    """Whether what cannot be parsed is searched as text instead of being replaced whole."""
+    only: Filter | None = None
+    """Selects the messages of the copy; None for all."""
+    last_ns: int | None = None
+    """How long before the end of the capture the copy begins; None for all."""
+    compares: bool = True
+    """Whether the findings of the copy are compared with those of the original."""
+    progress: Callable[[int, int], None] = lambda _done, _all: None
+    """Called with the bytes that have been read, and all there are."""
+
+
+def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None) -> Account:
+    """Write a redacted copy of a capture.
+
+    Args:
+        source: one of its files.
+        destination: the copy, a new file that ends in `.mcpcap`, or a folder.
+        wanted: how to redact; by default as `share` does without options.
+
+    Returns:
+        what was replaced, where and why.
+
+    Raises:
+        CannotCreate: the copy cannot be created, or something of that name exists.
+        CaptureError: the original cannot be read, or the copy not be written.
+    """
+    wanted = wanted or Wanted()
+    use_orjson()
+    capture = Capture(source)
+    target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
+    redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
+    redactor.users = users_of(capture)
+    account = Account(path=target, renamed=redactor.renamed)
+    findings = Findings() if wanted.compares else None
+    copier = Copier(
+        FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
+        RecordRedactor(redactor),
+        account,
+        findings.feed if findings is not None else lambda _: None,
+    )
+    with _new_capture(target) as file:
+        _write(file, copier.lines(_records(capture, wanted, account)))
+        if findings is not None:
+            compare(findings, Path(file.path), account)
+    return account
+
+
+def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Record]:
+    """The records to redact, with progress shown."""
+    total, done = capture.size, 0
+    chosen: Excerpt | None = None
+    inspection = inspect(capture)
+    account.is_damaged = inspection.corrupt
+    records: Iterable[Record] = whole_records(capture, inspection)
+    if wanted.only is not None or wanted.last_ns is not None:
+        chosen = excerpt(capture, wanted.only, wanted.last_ns)
+        records = chosen(records)
+    for record in records:
+        done += len(record.line) + 1
+        wanted.progress(done, total)
+        yield record
+    account.left_out = chosen.left_out if chosen is not None else 0
+
+
+def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
+    batch: list[bytes] = []
+    size = 0
+    for record, line in lines:
+        if record.rec == "header":
+            segment = record.members.get("segment")
+            if file.size or batch:
+                file.segment = max(file.segment, segment - 1 if type(segment) is int else 0)
+                sync(file.fd)
+                let_go(file.next_segment(b"".join(batch)))
+                batch, size = [], 0
+            elif type(segment) is int and segment > 0:
+                # The ring had deleted the segments before: the first file has the name of the capture all the same.
+                file.segment = segment
+        batch.append(line)
+        size += len(line)
+        if size >= BATCH:
+            file.append(b"".join(batch))
+            batch, size = [], 0
+    file.append(b"".join(batch))
+    sync(file.fd)
+
+
+@contextmanager
+def _new_capture(target: Path) -> Iterator[CaptureFile]:
+    """A capture in a private folder beside the target, whose files get their names once it is complete."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=target.parent)
+    except OSError as error:
+        raise CannotCreate(f"cannot create {target}: {error.strerror}; name another place") from error
+    with folder as name:
+        file = CaptureFile(Path(name, target.name), segment_bytes=_NEVER, ring_bytes=_NEVER)
+        try:
+            yield file
+        except OSError as error:
+            raise CaptureError(f"cannot write {target}: {error.strerror}") from error
+        finally:
+            file.close()
+        _publish(Path(name), target.parent)
+
+
+def _publish(folder: Path, to: Path) -> None:
+    """Give every file its name, the first segment last; if one cannot have it, none has."""
+    done: list[Path] = []
+    try:
+        for path in sorted(folder.iterdir(), key=segment_number, reverse=True):
+            # Unlike a rename, a link never replaces a file that was created meanwhile.
+            os.link(path, to / path.name)
+            done.append(to / path.name)
+    except OSError as error:
+        for path in done:
+            with suppress(FileNotFoundError):
+                path.unlink()
+        if isinstance(error, FileExistsError):
+            raise CannotCreate(f"cannot create {to / path.name}: it exists, and nothing is ever overwritten") from error
+        raise CannotCreate(f"cannot create {to / path.name}: {error.strerror}") from error

@@ -1,0 +1,111 @@
+"""Words that decide what is redacted: names of members, users, hosts, launchers, URL parameters and schemes.
+
+A list errs on the side of its purpose: names that hold secrets are many, names that identify nobody are few.
+"""
+
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SECRET_NAMES: Final = _words("""
+    password passwd pwd passphrase passcode secret secrets apikey apitoken accesstoken refreshtoken idtoken authtoken
+    bearertoken sessiontoken token privatekey secretkey accesskey secretaccesskey accountkey authorization
+    proxyauthorization cookie setcookie credential credentials connectionstring dsn webhookurl otp pin cvv cvc ssn
+    codeverifier clientsecret clientassertion assertion xapikey xauthtoken sharedaccesskey sharedaccesssignature
+    encryptionkey signingkey sessionkey mnemonic seedphrase
+""")
+"""Names of members whose values are secrets, in lower case and without `_`, `-`, `.` and spaces."""
+
+SECRET_ENDINGS: Final = tuple(
+    _words("""
+    password passwd passphrase secret apikey apitoken accesstoken refreshtoken authtoken bearertoken bottoken usertoken
+    githubtoken privatekey secretkey accesskey accesskeyid connectionstring
+""")
+)
+"""How such names can end."""
+
+SECRET_NUMBERS: Final = _words("password pin otp cvv cvc ssn passcode")
+"""Names of members whose values are secrets even if they are numbers."""
+
+HARMLESS: Final = _words("""
+    none true false null required optional include omit same-origin basic bearer oauth oauth2 string number yes no
+    enabled disabled auto default header query api_key apikey token password secret
+""")
+"""Values that are no secret even under such a name."""
+
+ENVELOPE: Final = _words("params result error")
+
+SKELETON: Final = _words("""
+    jsonrpc 2.0 id method params result error code message data _meta name arguments content type text capabilities
+    clientInfo serverInfo protocolVersion version
+""")
+"""Words of a message that stay if it is torn."""
+
+PROTOCOL: Final = _words("""
+    name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
+    stopReason role model mode action type elicitationId
+""")
+"""Members of `params`, `result` and `error` that pair messages, or that a specification has a list of words for."""
+
+PAYLOAD: Final = _words("""
+    arguments argument content contents structuredContent messages message data systemPrompt inputResponses values
+""")
+"""Members of params, results and errors that hold what users and models say."""
+
+PAYLOAD_FORM: Final = _words("type mimeType role uri")
+"""Members in these that say what form it has."""
+
+META: Final = _words("progressToken traceparent tracestate baggage")
+"""Members of `_meta` that the specification defines."""
+
+COMMON_USERS: Final = _words("user username you me shared public default runner root node app name")
+"""Names in paths of home directories that identify nobody."""
+
+ACCOUNTS: Final = _words("""
+    admin administrator agent api apps azureuser backup bin bitnami build builder centos ci circleci claude cloud code
+    codespace coder config core cursor data debian default demo deploy dev developer dist docker docs ec2-user etc
+    example fedora file files folder ftp git github gitpod guest home http internal jenkins jovyan lib local mcp media
+    mnt nobody node nonroot opc opt oracle path postgres project projects public python repo repos runner sandbox server
+    service share shared site src ssh staff system temp test tester tmp tool tools ubuntu unknown user username users
+    usr vagrant var vscode web work worker workspace www you your yourname
+""")
+"""Names of accounts that are words: without them, no text could be read."""
+
+SPEC_HOSTS: Final = tuple(
+    _words("""
+    modelcontextprotocol.io json-schema.org schema.org w3.org ietf.org rfc-editor.org oauth.net openid.net jsonrpc.org
+    example.com example.org example.net
+""")
+)
+"""Hosts that specifications and examples name, with everything below them."""
+
+PUBLIC_HOSTS: Final = _words("""
+    localhost github.com raw.githubusercontent.com gist.github.com api.github.com docs.github.com gitlab.com npmjs.com
+    www.npmjs.com registry.npmjs.org pypi.org developer.mozilla.org docs.python.org nodejs.org www.google.com
+    en.wikipedia.org schemas.xmlsoap.org json.schemastore.org spdx.org
+""")
+"""Hosts so common in the prose of tools that they say nothing about who uses them."""
+
+SPECIAL_DOMAINS: Final = (".invalid", ".example", ".test", ".localhost")
+"""Domains that cannot exist (RFC 2606, RFC 6761)."""
+
+NETWORK_SCHEMES: Final = _words("""
+    http https ws wss ftp ssh git postgres postgresql mysql mariadb mongodb mongodb+srv redis rediss amqp amqps nats
+    kafka smtp smtps imap imaps ldap ldaps
+""")
+"""Schemes of URLs in which a host stands even if it has no dot."""
+
+PLAIN_PARAMETERS: Final = _words("""
+    q query search page per_page limit offset size count sort order lang hl format v version type mode tab view width
+    height ref branch path id name response_type code_challenge_method grant_type scope fields filter start end from to
+    since until
+""")
+"""Parameters of URLs whose values are no secret."""
+
+LAUNCHERS: Final = _words("""
+    npx npm bunx bun uvx uv pipx pnpm yarn python python3 node deno docker podman sh bash zsh java dotnet go ruby
+""")
+"""Programs so common that their name says nothing."""
