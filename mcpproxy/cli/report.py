@@ -3,13 +3,14 @@
 It shows who talked to whom, what is wrong first, slow and abandoned calls, the start of each session, latencies, a
 waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.
 
-The report holds the recorded traffic in plain text: whoever has the file can read it.
+The report holds the recorded traffic in plain text: whoever has the file can read it. --redact replaces secrets first.
 """
 
 import argparse
 import gc
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
         help="the file to write (default: report.html in this folder)",
     )
     parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.add_argument(
+        "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
+    )
     add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
     return parser
 
@@ -55,8 +59,13 @@ def run(arguments: list[str]) -> int:
         return fail(f"cannot write {sanitise(options.output)}: it is a folder; name a file in it")
     if not options.force and os.path.lexists(options.output):
         return fail(f"{sanitise(options.output)} exists; --force replaces it")
-    with selected(options.capture, scope_of(options)) as chosen:
-        return _report(chosen.paths, options)
+    with ExitStack() as stack:
+        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.redact:
+            from mcpproxy.cli.redacted_copies import redacted_copies
+
+            paths = stack.enter_context(redacted_copies(paths))
+        return _report(paths, options)
 
 
 def _report(paths: list[Path], options: argparse.Namespace) -> int:

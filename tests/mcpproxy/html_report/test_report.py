@@ -268,3 +268,27 @@ def test_unreadable_capture_is_named_and_the_others_are_reported(tmp_path: Path)
     assert done.returncode == 2
     assert done.stderr.endswith(b"mcpproxy: no capture could be read, so nothing was written\n")
     assert not target.exists()
+
+
+def test_redacted_report_holds_no_secret_and_the_same_findings(tmp_path: Path) -> None:
+    secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJklmnop"
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    talk.call(20, 1, "push", token=secret)
+    talk.fail(30, 1, f"the token {secret} has expired")
+    capture, target = talk.close(), tmp_path / "report.html"
+    plain = reported(tmp_path, capture)
+    assert any(secret in text for text in plain.payloads())
+    done = mcpproxy("report", "--redact", "--force", capture, "-o", target)
+    assert done.returncode == 0, done.stderr
+    redacted = Parts(target.read_text("utf-8"))
+    everything = json.dumps([redacted.block(name) for name in redacted.blocks])
+    assert secret not in everything
+    assert "the token" in everything
+    assert redacted.block("data-overview")["captures"][0]["file"] == "a.mcpcap"
+    rules = [
+        [(group["rule"], group["count"]) for group in one.block("data-overview")["findings"]]
+        for one in (plain, redacted)
+    ]
+    assert rules[0] == rules[1] != []
+    assert [path.name for path in tmp_path.iterdir()] in (["a.mcpcap", "report.html"], ["report.html", "a.mcpcap"])
