@@ -8,8 +8,15 @@ function drawOverview(overview) {
     ...leftOut(overview),
   );
   section("about").append(
-    el("p", {}, `Made by mcpproxy ${overview.version} on ${overview.made}. This file holds recorded traffic: whoever has it can read it.`),
+    el("p", {}, `Made by mcpproxy ${overview.version} on ${overview.made}. ${privacy(overview)}`),
   );
+}
+
+function privacy({ captures }) {
+  const redacted = captures.filter((capture) => capture.is_redacted).length;
+  if (redacted === captures.length) return "It was made from redacted copies: secrets that were found are replaced.";
+  const some = redacted ? ` Of ${captures.length} captures, ${redacted} are redacted copies.` : "";
+  return `This file holds recorded traffic: whoever has it can read it.${some}`;
 }
 
 function headline({ captures, title }) {
@@ -45,7 +52,7 @@ function peers(capture) {
 function facts(capture) {
   return [
     capture.transport, capture.revisions && `MCP ${capture.revisions}`, capture.opened, capture.sessions > 1 && counted(capture.sessions, "session"),
-    capture.ending, capture.endpoint, capture.file,
+    capture.ending, capture.is_redacted && "redacted copy", capture.endpoint, capture.file,
   ].filter(Boolean);
 }
 
