@@ -25,12 +25,13 @@ Refs = dict[str, int]
 """The places of the captures in the report, by id."""
 
 
-def overview(rows: ReportRows, captures: Sequence[CaptureRow]) -> dict[str, Any]:
+def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequence[bool]) -> dict[str, Any]:
     """The figures of a report.
 
     Args:
         rows: of all its captures.
         captures: in the order in which the report refers to them.
+        redacted: of each, whether it is a redacted copy.
     """
     refs = {capture.id: number for number, capture in enumerate(captures)}
     by_path = {capture.path: number for number, capture in enumerate(captures)}
@@ -38,7 +39,10 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow]) -> dict[str, Any]
     totals = rows.totals()
     latencies = rows.latency("call")
     return {
-        "captures": [_capture(capture, sessions) for capture in captures],
+        "captures": [
+            {**_capture(capture, sessions), "is_redacted": is_redacted}
+            for capture, is_redacted in zip(captures, redacted, strict=True)
+        ],
         "figures": _figures(rows, len(captures)),
         "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
         "abandoned": [_abandoned(row, by_path) for row in rows.abandoned()[: limits.FIRST_ROWS]],

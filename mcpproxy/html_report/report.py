@@ -42,6 +42,8 @@ class Report:
         self.captures = rows.captures()
         self.examined: list[Ended] = []
         """The outcome of each examination."""
+        self.redacted: list[bool] = []
+        """Of each capture, whether it is a redacted copy."""
         self.left_out: list[str] = []
         sizes = rows.sizes()
         cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
@@ -55,7 +57,7 @@ class Report:
         kept = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
         self._calls = _calls(rows, self.captures, kept)
         self._stderr = _stderr(rows, self.captures)
-        self._overview = overview(rows, self.captures)
+        self._overview = overview(rows, self.captures, self.redacted)
         self._tell_what_is_left_out(cut, sizes, rows)
 
     @property
@@ -98,6 +100,7 @@ class Report:
         examination, assembler = Examination(path, Wanted()), FrameAssembler()
         traffic = CaptureTraffic(self._traffic, number)
         capture = Capture(path)
+        self.redacted.append("redacted_by" in capture.header.members)
         for item in capture:
             # Rows come first: a finding is noted in the row of its frame.
             entry = assembler.feed(item) if traffic.frames < self._most else None

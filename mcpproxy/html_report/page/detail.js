@@ -52,7 +52,9 @@ class Detail {
     this.element.hidden = false;
     this.said.textContent = "";
     this.title.textContent = titleOf(rows, row);
-    this.facts.replaceChildren(...factsOf(this.model, row).flatMap(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    this.facts.replaceChildren(
+      ...factsOf(this.model, row).flatMap(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]),
+    );
     this.findings.replaceChildren(...findingsAt(this.model, row));
     const capture = rows.capture[row];
     const headNumber = this.model.headOf[capture].get(rows.exchange[row]);
@@ -62,7 +64,14 @@ class Detail {
     this.text = payload ?? rows.text[row];
     this.mode.hidden = !payload;
     this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut));
-    this.head.replaceChildren(...(head === null ? [] : [el("h4", {}, `HTTP exchange @${rows.exchange[row]}`), el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head)]));
+    this.head.replaceChildren(
+      ...(head === null
+        ? []
+        : [
+            el("h4", {}, `HTTP exchange @${rows.exchange[row]}`),
+            el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head),
+          ]),
+    );
   }
 
   hide() {
@@ -89,13 +98,30 @@ function factsOf(model, row) {
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
   if (rows.answers[row] >= 0) {
-    facts.push(["answers", frameLink(place, rows.answers[row]), rows.took_ns[row] >= 0 ? ` after ${brief(rows.took_ns[row] / 1000)}` : ""]);
+    facts.push([
+      "answers",
+      frameLink(place, rows.answers[row]),
+      rows.took_ns[row] >= 0 ? ` after ${brief(rows.took_ns[row] / 1000)}` : "",
+    ]);
   }
   const answer = rows.kind[row] === "request" ? model.answerOf[place].get(rows.seq[row]) : undefined;
   if (answer !== undefined) {
-    facts.push(["answered", "by ", frameLink(place, rows.seq[answer]), rows.took_ns[answer] >= 0 ? ` after ${brief(rows.took_ns[answer] / 1000)}: ${rows.word[answer]}` : ""]);
+    facts.push([
+      "answered",
+      "by ",
+      frameLink(place, rows.seq[answer]),
+      rows.took_ns[answer] >= 0 ? ` after ${brief(rows.took_ns[answer] / 1000)}: ${rows.word[answer]}` : "",
+    ]);
   }
-  if (rows.word[row]) facts.push(["outcome", el("span", { class: rows.is_bad[row] ? "bad" : "" }, [rows.word[row], rows.kind[row] === "response" ? rows.text[row] : ""].filter(Boolean).join(": "))]);
+  if (rows.word[row])
+    facts.push([
+      "outcome",
+      el(
+        "span",
+        { class: rows.is_bad[row] ? "bad" : "" },
+        [rows.word[row], rows.kind[row] === "response" ? rows.text[row] : ""].filter(Boolean).join(": "),
+      ),
+    ]);
   if (rows.problem[row]) facts.push(["breaks", el("code", { class: "bad" }, rows.problem[row])]);
   return facts;
 }
@@ -106,7 +132,15 @@ function findingsAt(model, row) {
   const listed = new Set(known.map(([rule]) => rule));
   const others = rows.rules[row].split(" ").filter((rule) => rule && !listed.has(rule));
   return [
-    ...known.map(([rule, finding]) => el("li", {}, badge(finding.level), el("a", { href: `#finding-${finding.number}` }, el("code", {}, rule)), ` ${finding.message}`)),
+    ...known.map(([rule, finding]) =>
+      el(
+        "li",
+        {},
+        badge(finding.level),
+        el("a", { href: `#finding-${finding.number}` }, el("code", {}, rule)),
+        ` ${finding.message}`,
+      ),
+    ),
     ...others.map((rule) => el("li", {}, el("code", {}, rule))),
   ];
 }
@@ -114,6 +148,13 @@ function findingsAt(model, row) {
 function bodyOf(model, row, payload, isLaidOut) {
   if (!payload) return [];
   const size = model.rows.size[row];
-  const note = size > model.cut ? el("p", { class: "notice" }, `Cut after ${bytes(model.cut)} of ${bytes(size)}. \`mcpproxy show CAPTURE --frame ${model.rows.seq[row]}\` prints all of it.`) : null;
+  const note =
+    size > model.cut
+      ? el(
+          "p",
+          { class: "notice" },
+          `Cut after ${bytes(model.cut)} of ${bytes(size)}. \`mcpproxy show CAPTURE --frame ${model.rows.seq[row]}\` prints all of it.`,
+        )
+      : null;
   return [note, payloadElement(payload, isLaidOut)].filter(Boolean);
 }

@@ -28,7 +28,11 @@ function filled(element, attributes, children) {
 function table(label, columns, rows) {
   const head = columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title));
   const body = rows.map((row) =>
-    el("tr", {}, row.map((cell, at) => el(at ? "td" : "th", { class: columns[at][1], scope: at ? null : "row" }, cell))),
+    el(
+      "tr",
+      {},
+      row.map((cell, at) => el(at ? "td" : "th", { class: columns[at][1], scope: at ? null : "row" }, cell)),
+    ),
   );
   const drawn = el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
   return el("div", { class: "wide", tabindex: 0, role: "group", "aria-label": label }, drawn);

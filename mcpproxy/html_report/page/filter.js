@@ -1,7 +1,14 @@
 // The filter: which rows of the traffic are shown. Words are searched in the rows and in the payloads; all must occur.
 
 const SLICE_MS = 12;
-const KINDS = [["", "all rows"], ["request", "requests"], ["response", "responses"], ["notification", "notifications"], ["batch other", "batches and other frames"], ["remark", "remarks and stderr"]];
+const KINDS = [
+  ["", "all rows"],
+  ["request", "requests"],
+  ["response", "responses"],
+  ["notification", "notifications"],
+  ["batch other", "batches and other frames"],
+  ["remark", "remarks and stderr"],
+];
 
 /** Whether a row passes everything but the words. */
 function passes(rows, row, { kind, capture, isBadOnly }) {

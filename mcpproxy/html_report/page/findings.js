@@ -23,19 +23,40 @@ function ruleElement(group, captures) {
       {},
       badge(group.level),
       el("h3", {}, el("code", {}, group.rule)),
-      el("span", { class: "dim" }, [group.impact, group.side, group.count > 1 ? `×${group.count.toLocaleString("en")}` : ""].filter(Boolean).join(" · ")),
+      el(
+        "span",
+        { class: "dim" },
+        [group.impact, group.side, group.count > 1 ? `×${group.count.toLocaleString("en")}` : ""]
+          .filter(Boolean)
+          .join(" · "),
+      ),
     ),
     el("p", { class: "summary" }, prose(group.summary)),
-    el("ol", { class: "plain" }, first.map((finding) => findingElement(finding, captures))),
+    el(
+      "ol",
+      { class: "plain" },
+      first.map((finding) => findingElement(finding, captures)),
+    ),
     rest.length ? moreFindings(rest, captures) : null,
-    el("p", { class: "dim source" }, [more > 0 ? `${counted(more, "more violation")} not listed` : "", group.source, `mcpproxy rule ${group.rule}`].filter(Boolean).join(" · ")),
+    el(
+      "p",
+      { class: "dim source" },
+      [more > 0 ? `${counted(more, "more violation")} not listed` : "", group.source, `mcpproxy rule ${group.rule}`]
+        .filter(Boolean)
+        .join(" · "),
+    ),
   );
 }
 
 /** Further findings, which are made when they are opened. */
 function moreFindings(findings, captures) {
   const list = el("ol", { class: "plain" });
-  const details = el("details", { "data-first": findings[0].number, "data-last": findings[findings.length - 1].number }, el("summary", {}, counted(findings.length, "more finding")), list);
+  const details = el(
+    "details",
+    { "data-first": findings[0].number, "data-last": findings[findings.length - 1].number },
+    el("summary", {}, counted(findings.length, "more finding")),
+    list,
+  );
   details.addEventListener("toggle", () => fillMore(details, findings, captures));
   details.fill = () => fillMore(details, findings, captures);
   return details;
@@ -47,19 +68,48 @@ function fillMore(details, findings, captures) {
 }
 
 function findingElement(finding, captures) {
-  const where = [captures.length > 1 ? captures[finding.capture].name || captures[finding.capture].file : "", finding.side, finding.session > 1 ? `session ${finding.session}` : "", finding.at];
+  const where = [
+    captures.length > 1 ? captures[finding.capture].name || captures[finding.capture].file : "",
+    finding.side,
+    finding.session > 1 ? `session ${finding.session}` : "",
+    finding.at,
+  ];
   return el(
     "li",
     { id: `finding-${finding.number}`, class: "finding", tabindex: -1 },
-    el("p", {}, frameLink(finding.capture, finding.frame, finding.where), el("span", { class: "dim" }, `  ${where.filter(Boolean).join(" · ")}`), el("a", { class: "anchor", href: `#finding-${finding.number}`, "aria-label": `Link to finding ${finding.number}` }, "#")),
-    el("p", { class: "message" }, finding.message, finding.pointer ? el("code", { class: "dim" }, ` ${finding.pointer}`) : null),
+    el(
+      "p",
+      {},
+      frameLink(finding.capture, finding.frame, finding.where),
+      el("span", { class: "dim" }, `  ${where.filter(Boolean).join(" · ")}`),
+      el(
+        "a",
+        { class: "anchor", href: `#finding-${finding.number}`, "aria-label": `Link to finding ${finding.number}` },
+        "#",
+      ),
+    ),
+    el(
+      "p",
+      { class: "message" },
+      finding.message,
+      finding.pointer ? el("code", { class: "dim" }, ` ${finding.pointer}`) : null,
+    ),
     finding.proof ? proofElement(finding.proof, `Bytes of ${finding.where}`) : null,
-    finding.others.flatMap(({ frame, proof }) => [el("p", { class: "dim other" }, frameLink(finding.capture, frame)), proofElement(proof, `Bytes of frame ${frame}`)]),
+    finding.others.flatMap(({ frame, proof }) => [
+      el("p", { class: "dim other" }, frameLink(finding.capture, frame)),
+      proofElement(proof, `Bytes of frame ${frame}`),
+    ]),
   );
 }
 
 function proofElement([before, place, after], label) {
-  return el("pre", { class: "proof", tabindex: 0, role: "group", "aria-label": label }, before, place ? el("mark", {}, place) : null, after);
+  return el(
+    "pre",
+    { class: "proof", tabindex: 0, role: "group", "aria-label": label },
+    before,
+    place ? el("mark", {}, place) : null,
+    after,
+  );
 }
 
 /** Brings a finding into view; returns whether there is such a finding. */

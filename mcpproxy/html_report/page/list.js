@@ -20,7 +20,11 @@ class List {
     this.top = el("td");
     this.bottom = el("td");
     this.body = el("tbody");
-    this.headRow = el("tr", { "aria-rowindex": 1 }, columns.map(({ title, kind }) => el("th", { scope: "col", class: kind }, title)));
+    this.headRow = el(
+      "tr",
+      { "aria-rowindex": 1 },
+      columns.map(({ title, kind }) => el("th", { scope: "col", class: kind }, title)),
+    );
     this.grid = el(
       "table",
       { class: `list ${name}`, role: "grid", "aria-label": label, "aria-readonly": true, tabindex: 0 },
@@ -56,7 +60,8 @@ class List {
     const room = this.scroller.clientHeight - this.headRow.offsetHeight;
     const top = at * height;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
-    else if (top + height > this.scroller.scrollTop + room) this.scroller.scrollTop = top + height - Math.floor(room / height / 2) * height;
+    else if (top + height > this.scroller.scrollTop + room)
+      this.scroller.scrollTop = top + height - Math.floor(room / height / 2) * height;
     this.draw(true);
     if (!quietly) this.choose(this.rows[at]);
   }
@@ -91,7 +96,9 @@ class List {
   drawPrinted() {
     const most = Math.min(this.rows.length, this.printed);
     this.note.textContent =
-      most < this.rows.length ? `${counted(most, "row")} of ${this.rows.length.toLocaleString("en")} printed; a filter prints others.` : "";
+      most < this.rows.length
+        ? `${counted(most, "row")} of ${this.rows.length.toLocaleString("en")} printed; a filter prints others.`
+        : "";
     this.fill(0, most);
     this.top.style.height = this.bottom.style.height = "0";
   }
@@ -111,7 +118,11 @@ class List {
     this.top.style.height = `${first * this.height()}px`;
     this.bottom.style.height = `${(this.rows.length - end) * this.height()}px`;
     if (this.body.children.length !== shown.length + 2) {
-      this.body.replaceChildren(el("tr", { class: "space", "aria-hidden": true }, this.top), ...shown, el("tr", { class: "space", "aria-hidden": true }, this.bottom));
+      this.body.replaceChildren(
+        el("tr", { class: "space", "aria-hidden": true }, this.top),
+        ...shown,
+        el("tr", { class: "space", "aria-hidden": true }, this.bottom),
+      );
     }
     if (chosen) this.grid.setAttribute("aria-activedescendant", chosen.id);
     else this.grid.removeAttribute("aria-activedescendant");

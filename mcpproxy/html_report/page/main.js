@@ -37,4 +37,12 @@ async function followAddress(traffic) {
   }
 }
 
-window.addEventListener("DOMContentLoaded", start);
+/** Says that the lists could not be drawn, as in a browser that cannot decompress them. */
+function fail(error) {
+  section("traffic").append(
+    el("p", { class: "notice" }, `The lists could not be drawn by this browser: ${error.message}. A newer one may do.`),
+  );
+  throw error;
+}
+
+window.addEventListener("DOMContentLoaded", () => start().catch(fail));

@@ -11,9 +11,26 @@ function drawStderr(model, place) {
     label: "Lines of stderr",
     printed: 200,
     columns: [
-      { title: "record", kind: "num", make: linkCell, draw: (cell, line) => setLink(cell, stderr.capture[line], stderr.seq[line]) },
-      { title: "time", kind: "num", draw: (cell, line) => (cell.textContent = sinceStart(model.shared(stderr.capture[line], stderr.t[line]))) },
-      ...(captures.length > 1 ? [{ title: "server", kind: "server", draw: (cell, line) => (cell.textContent = captures[stderr.capture[line]].name) }] : []),
+      {
+        title: "record",
+        kind: "num",
+        make: linkCell,
+        draw: (cell, line) => setLink(cell, stderr.capture[line], stderr.seq[line]),
+      },
+      {
+        title: "time",
+        kind: "num",
+        draw: (cell, line) => (cell.textContent = sinceStart(model.shared(stderr.capture[line], stderr.t[line]))),
+      },
+      ...(captures.length > 1
+        ? [
+            {
+              title: "server",
+              kind: "server",
+              draw: (cell, line) => (cell.textContent = captures[stderr.capture[line]].name),
+            },
+          ]
+        : []),
       { title: "line", kind: "mono", draw: (cell, line) => (cell.textContent = stderr.text[line]) },
     ],
     choose: (line, isEntered) => {

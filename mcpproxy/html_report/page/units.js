@@ -29,5 +29,7 @@ function bytes(count) {
 
 /** A moment of the wall clock in UTC, to the millisecond. */
 function utc(ms) {
-  return Number.isFinite(ms) && Math.abs(ms) < 8.64e15 ? new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC") : "";
+  return Number.isFinite(ms) && Math.abs(ms) < 8.64e15
+    ? new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC")
+    : "";
 }

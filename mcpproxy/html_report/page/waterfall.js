@@ -16,14 +16,26 @@ class Waterfall {
       place.append(el("p", { class: "dim" }, "No requests are in these captures."));
       return;
     }
-    this.whole = [this.starts[this.order[0]], Math.max(this.ends.reduce((a, b) => Math.max(a, b), 0), this.starts[this.order[0]] + 1)];
+    this.whole = [
+      this.starts[this.order[0]],
+      Math.max(
+        this.ends.reduce((a, b) => Math.max(a, b), 0),
+        this.starts[this.order[0]] + 1,
+      ),
+    ];
     this.lanes = model.captures.slice(0, MOST_LANES);
     this.from = el("span");
     this.to = el("span");
     this.brush = el("div", { class: "brush" });
     this.map = this.drawMap();
     this.said = el("p", { class: "dim", role: "status" });
-    this.list = new List({ name: "waterfall", label: "Requests on one clock", printed: 60, columns: this.columns(), choose: (call, isEntered) => isEntered && this.follow(call) });
+    this.list = new List({
+      name: "waterfall",
+      label: "Requests on one clock",
+      printed: 60,
+      columns: this.columns(),
+      choose: (call, isEntered) => isEntered && this.follow(call),
+    });
     place.append(this.buttons(), this.map, this.said, this.list.element);
     this.zoom(...this.whole);
   }
@@ -31,12 +43,39 @@ class Waterfall {
   columns() {
     const { calls, captures } = this.model;
     return [
-      { title: "frame", kind: "num", make: linkCell, draw: (cell, call) => setLink(cell, calls.capture[call], calls.request[call]) },
-      ...(captures.length > 1 ? [{ title: "server", kind: "server", draw: (cell, call) => (cell.textContent = captures[calls.capture[call]].name) }] : []),
-      { title: "request", kind: "call", draw: (cell, call) => (cell.textContent = `${calls.by[call] === "server" ? "← " : ""}${calls.method[call]} ${calls.name[call]}`) },
-      { title: "took", kind: "num", draw: (cell, call) => (cell.textContent = brief(calls.to[call] - calls.from[call])) },
+      {
+        title: "frame",
+        kind: "num",
+        make: linkCell,
+        draw: (cell, call) => setLink(cell, calls.capture[call], calls.request[call]),
+      },
+      ...(captures.length > 1
+        ? [
+            {
+              title: "server",
+              kind: "server",
+              draw: (cell, call) => (cell.textContent = captures[calls.capture[call]].name),
+            },
+          ]
+        : []),
+      {
+        title: "request",
+        kind: "call",
+        draw: (cell, call) =>
+          (cell.textContent = `${calls.by[call] === "server" ? "← " : ""}${calls.method[call]} ${calls.name[call]}`),
+      },
+      {
+        title: "took",
+        kind: "num",
+        draw: (cell, call) => (cell.textContent = brief(calls.to[call] - calls.from[call])),
+      },
       { title: "state", kind: "state", draw: (cell, call) => (cell.textContent = stateOf(calls, call)) },
-      { title: el("span", { class: "ends" }, this.from, this.to), kind: "time-bar", make: (cell) => cell.append(el("span", { class: "bar" })), draw: (cell, call) => this.drawBar(cell.firstChild, call) },
+      {
+        title: el("span", { class: "ends" }, this.from, this.to),
+        kind: "time-bar",
+        make: (cell) => cell.append(el("span", { class: "bar" })),
+        draw: (cell, call) => this.drawBar(cell.firstChild, call),
+      },
     ];
   }
 
@@ -104,8 +143,17 @@ class Waterfall {
   drawMap() {
     const [first, last] = this.whole;
     const height = this.lanes.length * LANE;
-    const drawing = svg("svg", { viewBox: `0 0 ${SLOTS} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `When requests were open, for ${counted(this.lanes.length, "capture")}` });
-    const slots = this.lanes.map(() => ({ fine: new Uint8Array(SLOTS), lost: new Uint8Array(SLOTS), bad: new Uint8Array(SLOTS) }));
+    const drawing = svg("svg", {
+      viewBox: `0 0 ${SLOTS} ${height}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `When requests were open, for ${counted(this.lanes.length, "capture")}`,
+    });
+    const slots = this.lanes.map(() => ({
+      fine: new Uint8Array(SLOTS),
+      lost: new Uint8Array(SLOTS),
+      bad: new Uint8Array(SLOTS),
+    }));
     for (const call of this.order) {
       const lane = slots[this.model.calls.capture[call]];
       if (!lane) continue;
@@ -114,14 +162,21 @@ class Waterfall {
       lane[lookOf(this.model.calls, call)].fill(1, from, to + 1);
     }
     slots.forEach((lane, at) => {
-      for (const look of ["lost", "fine", "bad"]) drawing.append(svg("path", { class: look, d: runs(lane[look], at * LANE + 3, LANE - 6) }));
+      for (const look of ["lost", "fine", "bad"])
+        drawing.append(svg("path", { class: look, d: runs(lane[look], at * LANE + 3, LANE - 6) }));
     });
     const strip = el("div", { class: "strip" }, drawing, this.brush);
     strip.style.height = `${height}px`;
     this.makeDraggable(strip);
     const names = this.lanes.map((capture) => el("span", {}, capture.name || capture.file));
     const more = this.model.captures.length - this.lanes.length;
-    return el("div", { class: "map" }, el("div", { class: "lanes" }, names), strip, more > 0 ? el("p", { class: "dim" }, `${counted(more, "more capture")} without a lane`) : null);
+    return el(
+      "div",
+      { class: "map" },
+      el("div", { class: "lanes" }, names),
+      strip,
+      more > 0 ? el("p", { class: "dim" }, `${counted(more, "more capture")} without a lane`) : null,
+    );
   }
 
   makeDraggable(strip) {
@@ -138,7 +193,8 @@ class Waterfall {
     strip.addEventListener("pointerup", (event) => {
       const to = at(event);
       const [first, last] = this.whole;
-      if (from !== null && Math.abs(to - from) > (last - first) / 200) this.zoom(Math.min(from, to), Math.max(from, to));
+      if (from !== null && Math.abs(to - from) > (last - first) / 200)
+        this.zoom(Math.min(from, to), Math.max(from, to));
       from = null;
     });
   }
