@@ -15,6 +15,14 @@ from captures.places import cache_directory
 _FOLDER: Final = "secret-rules"
 
 
+SCAN_S: Final = 10.0
+"""How long a text is searched; 16 MiB of ordinary text take a twentieth of a second."""
+
+
+class TooMuch(ValueError):
+    """A text takes too long to search, or holds too many secrets, to be redacted piece by piece."""
+
+
 class Secret(NamedTuple):
     """A stretch of a text that is, or may be, a secret."""
 
@@ -41,9 +49,16 @@ class Catalogue:
         self._scanner = Scanner(rules)
 
     def secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap."""
+        """The secrets in a text, in no particular order; they may overlap.
+
+        Raises:
+            TooMuch: the search takes too long.
+        """
         raw = text.encode("utf-8", "replace")  # a lone surrogate takes one place here and there
-        findings = self._scanner.scan(raw)
+        try:
+            findings = self._scanner.scan(raw, timeout=SCAN_S)
+        except TimeoutError as error:
+            raise TooMuch(f"it takes more than {SCAN_S:.0f} s to search") from error
         if not findings:
             return []
         is_ascii = len(raw) == len(text)

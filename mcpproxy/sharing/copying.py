@@ -75,6 +75,12 @@ class _Parts:
     count: int = 0
 
 
+def _is_valid(part: Record) -> bool:
+    """Whether readers take a part for one."""
+    values = part.members
+    return stream_of(values)[0] is not None and type(values.get("part")) is int and raw_bytes(values) is not None
+
+
 class Copier:
     """Makes the lines of one copy."""
 
@@ -111,7 +117,7 @@ class Copier:
             item = self._assembler.feed(record)
             if isinstance(item, Frame | Record):
                 self._observe(item)
-            if record.rec == "part":
+            if record.rec == "part" and _is_valid(record):
                 self._take_part(record, item if isinstance(item, Frame) else None)
             elif isinstance(item, Frame):
                 self._wait(record, self._frame(record, item))
@@ -276,11 +282,13 @@ class Copier:
         values = record.members
         made: list[Replacement] = []
         raw = raw_bytes(values)
-        if raw is None and not {"raw", "raw_b64"} & values.keys():
-            middle = members(**self._records.members({"rec": record.rec, **values}, made))
+        if raw is None:
+            # Of bytes that cannot be read nothing is left, so that the record stays as invalid as it is.
+            own = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
+            middle = members(**self._records.members({"rec": record.rec, **own}, made))
         else:
-            redacted = self._frames.line(raw or b"")
-            self._count(redacted, len(raw or b""))
+            redacted = self._frames.line(raw)
+            self._count(redacted, len(raw))
             if record.rec == "stderr":
                 delim, skipped = values.get("delim", "\n"), values.get("skipped")
                 middle = stderr_members(

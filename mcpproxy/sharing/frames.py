@@ -12,7 +12,7 @@ from captures.envelope import READER_LIMIT, judge
 from captures.exact import nesting
 from captures.frame import UNJUDGED, Direction, Unit
 from captures.limits import TOO_DEEP
-from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.catalogue import Secret, TooMuch
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
 from mcpproxy.sharing.redaction import Redactor, Replacement
@@ -78,6 +78,8 @@ class FrameRedactor:
                 return Redacted(new, made, is_same=verdict(new) == before)
             except (NotJson, UnicodeError):
                 why = "it is not JSON"
+            except TooMuch as error:
+                why = str(error)
         new, made = raw, []
         for new, made in self._unparsed(raw):
             if verdict(new) == before:

@@ -8,6 +8,7 @@ mark without which they cannot match, as searching for a word is a hundred times
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -197,6 +198,7 @@ def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
             yield url.start(), url[0], authority
 
 
+@lru_cache(4096)
 def is_public_host(host: str) -> bool:
     """Whether a host says nothing: this machine, a name that specifications use, or a pseudonym."""
     name = host.lower().strip("[]").rstrip(".")
@@ -244,6 +246,7 @@ def home_users(text: str) -> Iterator[str]:
     return (match["user"] for match in _homes(text))
 
 
+@lru_cache(4096)
 def _is_address(host: str) -> bool:
     if not host[:1].isdigit() and ":" not in host:
         return False

@@ -8,12 +8,13 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from mcpproxy.sharing.catalogue import Catalogue, Secret
+from mcpproxy.sharing.catalogue import Catalogue, Secret, TooMuch
 from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
 from mcpproxy.sharing.names import (
     holds_secret,
@@ -27,6 +28,8 @@ from mcpproxy.sharing.patterns import credentials, is_card_number, people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
 from mcpproxy.sharing.word_lists import META, PROTOCOL
 
+MOST: Final = 100_000
+"""The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
 DEEPEST: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
 CLEAN_NAMES: Final = 20_000
@@ -112,14 +115,19 @@ class Redactor:
         """Names of members, and their pseudonyms."""
 
     def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
-        """A text with its secrets replaced; the replacements are added to `made`."""
-        return edited(text, self._edits(text, self._secrets(text), made, path))
+        """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
+        try:
+            secrets = self._secrets(text)
+        except TooMuch:
+            secrets = [Secret(0, len(text), "unparsed")]
+        return edited(text, self._edits(text, secrets, made, path))
 
     def document(self, text: str, made: list[Replacement]) -> str:
         """A JSON text with its secrets replaced; the replacements are added to `made`.
 
         Raises:
-            NotJson: it is not JSON, or not UTF-8.
+            NotJson: it is not JSON.
+            TooMuch: it takes too long to search, or holds too many secrets.
         """
         return edited(text, self._document_edits(self._searched(text), made))
 
@@ -151,12 +159,22 @@ class Redactor:
     # --- what is secret
 
     def _secrets(self, text: str) -> list[Secret]:
-        secrets = [*self._catalogue.secrets(text), *credentials(text), *people(text), *self._choices.found(text)]
-        secrets += self._encoded(text)
-        if "%" in text:
-            secrets += self._in_percent(text)
-        if self.users:
-            secrets += self._users_in(text)
+        """The secrets in a text, in no particular order; they may overlap.
+
+        Raises:
+            TooMuch: there are too many, or the search takes too long.
+        """
+        searches = chain(
+            self._catalogue.secrets(text),
+            credentials(text),
+            people(text),
+            self._choices.found(text),
+            self._encoded(text),
+            self._users_in(text),
+        )
+        secrets = list(islice(searches, MOST + 1))
+        if len(secrets) > MOST:
+            raise TooMuch(f"it holds more than {MOST:,} secrets")
         return _not_ours(text, secrets) if secrets else secrets
 
     def _encoded(self, text: str) -> Iterator[Secret]:
@@ -170,6 +188,8 @@ class Redactor:
                 kind = _kind_inside(_decoded(plain) or "")
             if kind is not None:
                 yield Secret(*word.span(), f"{kind}-in-base64")
+        if "%" in text:
+            yield from self._in_percent(text)
         for word in _HEX_WORD.finditer(text):
             plain = bytes.fromhex(word[0]).decode("ascii", "replace")
             kind = _kind_inside(plain) if plain.translate(_BLANKS).isprintable() else None
@@ -184,6 +204,9 @@ class Redactor:
                 yield Secret(*word.span(), f"{kind}-in-percent-encoding")
 
     def _users_in(self, text: str) -> Iterator[Secret]:
+        lower = text.lower()
+        if not any(user in lower for user in self.users):
+            return
         for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
             if word[0].lower() in self.users:
                 yield Secret(*word.span(), "user-word")
@@ -250,6 +273,7 @@ class Redactor:
 
     def _document_edits(self, document: _Document, made: list[Replacement]) -> list[Edit]:
         edits: list[Edit] = []
+        has_meta = "_meta" in document.text or "\\u" in document.text
         for number, place in enumerate(document.places):
             if not place.is_string:
                 pseudonym = self._number(place, made)
@@ -260,12 +284,14 @@ class Redactor:
             if inner is not None and not self._choices.redacts(place.path):
                 own = self._document_edits(inner, made)
             else:
-                own = self._string_edits(place, document.secrets.get(number, ()), made)
+                own = self._string_edits(place, document.secrets.get(number, ()), made, has_meta=has_meta)
             if own:
                 edits += within(document.text[place.start : place.end], own, place.start)
         return edits
 
-    def _string_edits(self, place: Place, secrets: Iterable[Secret], made: list[Replacement]) -> list[Edit]:
+    def _string_edits(
+        self, place: Place, secrets: Sequence[Secret], made: list[Replacement], *, has_meta: bool
+    ) -> list[Edit]:
         """The edits of a string's text."""
         text, path = place.text, place.path
         if place.is_name:
@@ -275,21 +301,22 @@ class Redactor:
             if edits and len(self.renamed) < CLEAN_NAMES:
                 self.renamed[text] = edited(text, edits)
             return edits
+        kind = self._kind_of_all(place, has_meta=has_meta)
+        if kind is None and not secrets:  # nearly all: what follows takes longer
+            return []
         if is_protocol(path):
             secrets = [secret for secret in secrets if secret.kind not in _UNCERTAIN]
-            return self._edits(text, secrets, made, path)
-        kind = self._kind_of_all(place)
-        if kind is not None:
-            return self._edits(text, [Secret(*_after_scheme(text), kind)], made, path)
+        elif kind is not None:
+            secrets = [Secret(*_after_scheme(text), kind)]
         return self._edits(text, secrets, made, path)
 
-    def _kind_of_all(self, place: Place) -> str | None:
-        """Why a string is replaced whole; None if it is not."""
+    def _kind_of_all(self, place: Place, *, has_meta: bool) -> str | None:
+        """Why a string is replaced whole; None if it is not. `has_meta` is false where `_meta` is nowhere around."""
         if self._choices.redacts(place.path):
             return "chosen"
         if holds_secret(place.name) and not is_harmless(place.text):
             return "named-secret"
-        if is_client_metadata(place.path):
+        if has_meta and is_client_metadata(place.path):
             return "client-metadata"
         if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and _decoded(place.text) is None:
             return "blob"

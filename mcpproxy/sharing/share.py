@@ -112,7 +112,7 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
     batch: list[bytes] = []
     size = 0
     for record, line in lines:
-        if record.rec == "header":
+        if record.rec == "header" and record.offset == 0:
             segment = record.members.get("segment")
             if file.size or batch:
                 file.segment = max(file.segment, segment - 1 if type(segment) is int else 0)

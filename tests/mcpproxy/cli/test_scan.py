@@ -1,0 +1,59 @@
+"""`mcpproxy scan` as typed: masked secrets, their places, and an exit code for CI."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.sharing.written import written
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A capture with the same token in two frames, and an e-mail address."""
+    path = tmp_path / "leaky.mcpcap"
+    content = [{"type": "text", "text": f"{TOKEN} of marta@acme-corp.io"}]
+    messages = [("s2c", {"id": number, "result": {"content": content}}) for number in (2, 3)]
+    path.write_bytes(b"".join(written(messages)))
+    return path
+
+
+def test_likely_secrets_are_listed_masked_once_for_each_place(capture: Path) -> None:
+    done = mcpproxy("scan", capture)
+    assert done.returncode == 1
+    text = done.stdout.decode()
+    assert f"{capture}: 2 likely secrets" in text
+    (row,) = text.splitlines()[1:]
+    assert row.split()[:2] == ["frame", "4"]
+    assert "ghp_… 40 characters, at /result/content/0/text (2 times)" in row
+    assert TOKEN not in text
+    assert "marta" not in text
+
+
+def test_json_and_personal_data(capture: Path) -> None:
+    done = mcpproxy("scan", "--json", "--personal", capture)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert {row["kind"] for row in rows} >= {"email"}
+    (token,) = (row for row in rows if row["length"] == len(TOKEN))
+    assert (token["frame"], token["record"], token["pointer"]) == (4, "frame", "/result/content/0/text")
+    assert (token["begins"], token["times"]) == ("ghp_…", 2)
+
+
+def test_a_clean_capture_is_fine_and_an_unreadable_one_is_not(capture: Path, tmp_path: Path) -> None:
+    clean = tmp_path / "clean.mcpcap"
+    clean.write_bytes(b"".join(written([])))
+    done = mcpproxy("scan", clean)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{clean}: no likely secrets\n")
+    assert mcpproxy("scan", capture, tmp_path / "missing.mcpcap").returncode == 2
+
+
+def test_hostile_names_of_members_cannot_act_on_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.mcpcap"
+    path.write_bytes(b"".join(written([("s2c", {"id": 2, "result": {"\x1b[31m\n": TOKEN}})])))
+    done = mcpproxy("scan", path)
+    assert b"\x1b" not in done.stdout
+    assert len(done.stdout.splitlines()) == 2

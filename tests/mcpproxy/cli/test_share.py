@@ -1,0 +1,185 @@
+"""`mcpproxy share` as typed: the copy, its account, what is chosen, and what is refused."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
+from tests.mcpproxy.sharing.written import written
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+MAIL = "marta.kowalska@acme-corp.io"
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A call with a token and an address in it, a call without, and a note of the server that is no JSON."""
+    path = tmp_path / "original.mcpcap"
+    text = f"your token is {TOKEN}, {MAIL}, order ACME-4711"
+    path.write_bytes(
+        b"".join(
+            written(
+                [
+                    (
+                        "c2s",
+                        {"id": 2, "method": "tools/call", "params": {"name": "a", "arguments": {"customer": "Ann"}}},
+                    ),
+                    ("s2c", {"id": 2, "result": {"content": [{"type": "text", "text": text}]}}),
+                    ("s2c", b"listening, token " + TOKEN.encode()),
+                    ("c2s", {"id": 3, "method": "resources/read", "params": {"uri": "file:///x"}}),
+                    ("s2c", {"id": 3, "result": {"contents": []}}),
+                ]
+            )
+        )
+    )
+    return path
+
+
+def share(capture: Path, *options: str, output: str = "copy.mcpcap") -> tuple[Path, bytes, int]:
+    """Share into a file beside the capture; returns the copy, what was printed, and the exit code."""
+    copy = capture.parent / output
+    done = mcpproxy("share", capture, "-o", copy, *options)
+    return copy, done.stdout + complaints(done), done.returncode
+
+
+def messages(copy: Path) -> list[str]:
+    """The bytes of the frames of a capture."""
+    records = [json.loads(line) for line in copy.read_text("utf-8").splitlines()]
+    return [record["raw"] for record in records if record["rec"] == "frame"]
+
+
+def test_secrets_go_and_the_account_says_which_and_where(capture: Path) -> None:
+    copy, printed, code = share(capture)
+    assert code == 0
+    written_ = copy.read_text("utf-8")
+    assert TOKEN not in written_
+    assert MAIL not in written_
+    assert "your token is hmac:" in written_
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    text = printed.decode()
+    assert "github" in text
+    assert "/result/content/*/text" in text
+    assert "1 frame not parsed because it is not JSON" in text
+    assert TOKEN not in text
+    assert MAIL not in text
+    assert [path.name for path in sorted(capture.parent.iterdir())] == ["copy.mcpcap", "original.mcpcap"]
+
+
+def test_every_command_reads_the_copy_and_verify_says_redacted(capture: Path) -> None:
+    copy, _, _ = share(capture)
+    assert b"complete, redacted, 10 records" in mcpproxy("verify", copy).stdout
+    assert json.loads(mcpproxy("verify", "--json", copy).stdout)["redacted"] is True
+    assert b"redacted by" in mcpproxy("info", copy).stdout
+    for command in ("show", "check", "stats", "ls", "scan"):
+        assert mcpproxy(command, copy).returncode in (0, 1), command
+    assert mcpproxy("check", copy).stdout.count(b"framing/stdout-not-json") == mcpproxy("check", capture).stdout.count(
+        b"framing/stdout-not-json"
+    )
+
+
+def test_json_has_the_whole_account(capture: Path) -> None:
+    _, printed, _ = share(capture, "--json")
+    account = json.loads(printed)
+    assert account["records"] == 10
+    assert {row["what"] for row in account["replaced"]} >= {"email", "unparsed"}
+    assert account["not_parsed"] == {"it is not JSON": 1}
+    assert account["findings"]["all"] == account["findings"]["unchanged"] > 0
+
+
+def test_what_exists_is_not_overwritten_and_nothing_half_written_stays(capture: Path) -> None:
+    copy, _, _ = share(capture)
+    before = copy.read_bytes()
+    _, printed, code = share(capture)
+    assert code == 73
+    assert b"exists" in printed
+    assert copy.read_bytes() == before
+    _, printed, code = share(capture, output="no/such/folder.mcpcap")
+    assert code == 73
+    assert share(capture, output="copy.txt")[2] == 73
+    assert sorted(path.name for path in capture.parent.iterdir()) == ["copy.mcpcap", "original.mcpcap"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept", "gone"),
+    [
+        (("--keep", "/result/content/*/text"), [TOKEN, MAIL], []),
+        (("--keep", "text"), [TOKEN, MAIL], []),
+        (("--keep", "re:.*acme-corp.*"), [MAIL], [TOKEN]),
+        (("--redact", "/params/arguments/*"), [], ["Ann", TOKEN]),
+        (("--redact", "Customer"), ["ACME-4711"], ["Ann"]),
+        (("--redact", "re:ACME-[0-9]+"), ["Ann"], ["ACME-4711"]),
+        (("--no-bodies",), ["tools/call", '"a"', "customer"], ["Ann", "your token", "ACME"]),
+    ],
+)
+def test_patterns_keep_and_redact(capture: Path, options: tuple[str, ...], kept: list[str], gone: list[str]) -> None:
+    copy, _, code = share(capture, *options)
+    assert code == 0
+    answers = "\n".join(raw for raw in messages(copy) if raw.startswith("{"))
+    assert [text for text in kept if text not in answers] == []
+    assert [text for text in gone if text in answers] == []
+
+
+def test_unparsed_lines_are_searched_as_text_on_request(capture: Path) -> None:
+    copy, _, _ = share(capture, "--keep-unparsed")
+    (line,) = (raw for raw in messages(copy) if not raw.startswith("{"))
+    assert line.startswith("listening, token hmac:")
+
+
+def test_a_filter_keeps_whole_exchanges_and_the_handshake(capture: Path) -> None:
+    copy, printed, code = share(capture, "--only", "method:resources/read")
+    assert code == 0
+    kept = messages(copy)
+    assert len(kept) == 5
+    assert sum('"id": 3' in raw for raw in kept) == 2
+    assert b"3 records left out" in printed
+    verified = mcpproxy("verify", copy)
+    assert verified.returncode == 3
+    assert b"records 4 to 6 were left out of this redacted copy" in verified.stdout
+
+
+def test_the_end_of_a_capture_can_be_shared(capture: Path) -> None:
+    copy, _, code = share(capture, "--last", "2s")
+    assert code == 0
+    kept = messages(copy)
+    assert [('"id": 2' in raw, '"id": 3' in raw) for raw in kept[3:]] == [(False, True), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--only", "method:"), b"--only: "),
+        (("--only", "has:finding"), b"findings are not known yet"),
+        (("--keep", "re:("), b"re:("),
+        (("--redact", ""), b"a pattern is empty"),
+        (("--last", "soon"), b"is not an age"),
+        (("--review",), b"needs a terminal"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_writes_nothing(capture: Path, options: tuple[str, ...], reason: bytes) -> None:
+    copy, printed, code = share(capture, *options)
+    assert code == 2
+    assert reason in printed
+    assert not copy.exists()
+
+
+def test_a_damaged_capture_is_shared_with_gaps(capture: Path) -> None:
+    lines = capture.read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4].replace(b"Ann", b"Bob")
+    capture.write_bytes(b"".join(lines))
+    copy, printed, code = share(capture)
+    assert code == 2
+    assert b"is damaged: the copy has gaps" in printed
+    assert b"record 4 was lost (damage)" in mcpproxy("verify", copy).stdout
+
+
+def test_review_asks_on_a_terminal_and_sanitises(capture: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.mcpcap"
+    shown = on_terminal("share", str(capture), "-o", str(copy), "--review", typed=b"n\ny\na\n", columns=200)
+    assert b"replace it? [y]es, [n]o, [a]ll, [q]uit" in shown
+    assert copy.exists()
+    refused = tmp_path / "refused.mcpcap"
+    shown = on_terminal("share", str(capture), "-o", str(refused), "--review", typed=b"q\n")
+    assert b"nothing was written" in shown
+    assert not refused.exists()

@@ -1,0 +1,173 @@
+"""Copies of captures: sound, with the same numbers and segments, and byte for byte the same where nothing is secret."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from orjson import loads
+
+from captures.errors import CannotCreate, CaptureError
+from captures.exact import judge_exactly
+from captures.frame import Frame
+from captures.integrity import inspect_file
+from captures.reader import Capture, read_frames
+from captures.record import MAX_RAW, decode, frame_members, members, part_members, seal
+from mcpproxy.sharing import Wanted, redacted_copy
+from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.copying import Copier
+from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.records import RecordRedactor
+from mcpproxy.sharing.redaction import Redactor
+from tests.mcpproxy.sharing.written import HEADER, written
+
+CORPUS = Path(__file__).parents[2] / "corpus" / "captures"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+
+
+def frames(path: Path) -> list[Frame]:
+    """The frames of a capture, without a block that is in it twice."""
+    found: list[Frame] = []
+    for item in read_frames(Capture(path)):
+        if isinstance(item, Frame) and (not found or item.seq > found[-1].seq):
+            found.append(item)
+    return found
+
+
+def test_every_capture_of_the_corpus_is_copied_soundly(tmp_path: Path) -> None:
+    refused = {"empty", "newer-format", "not-a-capture"}
+    for path in sorted(CORPUS.glob("*.mcpcap")):
+        name = path.name.split(".")[0]
+        copy = tmp_path / f"{path.name.removesuffix('.mcpcap').replace('.', '-')}.mcpcap"
+        if name in refused:
+            with pytest.raises(CaptureError):
+                redacted_copy(path, copy)
+            assert not copy.exists(), path
+            continue
+        account = redacted_copy(path, copy)
+        before, after = inspect_file(path), inspect_file(copy)
+        assert after.state in ("complete", "incomplete"), (path, after)
+        assert (after.last_seq, after.is_redacted) == (before.last_seq, True), path
+        assert (account.hidden, account.created) == ({}, {}), path
+        assert [(frame.seq, frame.t_ns, frame.dir) for frame in frames(copy)] == [
+            (frame.seq, frame.t_ns, frame.dir) for frame in frames(path)
+        ], path
+
+
+def test_segments_stay(tmp_path: Path) -> None:
+    for name in ("two-segments.mcpcap", "two-segments.2.mcpcap", "ring.3.mcpcap", "ring.4.mcpcap"):
+        shutil.copy(CORPUS / name, tmp_path)
+    account = redacted_copy(tmp_path / "two-segments.mcpcap", tmp_path / "two.mcpcap")
+    assert account.path == tmp_path / "two.mcpcap"
+    assert [path.name for path in Capture(tmp_path / "two.mcpcap").segments] == ["two.mcpcap", "two.2.mcpcap"]
+    redacted_copy(tmp_path / "ring.3.mcpcap", tmp_path / "rest.mcpcap")
+    assert [path.name for path in Capture(tmp_path / "rest.mcpcap").segments] == ["rest.mcpcap", "rest.4.mcpcap"]
+    before, after = inspect_file(tmp_path / "ring.3.mcpcap"), inspect_file(tmp_path / "rest.mcpcap")
+    assert (after.state, after.first_seq, after.missing) == (before.state, before.first_seq, 0)
+    assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("r*st*.mcpcap")} == {"0o600"}
+
+
+def test_frames_without_secrets_are_the_same_bytes(tmp_path: Path) -> None:
+    odd = [
+        b'{ "jsonrpc" : "2.0",\t"id":2 ,"result":{"a":1e2,"a":0.10,"b":"\\u00e9\\/x"}}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":3,"result":{}}',
+        b'{"jsonrpc":"2.0","id":4,"result":{}} {"jsonrpc":"2.0","id":5,"result":{}}',
+        b'{"jsonrpc":"2.0","id":12345678901234567890,"result":{"x":NaN,"s":"\\ud800"}}',
+        b"   ",
+        b"Content-Length: 119\r",
+    ]
+    original, copy = tmp_path / "original.mcpcap", tmp_path / "copy.mcpcap"
+    original.write_bytes(b"".join(written([("s2c", raw) for raw in odd])))
+    redacted_copy(original, copy)
+    assert [frame.raw for frame in frames(copy)] == [frame.raw for frame in frames(original)]
+
+
+def test_only_the_secret_changes_in_a_frame(tmp_path: Path) -> None:
+    raw = b'{ "jsonrpc":"2.0", "id":2,\t"result":{"a":"\\u00e9 %b \\/","a" : [1.50, true]}}' % TOKEN.encode()
+    original, copy = tmp_path / "original.mcpcap", tmp_path / "copy.mcpcap"
+    original.write_bytes(b"".join(written([("s2c", raw)])))
+    redacted_copy(original, copy)
+    before, after = raw.split(TOKEN.encode())
+    new = frames(copy)[-1].raw
+    assert new.startswith(before)
+    assert new.endswith(after)
+    assert new[len(before) : -len(after)].startswith(b"hmac:")
+
+
+def test_types_stay_and_equal_secrets_are_equal(tmp_path: Path) -> None:
+    result = {"card": 4539148803436467, "pin": 7391, "n": 5, "password": "x9!kqq", "ok": True, "none": None}
+    text = json.dumps({**result, "list": [TOKEN, TOKEN, "marta@acme-corp.io", "/home/marta/a", "marta"]})
+    messages = [("s2c", {"id": 2, "result": {**result, "content": [{"type": "text", "text": text}]}})]
+    original, copy = tmp_path / "original.mcpcap", tmp_path / "copy.mcpcap"
+    original.write_bytes(b"".join(written(messages)))
+    redacted_copy(original, copy)
+    new = json.loads(frames(copy)[-1].raw)["result"]
+    inner = json.loads(new["content"][0]["text"])
+    assert type(new["card"]) is int
+    assert len(str(new["card"])) == 16
+    assert new["card"] != result["card"]
+    assert (type(new["pin"]), new["n"], new["ok"], new["none"]) == (int, 5, True, None)
+    assert {name: inner[name] for name in result} == {name: new[name] for name in result}
+    first, second, mail, home, name = inner["list"]
+    assert first == second != TOKEN
+    assert home == f"/home/{name}/a"
+    assert mail.startswith(f"{name[:5]}")
+    assert mail.endswith(".invalid")
+
+
+def test_a_frame_in_parts_keeps_its_parts_and_its_meaning(tmp_path: Path) -> None:
+    text = "prose " * 250_000 + TOKEN + " more" * 100_000
+    raw = json.dumps({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": text}]}}).encode()
+    cut = raw.index(TOKEN.encode()) + 5
+    pieces = [raw[:MAX_RAW], raw[MAX_RAW:cut], raw[cut:]]
+    lines = written([("c2s", {"id": 2, "method": "tools/call", "params": {"name": "a"}})])[:-1]
+    for number, piece in enumerate(pieces, 1):
+        lines.append(seal(len(lines), len(lines), "part", part_members("s2c", number, piece)))
+        lines.append(seal(len(lines), len(lines), "frame", frame_members("c2s", b"{}", judge_exactly(b"{}"))))
+    giant = frame_members("s2c", b"", judge_exactly(raw), parts=(len(pieces), len(raw)))
+    lines.append(seal(len(lines), len(lines), "frame", giant))
+    original, copy = tmp_path / "original.mcpcap", tmp_path / "copy.mcpcap"
+    original.write_bytes(b"".join(lines))
+    account = redacted_copy(original, copy)
+    frame = frames(copy)[-1]
+    assert (frame.verdict.kind, frame.verdict.id, frame.whole) == ("response", b"2", True)
+    assert TOKEN.encode() not in frame.raw
+    assert len(frame.raw) == len(raw) - len(TOKEN) + len("hmac:0123456789abcdef")
+    assert account.changed == []
+    assert [json.loads(line)["seq"] for line in copy.read_bytes().splitlines()] == list(range(len(lines)))
+
+
+def test_parts_that_cannot_wait_are_replaced_each_by_itself() -> None:
+    lines = [seal(0, 0, "header", members(**HEADER))]
+    for number in (1, 2):
+        lines.append(seal(number, number, "part", part_members("s2c", number, b'{"a":"' + TOKEN.encode())))
+    giant = frame_members("s2c", b"", judge_exactly(b""), parts=(2, 2 * (6 + len(TOKEN))))
+    lines.append(seal(3, 3, "frame", giant))
+    redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=False)
+    account = Account(Path("copy"))
+    copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, held=10)
+    records = [record for line in lines if (record := decode(line[:-1], 0, loads)) is not None]
+    copied = [line for _, line in copier.lines(records)]
+    assert len(copied) == 4
+    assert TOKEN.encode() not in b"".join(copied)
+    assert account.changed == [3]
+
+
+def test_if_it_cannot_be_finished_nothing_is_left(tmp_path: Path) -> None:
+    original = tmp_path / "original.mcpcap"
+    original.write_bytes(b"".join(written([("s2c", {"id": 2, "result": {"x": TOKEN}})])))
+
+    def refuse(_kind: str, _secret: str, _path: object) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        redacted_copy(original, tmp_path / "copy.mcpcap", Wanted(Chosen(review=refuse)))
+    assert os.listdir(tmp_path) == ["original.mcpcap"]
+    (tmp_path / "copy.mcpcap").symlink_to(tmp_path / "elsewhere.mcpcap")
+    with pytest.raises(CannotCreate):
+        redacted_copy(original, tmp_path / "copy.mcpcap")
+    assert sorted(os.listdir(tmp_path)) == ["copy.mcpcap", "original.mcpcap"]
