@@ -21,8 +21,8 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
-from mcpproxy.report.output import json_line
-from mcpproxy.report.text import cells, count_text
+from mcpproxy.report.output import json_line, width_of_stdout
+from mcpproxy.report.text import WHOLE, cells, count_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
     elif rows or scope.narrows:
-        sys.stdout.write(_text(rows))
+        sys.stdout.write(_text(rows, width_of_stdout()))
     elif code == Exit.FINE:
         sys.stdout.write(NOTHING_YET)
     return code
@@ -151,7 +151,8 @@ def _id(row: Row) -> str:
     return named[1] if named and row.path.parent.name == row.server else sanitise(str(row.path))
 
 
-def _text(rows: list[Row]) -> str:
+def _text(rows: list[Row], most: int) -> str:
+    """The list; a line has `most` cells, if possible."""
     width = max([6, *(cells(sanitise(row.server)) for row in rows)])
     lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
     for row in rows:
@@ -166,11 +167,14 @@ def _text(rows: list[Row]) -> str:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
             remarks.append(f"a request has waited for {duration(row.waited_ns)}")
-        note = f"  ▲ {', '.join(remarks)}" if remarks else ""
+        note = f"▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{width - cells(name)}}"
-        lines.append(f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}{note}")
+        line = f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}"
+        # Remarks that do not fit have a line of their own, so that the terminal does not break one amid its words.
+        is_long = cells(line) + 2 + cells(note) > most < WHOLE
+        lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]
     live = sum(row.mark == "live" for row in rows)
     lines.append("")
     lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")

@@ -77,6 +77,7 @@ class Report:
             "version": __version__,
             "levels": dict(self._findings.levels),
             "findings": self._findings.as_objects(),
+            "nothing": self._nothing_to_check(),
             "left_out": self.left_out,
             "rows": len(traffic),
             "payloads": {"starts": self._payloads.starts, "count": self._payloads.count, "cut": traffic.cut},
@@ -87,6 +88,11 @@ class Report:
             packed("data-stderr", self._stderr),
         )
         yield from pieces(self.title, plain("data-overview", first), (*rest, *self._payloads.elements()))
+
+    def _nothing_to_check(self) -> str:
+        """Why the absence of findings means nothing; empty if it does mean something, or there are findings."""
+        reasons = list(dict.fromkeys(ended.nothing for ended in self.examined))
+        return "" if self.findings or "" in reasons else "; ".join(reasons)
 
     @property
     def findings(self) -> int:

@@ -23,6 +23,9 @@ NARROWEST: Final = 40
 USUAL: Final = 96
 """The column where the right-hand numbers end, unless the text before them is longer."""
 
+ROOMY: Final = 56
+"""Cells after the time and the arrow from which on columns stay aligned even if text is cut."""
+
 _TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
@@ -78,8 +81,8 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     taken = indent + (len(row.problem) + 2 if row.problem else 0)
     room = max(0, width - taken - (len(tail) + 2 if tail else 0))
     body, used = fit_spans(row.body, room)
-    if row.problem and used == room:
-        # The id of a rule leaves little room, so the text matters more than aligned columns.
+    if used == room and (row.problem or width - indent < ROOMY):
+        # With little room, the text matters more than aligned columns.
         tail = f"{row.latency:>7}  {row.size:>6}" if row.latency else row.size
         room = max(0, width - taken - (len(tail) + 2 if tail else 0))
         body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)

@@ -144,7 +144,7 @@ class Text(Report):
         if totals.captures:
             text = summary(totals)
             if self._hidden and not self._has_shown:
-                text += f" Show {'it' if self._hidden == 1 else 'them'} with --notes."
+                text += where_notes_are(self._hidden)
             yield from (f"{line}\n" for line in (wrapped(text, self._width) if self._wraps else [text]))
 
     def _heading(self) -> Iterator[str]:
@@ -230,6 +230,11 @@ def summary(totals: Totals) -> str:
             if own or side in ("server", "client"):
                 text += f" {side.capitalize()}: {own or 'none'}."
     return text[0].upper() + text[1:]
+
+
+def where_notes_are(hidden: int) -> str:
+    """How to see notes that were only counted; empty if there are none."""
+    return f" Show {'it' if hidden == 1 else 'them'} with --notes." if hidden else ""
 
 
 def _counted(errors: int, warnings: int, notes: int = 0) -> str:

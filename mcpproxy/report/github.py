@@ -11,7 +11,7 @@ from typing import Final
 
 from analysis.rules.finding import Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Report, Totals
-from mcpproxy.report.findings import summary
+from mcpproxy.report.findings import summary, where_notes_are
 from mcpproxy.sanitise import sanitise
 
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
@@ -29,12 +29,19 @@ class Github(Report):
         """
         self._least = Level.NOTE if notes else Level.WARNING
         self._named = named
+        self._hidden = 0
+        """How many notes have not become annotations."""
+        self._has_shown = False
 
     def add(self, located: LocatedFinding) -> Iterable[str]:
         """A command, which is a line."""
         finding = located.finding
-        if located.accepted or (finding.level < self._least and finding.rule not in self._named):
+        if located.accepted:
             return
+        if finding.level < self._least and finding.rule not in self._named:
+            self._hidden += 1
+            return
+        self._has_shown = True
         values = {"title": finding.rule, "file": relative(located.file)}
         if located.place is not None:
             values["line"] = str(located.place.line)
@@ -54,7 +61,7 @@ class Github(Report):
     def close(self, totals: Totals) -> Iterable[str]:
         """The totals, for the log; nothing if nothing could be checked."""
         if totals.captures:
-            yield summary(totals) + "\n"
+            yield f"{summary(totals)}{where_notes_are(0 if self._has_shown else self._hidden)}\n"
 
 
 def relative(path: Path) -> str:

@@ -82,7 +82,7 @@ def _stderr(members: Mapping[str, Any]) -> Remark:
     raw = raw_bytes(dict(members))
     skipped = members.get("skipped")
     before = f" ({_size(skipped)} skipped)" if skipped else ""
-    return Remark("·", f"stderr{before}: {sanitise_bytes(raw) if raw is not None else '(unreadable)'}")
+    return Remark("·", f"stderr{before}: {sanitise_bytes(raw.rstrip()) if raw is not None else '(unreadable)'}")
 
 
 def _eof(members: Mapping[str, Any]) -> Remark:

@@ -1,6 +1,7 @@
-"""Findings as SARIF 2.1.0, for code scanning and editors: one run, its rules with their pages, a result per finding.
+"""Findings as SARIF 2.1.0, for code scanning and editors: one run, a result per finding, and the pages of their rules.
 
-It is streamed, so that a million findings need no memory. A result names the file of the capture, with the line and the
+It is streamed, so that a million findings need no memory; therefore the rules, of which only those with a result are
+in the document, come after the results. A result names the file of the capture, with the line and the
 bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets and
 braces have a meaning in SARIF's messages; in untrusted text they are escaped, so that it makes no links.
 """
@@ -32,8 +33,9 @@ class Sarif(Report):
 
     def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
         """`rules`: the rules that ran, by id."""
-        self._index = {rule: number for number, rule in enumerate(rules)}
         self._rules = rules
+        self._index: dict[str, int] = {}
+        """Rules with results, in the order of the document."""
         self._count = 0
         self._has_failed = False
         self._notes: list[dict[str, Any]] = []
@@ -60,20 +62,17 @@ class Sarif(Report):
         """The rest of the document; the whole document if there are no findings."""
         if not self._count:
             yield self._opening()
+        rules = [_descriptor(self._rules[rule]) for rule in self._index]
+        tool = {"driver": {"name": "mcpproxy", "version": __version__, "rules": rules}}
         invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}
-        yield f'\n],"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
+        yield f'\n],"tool":{_json(tool)},"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
 
     def _fail(self, *reasons: str) -> None:
         self._has_failed = self._has_failed or bool(reasons)
         self._notes += [_notification("error", why) for why in reasons]
 
     def _opening(self) -> str:
-        driver = {
-            "name": "mcpproxy",
-            "version": __version__,
-            "rules": [_descriptor(rule) for rule in self._rules.values()],
-        }
-        return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{_json({"driver": driver})},"results":[\n'
+        return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
 
     def _result(self, located: LocatedFinding) -> dict[str, Any]:
         finding = located.finding
@@ -92,8 +91,8 @@ class Sarif(Report):
                 "pointer": finding.pointer,
             },
         }
-        if finding.rule in self._index:
-            result["ruleIndex"] = self._index[finding.rule]
+        if finding.rule in self._rules:
+            result["ruleIndex"] = self._index.setdefault(finding.rule, len(self._index))
         if located.accepted:
             result["suppressions"] = [{"kind": "external", "status": "accepted"}]
         return result

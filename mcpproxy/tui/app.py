@@ -27,7 +27,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandList, CommandPalette
+from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -43,12 +43,21 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.key_queue import KeyQueue
+from mcpproxy.tui.layout_state import keep_theme, kept_theme
 from mcpproxy.tui.messages import Checked, Failed, Grown, OpenRequested
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_of
+from mcpproxy.tui.screens.list_screen import ListScreen
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+
+
+def _scroll_bar(ground: str) -> dict[str, str]:
+    """The colours of what a scroll bar moves on; Textual's own are darker than the screen."""
+    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
+
 
 DARK: Final = Theme(
     name="mcpproxy-dark",
@@ -62,7 +71,7 @@ DARK: Final = Theme(
     panel="#23262e",
     foreground="#d8dce4",
     dark=True,
-    variables={"dim": "#8b919e"},
+    variables={"dim": "#959ba8", **_scroll_bar("#23262e")},
 )
 LIGHT: Final = Theme(
     name="mcpproxy-light",
@@ -76,7 +85,7 @@ LIGHT: Final = Theme(
     panel="#ebebe6",
     foreground="#22252b",
     dark=False,
-    variables={"dim": "#666b75"},
+    variables={"dim": "#5f646e", **_scroll_bar("#ebebe6")},
 )
 DEEPEST: Final = 12
 """The maximum depth of the stack of screens; at this depth, all above the list of sessions are closed first."""
@@ -90,6 +99,10 @@ SWITCH_S: Final = 0.001
 
 class Palette(CommandPalette):
     """The command palette."""
+
+    def on_mount(self) -> None:
+        """Use a sign that every terminal draws; Textual's is an emoji."""
+        self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Select no command if the terminal is too low to show one: Textual fails on a list with no visible row."""
@@ -143,9 +156,11 @@ class TuiApp(App[None]):
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
+        self.came_by: Sequence[str] = ()
+        """The breadcrumb of that screen, without the list of sessions; empty if there is none."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = DARK.name
+        self.theme = LIGHT.name if kept_theme() == LIGHT.name else DARK.name
 
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
@@ -206,11 +221,11 @@ class TuiApp(App[None]):
             finding: the finding whose place is selected in the detail.
         """
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            point = self._return_point()
+            point, way = self._return_point(), self.screen.way() if isinstance(self.screen, PlacedScreen) else []
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
-                self._return_to = point
+                self._return_to, self.came_by = point, [crumb.text for crumb in way[1:]] if point is not None else []
                 self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
@@ -231,10 +246,21 @@ class TuiApp(App[None]):
         self.pop_screen()
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
             path, make = self._return_to
-            self._return_to = None
+            self._return_to, self.came_by = None, ()
             capture = self.open_capture(path)
             if capture is not None:
                 self.push_screen(make(capture))
+
+    def return_to(self, target: Screen[None]) -> None:
+        """Go back to a screen below; if it is on top already, close its detail."""
+        if self.screen is target and isinstance(target, ListScreen):
+            target.close_detail()
+            target.table.focus()
+            target.show_title()
+        if isinstance(target, SessionsScreen):
+            self._return_to, self.came_by = None, ()
+        while target in self.screen_stack and self.screen is not target:
+            self.pop_screen()
 
     def _push_traffic(self, capture: OpenCapture) -> None:
         """Show the traffic above the current screen, so that `Esc` leads back to it."""
@@ -369,3 +395,4 @@ class TuiApp(App[None]):
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name
+        self.run_worker(partial(keep_theme, theme.name), thread=True)

@@ -18,7 +18,8 @@ from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.tui.data.reading import OUTCOMES, Reading
+from mcpproxy.tui.data.exchanges import OUTCOMES
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.exchange_view import Joined, exchange_view
 from mcpproxy.tui.finding_lines import row_lines, short_lines
 from mcpproxy.tui.row_text import message_at

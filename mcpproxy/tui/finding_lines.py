@@ -9,7 +9,8 @@ from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
-from mcpproxy.tui.data.reading import Loss, Reading
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.understanding import Loss
 from mcpproxy.tui.proof import proof_lines
 
 

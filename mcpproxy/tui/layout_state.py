@@ -1,10 +1,12 @@
-"""The user's layout: how large the detail is, kept for the next start.
+"""The user's layout: how large the detail is, and the theme, kept for the next start.
 
-A line for each size, in a file in the state directory that only the user can read. It is a convenience: what is damaged
-in it is ignored, and if it cannot be written, the screens continue without it.
+A line for each of them, in a file in the state directory that only the user can read. It is a convenience: what is
+damaged in it is ignored, and if it cannot be written, the screens continue without it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from mcpproxy.history import history_path, lines_of, write_lines
@@ -15,6 +17,9 @@ STEP: Final = 5
 """Percent of the screen."""
 
 _FILE: Final = "tui_layout"
+_NAMES: Final = ("below", "beside", "full", "theme")
+_writing: Final = Lock()
+"""Held while the file is read and written, as several threads keep parts of it."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +36,50 @@ class Layout:
 
 def kept_layout() -> Layout:
     """The layout of the last time."""
-    values: dict[str, int] = {}
-    for line in lines_of(history_path(_FILE)):
-        name, _, value = line.partition(" ")
-        if value.isascii() and value.isdecimal() and len(value) < 4:
-            values[name] = int(value)
-    default = Layout()
+    kept, default = _kept(), Layout()
     return Layout(
-        _within(values.get("below", default.below)),
-        _within(values.get("beside", default.beside)),
-        values.get("full") == 1,
+        within(_percent(kept.get("below", ""), default.below)),
+        within(_percent(kept.get("beside", ""), default.beside)),
+        kept.get("full") == "1",
     )
 
 
 def keep_layout(layout: Layout) -> None:
     """Keep the layout for the next time, if possible."""
-    lines = [f"below {layout.below}", f"beside {layout.beside}", f"full {int(layout.is_full)}"]
-    write_lines(history_path(_FILE), lines)
+    _keep({"below": str(layout.below), "beside": str(layout.beside), "full": str(int(layout.is_full))})
 
 
-def _within(percent: int) -> int:
+def kept_theme() -> str:
+    """The name of the theme of the last time; empty if none was chosen. The file may contain any text."""
+    return _kept().get("theme", "")
+
+
+def keep_theme(name: str) -> None:
+    """Keep the theme for the next time, if possible."""
+    _keep({"theme": name})
+
+
+def _kept() -> dict[str, str]:
+    parts = (line.partition(" ") for line in lines_of(history_path(_FILE)))
+    return {name: value for name, _, value in parts if name in _NAMES}
+
+
+def _keep(changes: Mapping[str, str]) -> None:
+    """Replace some of the lines."""
+    with _writing:
+        values = {**_kept(), **changes}
+        write_lines(history_path(_FILE), [f"{name} {values[name]}" for name in _NAMES if name in values])
+
+
+def _percent(value: str, default: int) -> int:
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 4 else default
+
+
+def within(percent: int) -> int:
+    """The nearest size that is allowed."""
     return max(SMALLEST, min(percent, LARGEST))
 
 
 def resized(percent: int, by: int) -> int:
     """The next larger or smaller size."""
-    return _within(percent + by * STEP)
+    return within(percent + by * STEP)

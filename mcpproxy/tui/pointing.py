@@ -22,9 +22,23 @@ class Term(NamedTuple):
     """What it is about, in a word."""
 
 
-def terms_of(reading: Reading, row: int) -> list[Term]:
-    """The terms that select a row; reads the file, so do not call it in the drawing thread."""
-    return list(dict.fromkeys(_terms(reading, row)))
+def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term]:
+    """The terms that select a row; reads the file, so do not call it in the drawing thread.
+
+    Args:
+        reading: the capture.
+        row: the row.
+        answer: the row of the response, if the row is that of an exchange: then its outcome is offered too.
+    """
+    terms = list(dict.fromkeys(_terms(reading, row)))
+    if answer is None:
+        return terms
+    outcome = [term for term in _terms(reading, answer) if term.about in ("status", "rule") and term not in terms]
+    return [
+        *(term for term in terms if term.about != "side"),
+        *outcome,
+        *(term for term in terms if term.about == "side"),
+    ]
 
 
 def _terms(reading: Reading, row: int) -> Iterator[Term]:

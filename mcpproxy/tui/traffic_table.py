@@ -16,8 +16,9 @@ from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.report.units import since_start
 from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui import clock
+from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
-from mcpproxy.tui.data.reading import NONE, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import WAITING, RowText, text_of
 from mcpproxy.tui.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
@@ -105,7 +106,8 @@ class TrafficRows:
         status = self._status_cell(entry, number, answer, is_answer=is_answer)
         latency = self._latency_cell(entry, number, is_answer=is_answer)
         size = self._size(entry)
-        spills = ""
+        # What is longer than its column extends over the empty cells after it.
+        spills = "status" if any(span.text for span in status) else "what"
         if note and self.is_narrow:
             # It goes where there is room: after the name or, for a request, in place of its response's outcome.
             spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"

@@ -2,10 +2,10 @@
 
 const OPEN_FINDINGS = 3;
 
-function drawFindings({ findings, captures }) {
+function drawFindings({ findings, captures, nothing }) {
   const place = section("findings");
   if (!findings.length) {
-    place.append(el("p", { class: "fine" }, "No findings."));
+    place.append(el("p", { class: nothing ? "dim" : "fine" }, withoutFindings(nothing)));
     return;
   }
   place.append(...findings.map((group) => ruleElement(group, captures)));

@@ -91,7 +91,7 @@ function figure({ name, value, more, is_bad: isBad }) {
   );
 }
 
-function firstFindings({ findings, levels }) {
+function firstFindings({ findings, levels, nothing }) {
   const counts = ["error", "warning", "note"]
     .filter((level) => levels[level])
     .map((level) => counted(levels[level], level));
@@ -122,12 +122,16 @@ function firstFindings({ findings, levels }) {
     el("h2", {}, "What is wrong first"),
     counts.length
       ? el("p", { class: "dim" }, counts.join(", "))
-      : el("p", { class: "fine" }, "No findings: every rule that applies was kept."),
+      : el("p", { class: nothing ? "dim" : "fine" }, withoutFindings(nothing)),
     rows.length ? el("ol", { class: "ranked" }, rows) : null,
     findings.length > 8
       ? el("p", {}, el("a", { href: "#findings" }, `All ${findings.length} rules with findings`))
       : null,
   );
+}
+
+function withoutFindings(nothing) {
+  return nothing ? `Nothing to check: ${nothing}.` : "No findings: every rule that applies was kept.";
 }
 
 function badge(level) {

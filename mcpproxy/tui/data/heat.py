@@ -8,7 +8,8 @@ from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
-from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
+from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000
 """Exchanges per step: a few milliseconds."""

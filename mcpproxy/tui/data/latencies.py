@@ -15,7 +15,8 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.histogram import Histogram
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.durations import Course
-from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
+from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.message import Request, Response, Side, messages
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from captures.frame import Frame
-from mcpproxy.tui.data.reading import NONE, Reading
+from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 1 << 20
 """Bytes of a frame that is read for this."""

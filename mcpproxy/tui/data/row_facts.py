@@ -207,7 +207,7 @@ class RowFacts(Facts):
 
     @property
     def session(self) -> int | None:
-        return self._reading.session_of[self._row] or None
+        return self._reading.sessions[self._row] or None
 
     @property
     def exchange(self) -> int | None:

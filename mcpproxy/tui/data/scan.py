@@ -21,8 +21,9 @@ from captures.frame import Frame
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.tui.data.reading import ROWS, STEP_UNDERSTOOD, Reading
+from mcpproxy.tui.data.reading import STEP_UNDERSTOOD, Reading
 from mcpproxy.tui.data.row_facts import facts_in
+from mcpproxy.tui.data.understanding import ROWS
 
 AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""

@@ -34,7 +34,8 @@ def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, 
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
-    raw = raw_bytes(item.members) or b""
+    # Loggers fill their lines with spaces, which would only be marked as cut.
+    raw = (raw_bytes(item.members) or b"").rstrip()
     return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
 
 

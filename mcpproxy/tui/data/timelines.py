@@ -16,8 +16,10 @@ from analysis.conversation.exchange import Outcome
 from captures.errors import CaptureError
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.client_captures import ClientCaptures
+from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
-from mcpproxy.tui.data.reading import NONE, OUTCOMES, ROWS, Reading
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.understanding import ROWS
 
 BLOCK: Final = 256
 """Exchanges whose ends are summarised together."""

@@ -13,8 +13,9 @@ from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
 from mcpproxy.tui.data.calls import KEPT
+from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
-from mcpproxy.tui.data.reading import NONE, OUTCOMES, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at
 from mcpproxy.tui.text.content import Writing
 from mcpproxy.tui.text.lines import TextLines

@@ -24,6 +24,11 @@ class CaptureScreen(ListScreen):
         self._first_result: Future[None] = Future()
         self._is_on_top = True
 
+    @property
+    def subject(self) -> Reading:
+        """The capture."""
+        return self.reading
+
     def begin(self, step: Callable[[], bool], name: str) -> None:
         """Start a thread that takes these steps, replacing any other.
 

@@ -1,5 +1,6 @@
 """Tools: every tool that the server listed, the cost of its definition, its use, and whether it changed."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from textual import on
@@ -12,12 +13,13 @@ from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
-from mcpproxy.tui.safe_text import Words, notify
+from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.detail_box import MARGIN, NARROWEST
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
@@ -74,7 +76,7 @@ class ToolsScreen(CaptureScreen):
     DEFAULT_CSS = """
     ToolsScreen {
         & #tools { height: 1fr; }
-        & #below { height: 1; background: $panel; padding: 0 1; display: none; }
+        & #below { display: none; }
         & #reader { height: 55%; display: none; }
         & #definition { padding: 0 1; }
     }
@@ -94,6 +96,11 @@ class ToolsScreen(CaptureScreen):
     LIST = "#tools"
     DETAIL = "#definition"
     SORTS = ("size", "calls", "err", "p95", "name")
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {
+        **{name: name for name in ("size", "calls", "p95", "name")},
+        "tokens": "size",
+        "errors": "err",
+    }
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -113,9 +120,9 @@ class ToolsScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Table(COLUMNS, id="tools")
-        yield Words(id="below")
+        yield PointedLine(id="below")
         yield Reader(id="reader", pane="definition")
         yield Foot()
 
@@ -160,7 +167,7 @@ class ToolsScreen(CaptureScreen):
         listed = [tool for tool in rows if tool.last is not None]
         size = sum(tool.last.size for tool in listed if tool.last is not None)
         tokens = sum(tool.last.tokens_estimate for tool in listed if tool.last is not None)
-        spans = [Span("tools ", "accent"), Span(title_name(self.reading)), Span(f"  {count_text(len(listed), 'tool')}")]
+        spans = [Span(f"  {count_text(len(listed), 'tool')}")]
         if listed:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
         never, changed = sum(not tool.calls for tool in listed), sum(len(tool.versions) > 1 for tool in listed)
@@ -188,8 +195,10 @@ class ToolsScreen(CaptureScreen):
         if definition is None or (definition.name, definition.version) != wanted:
             return
         count = len(tool.versions)
-        spans = [Span(sanitise(tool.name, 60), "accent")]
-        spans += [Span(f"  {n} {view}", "plain" if view == self.view else "dim") for n, view in enumerate(VIEWS, 1)]
+        pieces = [Piece(Span(sanitise(tool.name, 60), "accent"))]
+        for number, view in enumerate(VIEWS, 1):
+            pieces.append(Piece(Span(f"  {number} {view}", "plain" if view == self.view else "dim"), view))
+        spans: list[Span] = []
         if count:
             seq = self.reading.index.entry(tool.versions[version].row).seq
             spans.append(Span(f"  from frame {seq:,}", "dim"))
@@ -197,7 +206,7 @@ class ToolsScreen(CaptureScreen):
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
         if definition.changed:
             spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
-        self.query_one("#below", Words).show(spans)
+        self.query_one("#below", PointedLine).show_pieces([*pieces, *map(Piece, spans)])
         if (definition, self.view) == self._shown:
             return
         self._shown = definition, self.view
@@ -248,6 +257,11 @@ class ToolsScreen(CaptureScreen):
         """Find nothing any more, or else close the definition or leave the screen."""
         if not (self.reader.display and self.reader.leave()):
             super().action_back()
+
+    @on(PointedLine.Pointed, "#below")
+    def _choose_view(self, event: PointedLine.Pointed) -> None:
+        if event.target in VIEWS:
+            self.action_view(VIEWS.index(str(event.target)))
 
     def action_view(self, number: int) -> None:
         """Show the text of the definition, or its JSON."""

@@ -12,6 +12,7 @@ from mcpproxy.tui.screens.list_screen import TO_DETAIL
 from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
@@ -65,6 +66,12 @@ class DetailScreen(RowActionsScreen):
         self._lay_out()
         self.show_place()
         self.pane.focus()
+        self._await_detail()
+
+    def _await_detail(self) -> None:
+        """Have keys wait until the detail is read: a key for it must not go to what it showed before."""
+        if self.detail.work is not None:
+            self.app.key_queue.wait_for(self.detail.work)
 
     @on(Pane.Left)
     def action_outof(self) -> None:
@@ -116,19 +123,36 @@ class DetailScreen(RowActionsScreen):
         was_shown = self.detail.display
         self.detail.display = False
         self._lay_out()
+        self.show_title()
         return was_shown
 
     def action_view(self, number: int) -> None:
         """Show one of the views of the detail."""
         self.detail.display = True
         self._lay_out()
+        self.show_title()
         self.detail.choose(VIEWS[number])
+        self._await_detail()
         if self.split.is_full:
             self.pane.focus()
+
+    @on(PointedLine.Pointed, "#tabs")
+    def _choose_tab(self, event: PointedLine.Pointed) -> None:
+        if event.target in VIEWS:
+            self.action_view(VIEWS.index(event.target))
+
+    @on(Split.Dragged)
+    def _dragged(self, event: Split.Dragged) -> None:
+        """Lay out for the size so far, and keep the last one."""
+        if event.is_over:
+            self._keep_layout()
+        else:
+            self._lay_out()
 
     def action_turn(self, by: int) -> None:
         """Show the next or previous page of long content."""
         self.detail.turn(by)
+        self._await_detail()
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal."""

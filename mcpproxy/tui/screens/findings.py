@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.finding_lines import finding_lines, progress_text, rule_lines
 from mcpproxy.tui.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
 from mcpproxy.tui.messages import Checked, Grown, ProofRead
@@ -23,6 +24,7 @@ from mcpproxy.tui.screens.word_filter import WordFilterScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Table
 
 FEW: Final = 1000
@@ -66,9 +68,14 @@ class FindingsScreen(WordFilterScreen):
         self._detailed: object = None
         bind_switches(self._bindings, "findings")
 
+    @property
+    def subject(self) -> Reading:
+        """The capture."""
+        return self.reading
+
     def compose(self) -> ComposeResult:
         """The list, and below it the full text of one finding."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Words(id="forgotten")
         yield Table(COLUMNS, id="findings")
         yield Words(id="nothing")
@@ -150,7 +157,7 @@ class FindingsScreen(WordFilterScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         findings, tally = self.findings, self.findings.tally
-        spans = [Span("findings", "accent")]
+        spans = list[Span]()
         if sum(tally):
             spans.append(Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}"))
         if self.words:

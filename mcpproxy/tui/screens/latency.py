@@ -1,5 +1,7 @@
 """Latency: how long each kind of request takes, by method and name: percentiles, distribution, and change over time."""
 
+from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import ClassVar, Final
 
 from textual import on
@@ -17,8 +19,9 @@ from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending, title_name
+from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table
 
 SHAPE: Final = 10
@@ -88,6 +91,9 @@ class LatencyScreen(CaptureScreen):
     ]
     LIST = "#latency"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {column.name: column.title for column in COLUMNS[1:-1]} | {
+        "call": "name"
+    }
 
     def __init__(self, capture: OpenCapture) -> None:
         """The screen of a capture.
@@ -100,11 +106,13 @@ class LatencyScreen(CaptureScreen):
         self._rows, self._buckets = LatencyRows(), BucketRows()
         self._shares_axis = False
         self._shown: object = None
+        self._distributed: Future[None] | None = None
+        """What keys for the histogram wait for, while that of the row at the cursor is not there."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
         """The kinds, and the distribution of one."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Table(COLUMNS, id="latency")
         yield Words(id="kind")
         with Vertical(id="below"):
@@ -162,7 +170,7 @@ class LatencyScreen(CaptureScreen):
         """Show the title for what the screen shows now."""
         rows, reading = self._rows.items, self.reading
         answered = sum(figures.answered for figures in rows)
-        spans = [Span("latency ", "accent"), Span(title_name(reading))]
+        spans = list[Span]()
         if self._rows.axis is not None:
             low, high = self._rows.axis
             spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))
@@ -188,6 +196,20 @@ class LatencyScreen(CaptureScreen):
     def _show_kind(self) -> None:
         figures = self.selected
         self.latencies.choose(figures.number if figures is not None else None)
+        self._draw_kind(figures)
+        if self._distributed is not None and self._has_distribution:
+            self._distributed.set_result(None)
+            self._distributed = None
+
+    @property
+    def _has_distribution(self) -> bool:
+        """Whether the histogram of the row at the cursor is there, or there is none."""
+        figures, distribution = self.selected, self.latencies.distribution
+        if figures is None:
+            return True
+        return distribution is not None and distribution.number == figures.number
+
+    def _draw_kind(self, figures: Figures | None) -> None:
         distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
@@ -211,8 +233,11 @@ class LatencyScreen(CaptureScreen):
     # ---- keys
 
     def action_into(self) -> None:
-        """Move to the histogram."""
+        """Move to the histogram; keys wait until it is there."""
         self.histogram.focus()
+        if not self._has_distribution:
+            self._distributed = Future()
+            self.app.key_queue.wait_for(self._distributed)
 
     def action_axis(self) -> None:
         """Let the shapes of all rows share one axis, or give each its own again."""

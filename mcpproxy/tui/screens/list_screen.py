@@ -1,30 +1,22 @@
 """The base of screens with a title and a list; most have a detail pane for the row at the cursor.
 
-A screen composes `Words` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for the detail.
+A screen composes a `PointedLine` with the id `title` and a `Table`, and may compose a `FilterBox`, and a `Pane` for
+the detail.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
-from mcpproxy.report.text import Span, fit
-from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.table import MemoryRows, Table
 
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
-
 T = TypeVar("T")
 
-NAME: Final = 26
-"""Cells of a name in a title."""
 TO_DETAIL: Final = Binding("tab", "panes", "pane", show=False, priority=True, id="panes")
 """The key of screens with a detail pane."""
 TO_FILTER: Final = Binding("slash", "filter", "filter", id="filter")
@@ -33,14 +25,9 @@ TO_SORT: Final = Binding("s", "sort", "sort", id="sort")
 """The key of screens with `SORTS`."""
 
 
-class ListScreen(Screen[None]):
+class ListScreen(PlacedScreen):
     """A list, and on most screens the detail of the row at the cursor."""
 
-    app: "TuiApp"
-
-    DEFAULT_CSS = """
-    ListScreen #title { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="back"),
         Binding("q", "app.quit", "quit", id="quit"),
@@ -52,6 +39,9 @@ class ListScreen(Screen[None]):
     """The selector of the detail pane; empty if there is none."""
     SORTS: ClassVar[Sequence[str]] = ("",)
     """The orders of the list; the first is the default."""
+
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {}
+    """The orders by the columns whose headings give them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,13 +63,6 @@ class ListScreen(Screen[None]):
         """Show the rows as they are now, in their order."""
         self.table.renew()
 
-    def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
-
-    def set_title(self, spans: Iterable[Span]) -> None:
-        """Show the title."""
-        self.query_one("#title", Words).show(spans)
-
     def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
         """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""
         selected = rows.at(self.table.cursor)
@@ -99,6 +82,14 @@ class ListScreen(Screen[None]):
         """Sort by the next column."""
         self.order = self.SORTS[(self.SORTS.index(self.order) + 1) % len(self.SORTS)]
         self.renew()
+
+    @on(Table.HeadClicked)
+    def _sort_by_heading(self, event: Table.HeadClicked) -> None:
+        """Sort by the column whose heading was clicked."""
+        order = self.SORT_COLUMNS.get(event.column)
+        if order is not None and event.table is self.table:
+            self.order = order
+            self.renew()
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""
@@ -146,11 +137,6 @@ class ListScreen(Screen[None]):
         """Hide the filter box, and go back to the list."""
         self.query_one(FilterBox).display = False
         self.table.focus()
-
-
-def title_name(reading: Reading) -> str:
-    """The name of a capture, for a title."""
-    return fit(sanitise(reading.name), NAME)
 
 
 def descending(value: int | None, name: str) -> tuple[int, str]:

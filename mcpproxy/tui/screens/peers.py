@@ -1,36 +1,30 @@
 """Peers: what client and server say about themselves: names, revision, capabilities, instructions."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from mcpproxy.report.text import Span
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import Introduction, introductions
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Grown, PeersRead
 from mcpproxy.tui.peer_lines import Lines, peer_lines
-from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
-from mcpproxy.tui.screens.list_screen import title_name
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 
 
-class PeersScreen(Screen[None]):
+class PeersScreen(PlacedScreen):
     """Both sides of one capture."""
-
-    app: "TuiApp"
 
     DEFAULT_CSS = """
     PeersScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #peers { height: 1fr; padding: 0 1; }
     }
     """
@@ -54,9 +48,14 @@ class PeersScreen(Screen[None]):
         self._reader = ThreadPoolExecutor(1, "peers")
         bind_switches(self._bindings, "peers")
 
+    @property
+    def subject(self) -> Reading:
+        """The capture."""
+        return self.reading
+
     def compose(self) -> ComposeResult:
         """The title and the text."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Pane(id="peers")
         yield Foot()
 
@@ -73,7 +72,7 @@ class PeersScreen(Screen[None]):
     @on(events.ScreenResume)
     def _read(self) -> None:
         """Read the introductions, in a thread; again while they may be incomplete."""
-        self._show_title()
+        self.show_title()
         settled = len(self.reading.exchanges.settled)
         is_complete = any(said.side == "server" for said in self._said)
         if settled == self._read_from or (is_complete and self.entry is not None):
@@ -94,6 +93,7 @@ class PeersScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Wrap lines for the new width."""
+        self.show_title()
         self._draw()
 
     def _draw(self) -> None:
@@ -101,14 +101,15 @@ class PeersScreen(Screen[None]):
         lines: Lines = peer_lines(self._said, self.size.width - 4)
         self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
 
-    def _show_title(self) -> None:
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
         fold = self.reading.fold
-        spans = [Span("peers ", "accent"), Span(title_name(self.reading))]
+        spans = list[Span]()
         if fold.revision:
             spans.append(Span(f"  {sanitise(fold.revision, 20)} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
             spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
-        self.query_one("#title", Words).show(spans)
+        self.set_title(spans)
 
 
 ENTRY: Final = ScreenEntry(

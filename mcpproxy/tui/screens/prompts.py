@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from mcpproxy.report.text import Span
+from mcpproxy.report.text import Span, cells
 from mcpproxy.tui.copy_forms import CopyForm
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import FilterBox
@@ -78,10 +78,19 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
     def on_mount(self) -> None:
         """Show them."""
         rows: list[list[Span]] = [[Span(self._label, "accent"), Span("   Esc cancels", "dim")]]
+        width = max((cells(form.word) for form in self._forms), default=0)
         for form in self._forms:
             key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
-            rows.append([key, Span(form.word), Span(f"   {form.remark}" if form.remark else "", "dim")])
+            remark = f"{' ' * (width - cells(form.word))}   {form.remark}" if form.remark else ""
+            rows.append([key, Span(form.word), Span(remark, "dim")])
         self.query_one("#forms", Words).show_lines(rows)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the form that was clicked."""
+        offset = event.get_content_offset(self.query_one("#forms"))
+        number = offset.y - 1 if offset is not None else -1
+        if 0 <= number < len(self._forms) and self._forms[number].text:
+            self.dismiss(self._forms[number])
 
     def on_key(self, event: events.Key) -> None:
         """Choose the form of a key; Enter chooses the first."""

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from mcpproxy.report.json_lines import harmless
 from mcpproxy.report.text import count_text
@@ -18,11 +17,9 @@ from mcpproxy.tui.copy_forms import LARGEST, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
 from mcpproxy.tui.messages import FrameLocated
 from mcpproxy.tui.safe_text import copy, notify
+from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.sql_rows import AnswerRows, Place, row_lines
-
-if TYPE_CHECKING:
-    from mcpproxy.tui.app import TuiApp
 
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the end of the file's name."""
@@ -31,10 +28,8 @@ COPIED_WIDTH: Final = 1000
 """Cells of a line of a row that is copied as it is shown."""
 
 
-class ResultActionsScreen(Screen[None]):
+class ResultActionsScreen(PlacedScreen):
     """A screen with a result of SQL, whose client runs the query again to write it: in full, and unchanged."""
-
-    app: "TuiApp"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,c", "copy", "copy", show=False, id="copy"),
@@ -160,10 +155,6 @@ class ResultActionsScreen(Screen[None]):
             notify(self.app, "too large for the clipboard; e exports to a file", bad=True)
             return
         self._copy_text(text, f"{WORDS[self.written_as]}{more}")
-
-    def show_title(self) -> None:
-        """Show the title for what the screen shows now."""
-        raise NotImplementedError
 
 
 def _plain(line: str) -> str:

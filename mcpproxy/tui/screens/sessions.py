@@ -1,6 +1,6 @@
 """Sessions: every capture of every server, live ones on top; a value that is not known yet shows `…`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Final
@@ -27,6 +27,7 @@ from mcpproxy.tui.screens.deletion import DeletionScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 
 COLUMNS: Final = (
@@ -185,6 +186,7 @@ class SessionsScreen(DeletionScreen):
     ]
     LIST = "#sessions"
     SORTS = ("newest", "server", "frames", "errors", "p95")
+    SORT_COLUMNS: ClassVar[Mapping[str, str]] = {"age": "newest"} | {name: name for name in SORTS[1:]}
 
     def __init__(self, capture_list: CaptureList, nothing: str) -> None:
         """The screen.
@@ -204,7 +206,7 @@ class SessionsScreen(DeletionScreen):
 
     def compose(self) -> ComposeResult:
         """The list."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Table(COLUMNS, id="sessions")
         yield Words(id="nothing")
         yield Words(id="unheard")
@@ -339,7 +341,6 @@ class SessionsScreen(DeletionScreen):
         """Show the title for what the screen shows now."""
         live = sum(capture.is_live for capture in self.capture_list.captures)
         spans = [
-            Span("mcpproxy", "accent"),
             Span(f"  {live} live · {len(self.capture_list.captures) - live:,} recorded"),
         ]
         if self.words:

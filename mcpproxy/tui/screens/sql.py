@@ -15,8 +15,8 @@ from textual.binding import Binding, BindingType
 from mcpproxy.history import remember, remembered
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, count_text, fit
-from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import SqlClient
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -25,6 +25,7 @@ from mcpproxy.tui.sql_rows import AnswerRows, ViewRows, place_of, row_lines
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
 
 NAMES: Final = 400
@@ -36,7 +37,6 @@ class SqlScreen(ResultActionsScreen):
 
     DEFAULT_CSS = """
     SqlScreen {
-        & #title { height: 1; background: $panel; padding: 0 1; }
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
         & #answer { height: 1fr; }
         & #row { height: 50%; display: none; padding: 0 1; border-top: solid $panel; }
@@ -56,23 +56,28 @@ class SqlScreen(ResultActionsScreen):
         Binding("question_mark", "app.help", "help", show=False, id="help"),
     ]
 
-    def __init__(self, paths: Sequence[Path], name: str) -> None:
+    def __init__(self, paths: Sequence[Path], reading: Reading | None = None) -> None:
         """The screen.
 
         Args:
             paths: the captures to query.
-            name: their name in the title.
+            reading: the only one, if it is open.
         """
         super().__init__(paths)
-        self._subject = name
+        self._reading = reading
         self._shown: object = None
         self._sql = ""
         self._options: tuple[str, ...] = ()
         """The suggested names; another Tab moves on to the rows."""
 
+    @property
+    def subject(self) -> Reading | None:
+        """The capture, if it is a single one."""
+        return self._reading
+
     def compose(self) -> ComposeResult:
         """The box, and the result below."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Editor(self._names, id="sql")
         yield Words(id="messages")
         yield Table(ViewRows.COLUMNS, id="answer")
@@ -151,7 +156,7 @@ class SqlScreen(ResultActionsScreen):
         if not self.query("#title"):
             return  # the screen has been left
         client, answer = self.client, self.answer
-        spans = [Span("SQL", "accent"), Span(f"  {self._subject}")]
+        spans = [] if self._reading is not None else [Span(f"  {count_text(len(self.paths), 'capture')}")]
         if client.is_busy and client.progress is not None:
             loaded, total = client.progress
             spans.append(Span(f"  loading {min(100, 100 * loaded // max(1, total))}% of {units.size(total)}", "accent"))
@@ -171,7 +176,7 @@ class SqlScreen(ResultActionsScreen):
                 spans.append(Span("  a capture has grown: ctrl+r", "accent"))
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
-        self.query_one("#title", Words).show(spans)
+        self.set_title(spans)
         lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
         told_words = self.query_one("#messages", Words)
         told_words.show_lines(lines)
@@ -297,13 +302,13 @@ def sql_client_of(app: App[None]) -> SqlClient:
 
 def _of_one(capture: OpenCapture) -> SqlScreen:
     reading = capture.reading
-    screen = SqlScreen([reading.path], sanitise(reading.name, 40))
+    screen = SqlScreen([reading.path], reading)
     bind_switches(screen._bindings, "sql")
     return screen
 
 
 def _of_all(paths: Sequence[Path]) -> SqlScreen:
-    return SqlScreen(paths, count_text(len(paths), "capture"))
+    return SqlScreen(paths)
 
 
 ENTRY = ScreenEntry("Q", "sql", _of_one, help="queries in SQL, as with `mcpproxy query`", of_all=_of_all)

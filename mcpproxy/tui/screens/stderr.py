@@ -16,12 +16,13 @@ from mcpproxy.tui.messages import Grown, Progressed, RowsRead
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.list_screen import TO_FILTER, title_name
+from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.traffic_columns import columns_for, next_times
 from mcpproxy.tui.traffic_table import TrafficRows
 from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table
 
 LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
@@ -69,7 +70,7 @@ class StderrScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The lines, and the frames beside them."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Words(id="nothing")
         with Horizontal():
             yield Table(LINES, id="log")
@@ -141,7 +142,7 @@ class StderrScreen(CaptureScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         reading, table = self.reading, self.table
-        spans = [Span("stderr ", "accent"), Span(title_name(reading))]
+        spans = list[Span]()
         if reading.is_live and table.following and table.cursor >= len(self._rows) - 1:
             spans.append(Span("  ● following", "accent"))
         elif reading.is_live and reading.index.tail.is_at_end:

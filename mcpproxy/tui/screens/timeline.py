@@ -17,16 +17,18 @@ from mcpproxy.tui.messages import Grown, Progressed
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.list_screen import NAME
 from mcpproxy.tui.timeline_rows import HEAD, KINDS, MOST_BARS, SHORTEST_NS, TimelineRows
 from mcpproxy.tui.waterfall import HEAT_LEGEND, LEGEND, Window, axis
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.table import Column, Table, layout
 
 BEYOND: Final = 1000
 """Rows after the one from which the screen was opened that are read before the cursor goes there."""
 LEGIBLE: Final = 14
 """The terminal height from which a legend is shown."""
+NAME: Final = 26
+"""Cells of the name of the client in the title."""
 
 
 class TimelineScreen(CaptureScreen):
@@ -73,7 +75,7 @@ class TimelineScreen(CaptureScreen):
 
     def compose(self) -> ComposeResult:
         """The timelines."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Table(columns(80, ""), id="timeline")
         yield Words(id="legend")
         yield Foot()
@@ -177,7 +179,7 @@ class TimelineScreen(CaptureScreen):
         servers = count_text(len(timelines.all), "server") + (
             f" of {len(timelines.all) + timelines.left_out}" if timelines.left_out else ""
         )
-        spans = [Span(name, "accent"), Span(f"  {servers}")]
+        spans = [Span(f"  {name}", "plain"), Span(f"  {servers}")]
         startup = timelines.startup()
         if startup is not None:
             spans.append(Span(f"  start-up {brief(startup[1] - startup[0])}"))

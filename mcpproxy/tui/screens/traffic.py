@@ -9,15 +9,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from mcpproxy.report.text import Span
+from mcpproxy.tui.detail import entry_name
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown
 from mcpproxy.tui.safe_text import Words, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind
 from mcpproxy.tui.screens.traffic_filter import TrafficFilterScreen
-from mcpproxy.tui.screens.traffic_title import Place, title
+from mcpproxy.tui.screens.traffic_title import Place, peers, title
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
@@ -56,7 +58,7 @@ class TrafficScreen(TrafficFilterScreen):
 
     def compose(self) -> ComposeResult:
         """The list, and the detail below it or beside it."""
-        yield Words(id="title")
+        yield PointedLine(id="title")
         yield Words(id="lost")
         with Split():
             with Vertical():
@@ -82,6 +84,24 @@ class TrafficScreen(TrafficFilterScreen):
     def capture(self) -> OpenCapture:
         """The capture, and where the cursor is."""
         return OpenCapture(self.reading, self.entry)
+
+    @property
+    def is_capture_itself(self) -> bool:
+        """Whether the name of the capture stands for this screen: it does."""
+        return True
+
+    @property
+    def session(self) -> int | None:
+        """The number of the session at the cursor; None if the capture has only one."""
+        # A screen above asks too, perhaps before this one has a list.
+        entry = self.entry if self.query(self.LIST) else None
+        return self.reading.session_of(entry) if entry is not None else None
+
+    @property
+    def part(self) -> str:
+        """The row whose detail is open."""
+        entry = self.entry if self.detail.display else None
+        return entry_name(self.reading.index.entry(entry)) if entry is not None else ""
 
     # ---- updates
 
@@ -122,7 +142,7 @@ class TrafficScreen(TrafficFilterScreen):
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
         place = Place(self._paused(), self._scan, self.is_searching, self.beside, self.order_text, self.exporting)
-        self.set_title(title(self.reading, place, self.app.size.width - 2))
+        self.set_title(title(self.reading, place), lambda room: peers(self.reading, room))
         warnings = [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
@@ -210,7 +230,3 @@ class TrafficScreen(TrafficFilterScreen):
     def leave(self) -> None:
         """Go back to the screen below, or to another capture from which this one was opened."""
         self.app.leave()
-
-    def on_resize(self) -> None:
-        """Fit the title."""
-        self.show_title()

@@ -259,10 +259,12 @@ class TrafficFilterScreen(TrafficRowsScreen):
 
     def action_point(self, excludes: bool) -> None:
         """Restrict the rows to those with a value of this row, or to those without it."""
+        is_exchange = self._rows.is_exchanges
 
         def work(entry: int) -> None:
+            answer = self.reading.partner(entry) if is_exchange else None
             try:
-                terms, problem = [(term.text, term.about) for term in terms_of(self.reading, entry)], ""
+                terms, problem = [(term.text, term.about) for term in terms_of(self.reading, entry, answer)], ""
             except OSError as error:
                 terms, problem = [], error.strerror or str(error)
             self.post_message(Pointed(terms, excludes=excludes, problem=problem))

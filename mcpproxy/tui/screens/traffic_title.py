@@ -1,9 +1,8 @@
 """The title of the traffic screen: name and state of the capture, rows shown, errors, and the two sides."""
 
-from bisect import bisect_left
 from typing import Final, NamedTuple
 
-from mcpproxy.report.text import Role, Span, cells, count_text, fit, fit_spans
+from mcpproxy.report.text import Role, Span, cells, count_text, fit
 from mcpproxy.report.wording import peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.reading import Reading
@@ -16,8 +15,10 @@ KILLED: Final = "✝ killed"
 BEHIND: Final = 1000
 """The number of rows not understood yet from which the title shows the progress."""
 _LEAST: Final = 12
-_MOST: Final = 200
-"""Cells of each name: as many as there is room for."""
+"""Cells of each name that there must be room for."""
+_REVISION: Final = 12
+_BEFORE: Final = "  "
+_BETWEEN: Final = " → "
 
 
 class Place(NamedTuple):
@@ -37,22 +38,10 @@ class Place(NamedTuple):
     """The progress of an export; empty if none is running."""
 
 
-def title(reading: Reading, place: Place, width: int) -> list[Span]:
-    """The title, in `width` cells: if there is no room, names are cut; or else the sides left out."""
-    for has_peers in (True, False):
-        most = bisect_left(range(_MOST), True, _LEAST, key=lambda most: width < _width(reading, place, most, has_peers))
-        if most > _LEAST:
-            return _title(reading, place, most - 1, has_peers=has_peers)
-    return fit_spans(_title(reading, place, _LEAST, has_peers=False), width)[0]
-
-
-def _width(reading: Reading, place: Place, most: int, has_peers: bool) -> int:
-    return sum(cells(span.text) for span in _title(reading, place, most, has_peers=has_peers))
-
-
-def _title(reading: Reading, place: Place, most: int, *, has_peers: bool = True) -> list[Span]:
+def title(reading: Reading, place: Place) -> list[Span]:
+    """What is always in the title."""
     scan = place.scan
-    spans = [Span(fit(sanitise(reading.name), most), "accent"), *_state(reading, place)]
+    spans = _state(reading, place)
     spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=place.is_searching)
     spans += [Span(f"  {text}", "accent") for text in (place.beside, place.order) if text]
     if reading.findings.trouble:
@@ -61,7 +50,7 @@ def _title(reading: Reading, place: Place, most: int, *, has_peers: bool = True)
         spans.append(Span(f"  understood {int(100 * reading.progress)}%", "dim"))
     if place.exporting:
         spans.append(Span(f"  {place.exporting}", "accent"))
-    return spans + _peers(reading, most if has_peers else 0)
+    return spans
 
 
 def _state(reading: Reading, place: Place) -> list[Span]:
@@ -97,17 +86,26 @@ def _counts(reading: Reading) -> list[Span]:
     """How many frames there are, and how many findings in them so far."""
     spans, findings = [Span(f"  {count_text(reading.index.frames, 'frame')}", "dim")], reading.findings
     if findings.tally.wrong:
-        wrong = f"  {'✗' if findings.tally.errors else '!'} {count_text(findings.tally.wrong, 'finding')}"
-        spans.append(Span(f"{wrong}{'' if findings.has_caught_up else ' …'}", "bad"))
+        sign = "✗" if findings.tally.errors else "!"
+        role: Role = "bad" if findings.tally.errors else "warm"
+        more = "" if findings.has_caught_up else " …"
+        spans.append(Span(f"  {sign} {count_text(findings.tally.wrong, 'finding')}{more}", role))
     return spans
 
 
-def _peers(reading: Reading, most: int) -> list[Span]:
-    """The two sides, unless there is no room for them, and their revision."""
-    fold, spans = reading.fold, list[Span]()
-    if most and (fold.client is not None or fold.server is not None):
-        client, server = (fit(peer_text(peer), most) if peer else "?" for peer in (fold.client, fold.server))
-        spans.append(Span(f"  {client} → {server}"))
-    if fold.revision:
-        spans.append(Span(f" · {fit(sanitise(fold.revision), 12)}"))
-    return spans
+def peers(reading: Reading, room: int) -> list[Span]:
+    """The two sides and their revision, in at most `room` cells: names are cut, or else the sides left out."""
+    fold = reading.fold
+    revision = f" · {fit(sanitise(fold.revision), _REVISION)}" if fold.revision else ""
+    left = room - cells(revision)
+    names = [peer_text(peer) if peer else "?" for peer in (fold.client, fold.server)]
+    spans = [Span(revision)] if left >= 0 else []
+    if fold.client is None and fold.server is None:
+        return spans
+    left -= cells(_BEFORE + _BETWEEN)
+    if sum(min(_LEAST, cells(name)) for name in names) > left:
+        return spans
+    # What a shorter name leaves is for the longer.
+    client = fit(names[0], max(left // 2, left - cells(names[1])))
+    server = fit(names[1], left - cells(client))
+    return [Span(f"{_BEFORE}{client}{_BETWEEN}{server}"), *spans]

@@ -179,12 +179,24 @@ class Writing:
     def structured(self, value: Any, content: Any) -> None:
         """The structured content; only mentioned if the text has said the same."""
         text = member(content[0], "text") if _is_array(content) and content else None
-        inner = json_in(text) if isinstance(text, str) else None
-        if inner is not None and list(json_lines(inner)) == list(json_lines(value)):
+        if isinstance(text, str) and (_says(text, value) or _says(text, _wrapped(value))):
             self.lines.add("structuredContent says the same", "dim")
             return
         self.lines.add("structuredContent", "dim")
         write_value(self.lines, value, in_full=True)
+
+
+def _says(text: str, value: Any) -> bool:
+    """Whether a text is a value, or the JSON of it."""
+    if isinstance(value, str):
+        return text == value
+    inner = json_in(text)
+    return inner is not None and list(json_lines(inner)) == list(json_lines(value))
+
+
+def _wrapped(value: Any) -> Any:
+    """What the official Python SDK puts into an object as `result`, as structured content has to be an object."""
+    return value[0][1] if isinstance(value, Pairs) and len(value) == 1 and value[0][0] == "result" else None
 
 
 def _is_array(value: Any) -> bool:

@@ -4,7 +4,7 @@ A thread reads the content from the file.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from textual import on
@@ -18,6 +18,7 @@ from mcpproxy.tui.detail import VIEWS, Detail, detail, entry_name, exchange_line
 from mcpproxy.tui.finding_lines import short_lines
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import Words
+from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
 
 SIDE_BY_SIDE: Final = 110
@@ -42,8 +43,7 @@ class DetailBox(Vertical):
     DEFAULT_CSS = """
     DetailBox {
         display: none;
-        & #tabs { height: 1; background: $panel; padding: 0 1; }
-        & #text { padding: 0 1; }
+        & #text { padding: 0 0 0 1; }
         & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
     }
     """
@@ -74,10 +74,12 @@ class DetailBox(Vertical):
         self._silence: tuple[int, str] = -1, ""
         """The entry whose response was examined, and which content of it is empty."""
         self._thread = ThreadPoolExecutor(1, "detail")
+        self.work: Future[None] | None = None
+        """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
         """The tabs, the detail, and what is beside it."""
-        yield Words(id="tabs")
+        yield PointedLine(id="tabs")
         with Horizontal():
             yield Reader(id="reader", pane="text")
             yield Words(id="beside")
@@ -142,7 +144,7 @@ class DetailBox(Vertical):
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
 
-        self._thread.submit(read)
+        self.work = self._thread.submit(read)
 
     @on(DetailRead)
     def _read(self, event: DetailRead) -> None:
@@ -155,14 +157,14 @@ class DetailBox(Vertical):
 
     def _show_tabs(self, entry: int, note: str | None) -> None:
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
-        tabs = [Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim")]
-        left = self.width - PADDING - sum(len(span.text) for span in tabs) - len(page)
-        tabs += tab_spans(self.view, left)
+        tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
+        left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
+        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, left), VIEWS, strict=True))
         if page:
-            tabs.append(Span(page, "plain"))
+            tabs.append(Piece(Span(page, "plain")))
         if note:
-            tabs.append(Span(f"  ◆ {note}", "accent"))
-        self.query_one("#tabs", Words).show(tabs)
+            tabs.append(Piece(Span(f"  ◆ {note}", "accent")))
+        self.query_one("#tabs", PointedLine).show_pieces(tabs)
 
     def show_beside(self) -> str | None:
         """Show the exchange and the findings of the row at the cursor; returns the user's note on it."""

@@ -61,7 +61,9 @@ class FilterBox(LineBox):
     FilterBox:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "earlier(1)", "Earlier", show=False),
+        Binding("enter", "submit", "apply"),
+        Binding("escape", "leave", "cancel"),
+        Binding("up", "earlier(1)", "earlier"),
         Binding("down", "earlier(-1)", "Later", show=False),
     ]
 

@@ -1,6 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-Help comes first, because it lists the others; then what this screen does, and last how to get to other screens.
+Help comes first, because it lists the others; then what this screen does, what people need most of it first; and last
+how to get to other screens.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
-FIRST: Final = ("app.help", "filter", "app.quit", "back", "app.pop_screen")
+FIRST: Final = ("app.help", "filter", "app.quit", "back", "app.pop_screen", "choose")
 """The actions whose keys come first, in this order."""
-LAST: Final = ("mark", "copy", "export", "choose", "app.enter", "app.switch")
-"""The actions whose keys come last, in this order. All others are between, in the order in which they are bound."""
+NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
+"""The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
+LAST: Final = ("mark", "copy", "export", "app.enter", "app.switch")
+"""The actions whose keys come last, in this order. All others are before them, in the order in which they are bound."""
 
 
 class _Key(NamedTuple):
@@ -72,6 +75,5 @@ class Foot(Footer):
 
 def _rank(key: _Key) -> int:
     action = key.action.partition("(")[0]
-    if action in FIRST:
-        return FIRST.index(action) - len(FIRST)
-    return LAST.index(action) + 1 if action in LAST else 0
+    order = (*FIRST, *NEXT, "", *LAST)
+    return order.index(action if action in order else "")

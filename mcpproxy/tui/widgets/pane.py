@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
@@ -30,8 +31,8 @@ class Pane(ScrollView, can_focus=True):
         & .pane--accent { color: $accent; }
         & .pane--dim { color: $dim; }
         & .pane--bad { color: $text-error; text-style: bold; }
-        & .pane--cursor { background: $primary-muted; }
-        & .pane--found { text-style: underline; background: $accent 30%; }
+        & .pane--cursor { background: $primary-muted; text-style: bold; }
+        & .pane--found { text-style: underline; color: $foreground; background: $primary-muted; }
         & .pane--match { text-style: bold reverse; }
     }
     """
@@ -167,6 +168,28 @@ class Pane(ScrollView, can_focus=True):
             self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True, force=True)
         self.refresh()
 
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor there; a click on it again, or on the sign of a fold, folds or unfolds what is there."""
+        offset, tree = event.get_content_offset(self), self.branching
+        line = int(self.scroll_y) + offset.y if offset is not None else len(self)
+        if offset is None or tree is None or line >= len(self):
+            return
+        is_again = line == self.cursor and event.chain > 1
+        self._go(line)
+        if is_again or tree.is_on_sign(line, offset.x):
+            self._toggle(None)
+
+    def validate_scroll_y(self, value: float) -> float:
+        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        return round(super().validate_scroll_y(value))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Keep the cursor in sight when the mouse scrolls."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.branching is not None:
+            top, height = int(new_value), max(1, self.scrollable_content_region.height)
+            self.cursor = max(0, min(max(self.cursor, top), top + height - 1, len(self) - 1))
+
     def on_focus(self) -> None:
         """Show the cursor."""
         self.refresh()
@@ -182,9 +205,13 @@ class Pane(ScrollView, can_focus=True):
         spans: Sequence[Span] = ()
         if line < len(self):
             spans = self.branching.spans(line) if self.branching is not None else self._lines[line]
-        if self.branching is not None and line == self.cursor and self.has_focus:
+        is_chosen = self.branching is not None and line == self.cursor and self.has_focus
+        if is_chosen:
             base = base + self.get_component_rich_style("pane--cursor", partial=True)
         styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
+        if is_chosen:
+            # Dim text on the colour of the cursor has too little contrast.
+            styles["dim"] = styles["plain"]
         drawn = strip(segments(spans, width, styles), width)
         if self.found.pattern is None:
             return drawn

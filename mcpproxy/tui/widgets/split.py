@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Final
 
+from textual import events
 from textual.containers import Container
+from textual.message import Message
 from textual.widget import Widget
 
-from mcpproxy.tui.layout_state import Layout, kept_layout, resized
+from mcpproxy.tui.layout_state import Layout, kept_layout, resized, within
 
 WIDE: Final = 160
 """The terminal width from which the detail is beside the list."""
@@ -21,6 +23,14 @@ class Split(Container):
     Split.-wide > #below { border-left: solid $panel; }
     """
 
+    class Dragged(Message):
+        """The border was dragged, so the shape has changed."""
+
+        def __init__(self, *, is_over: bool) -> None:
+            super().__init__()
+            self.is_over = is_over
+            """Whether the border was let go."""
+
     def __init__(self, *children: Widget) -> None:
         """Create it with the layout of the last time.
 
@@ -30,6 +40,8 @@ class Split(Container):
         super().__init__(*children)
         self.shape: Layout = kept_layout()
         self.screen_width = 0
+        self._is_held, self._has_dragged = False, False
+        """Whether the mouse holds the border, and whether it has moved it."""
 
     @property
     def is_wide(self) -> bool:
@@ -52,6 +64,54 @@ class Split(Container):
         """The width of the list, in cells."""
         is_part = self.is_wide and self.children[1].display and not self.shape.is_full
         return self.screen_width - self.detail_width if is_part else self.screen_width
+
+    # ---- dragging
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin to drag the border, which is the first line or column of the detail."""
+        self._has_dragged = False
+        detail = self.children[1]
+        if not detail.display or self.is_full:
+            return
+        x, y = event.screen_x, event.screen_y
+        if x == detail.region.x if self.is_wide else y == detail.region.y:
+            self._is_held = True
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag the border."""
+        if not self._is_held:
+            return
+        if not event.button:
+            self._let_go()  # somewhere else
+            return
+        # Not before: while the mouse is captured, a click goes to no tab.
+        self.capture_mouse()
+        if self.is_wide:
+            percent = 100 * (self.region.right - event.screen_x) / max(1, self.screen_width)
+            shape = replace(self.shape, beside=within(round(percent)))
+        else:
+            percent = 100 * (self.region.bottom - event.screen_y) / max(1, self.region.height)
+            shape = replace(self.shape, below=within(round(percent)))
+        if shape != self.shape:
+            self.shape, self._has_dragged = shape, True
+            self.post_message(self.Dragged(is_over=False))
+
+    def on_mouse_up(self) -> None:
+        """Let go of the border."""
+        if self._is_held:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._is_held = False
+        self.release_mouse()
+        if self._has_dragged:
+            self.post_message(self.Dragged(is_over=True))
+
+    def on_click(self, event: events.Click) -> None:
+        """Let the end of a drag be no click on what is there."""
+        if self._has_dragged:
+            self._has_dragged = False
+            event.stop()
 
     def fit(self, screen_width: int) -> None:
         """Lay out both for the width of the terminal, and for whether the detail is shown."""

@@ -234,6 +234,10 @@ class Table(ScrollView, can_focus=True):
         top = int(self.scroll_y)
         self._draw((was - top + 1, now - top + 1))
 
+    def validate_scroll_y(self, value: float) -> float:
+        """Begin with a whole line: a dragged scroll bar asks for parts of one, and then lines would be left undrawn."""
+        return round(super().validate_scroll_y(value))
+
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
@@ -269,6 +273,9 @@ class Table(ScrollView, can_focus=True):
         cursor = "table--cursor" if self.has_focus else "table--blurred"
         self._plain = self._styles(base)
         self._chosen = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        if self.has_focus:
+            # Dim text on the colour of the cursor has too little contrast.
+            self._chosen["dim"] = self._chosen["plain"]
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:

@@ -216,6 +216,13 @@ class Tree:
         """Where a line is among the visible ones."""
         return bisect_left(self.visible, line) + part + 1
 
+    def is_on_sign(self, place: int, cell: int) -> bool:
+        """Whether a cell of a visible line belongs to the sign `▸` or `▾`."""
+        line, part = self.visible[place], self.parts[place]
+        begin = _INDENT * self.lines[line].depth
+        folds = self.lines[line].end > line or line in self.unfolded or self.unfolds(line)
+        return part < 0 and folds and begin <= cell < begin + _INDENT
+
     def spans(self, place: int) -> tuple[Span, ...]:
         """A visible line."""
         line, part = self.visible[place], self.parts[place]

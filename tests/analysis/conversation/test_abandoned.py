@@ -112,9 +112,9 @@ def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_of
     assert fold.failed == 0
 
 
-def test_the_rule_tells_of_it_at_its_request() -> None:
+def test_the_rule_reports_it_at_its_request_and_blames_neither_side() -> None:
     checker = Checker()
     found = [one for item in (call(), cancel(35, "timed out")) for one in checker.feed(item)]
     (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
-    assert (finding.level, finding.frame, finding.related, finding.blames) == (Level.NOTE, 1, (2,), "server")
+    assert (finding.level, finding.frame, finding.related, finding.blames) == (Level.NOTE, 1, (2,), "unknown")
     assert finding.message == "tools/call reindex (id 7) was abandoned after 35.0 s"

@@ -34,7 +34,7 @@ def test_it_says_of_an_end_what_the_screens_say(place: Place, code: str, sign: s
     row = json.loads(mcpproxy("ls", "--json", session.capture).stdout)
     assert (row["state"], row["ending"]) == ("closed", ending)
     assert summarise(session.capture).ending == ending
-    line = mcpproxy("ls", session.capture).stdout.decode().splitlines()[1]
+    line = mcpproxy("ls", session.capture, COLUMNS="300").stdout.decode().splitlines()[1]
     assert line.startswith(f"{sign} ")
     assert line.endswith(f"  ▲ {ending}") == (ending is not None)
 
@@ -50,3 +50,11 @@ def test_what_goes_on_has_not_ended_and_what_was_not_closed_was_killed(tmp_path:
     killed = json.loads(mcpproxy("ls", "--json", path).stdout)
     assert (killed["state"], killed["ending"]) == ("killed", "killed")
     assert mcpproxy("ls", path).stdout.decode().splitlines()[1].startswith("✝ ")
+
+
+def test_a_remark_that_does_not_fit_has_a_line_of_its_own(place: Place) -> None:
+    session = place.start(server("raise SystemExit(3)"))
+    session.end()
+    assert session.capture is not None
+    line, remark = mcpproxy("ls", session.capture, COLUMNS="80").stdout.decode().splitlines()[1:3]
+    assert (line.endswith(".mcpcap"), remark) == (True, "    ▲ exit 3")

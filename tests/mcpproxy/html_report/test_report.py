@@ -148,6 +148,13 @@ def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
     assert kept == [raw.decode("utf-8", "backslashreplace") for raw in raws]
 
 
+def test_capture_without_frames_is_not_called_faultless(tmp_path: Path) -> None:
+    parts = reported(tmp_path, Written(tmp_path / "silent.mcpcap", "silent").close())
+    assert parts.block("data-overview")["nothing"] == "it holds no frames"
+    parts = reported(tmp_path, busy(tmp_path / "a.mcpcap", 50))
+    assert parts.block("data-overview")["nothing"] == ""
+
+
 def test_large_payloads_are_cut_between_characters_and_counted(tmp_path: Path) -> None:
     talk = Written(tmp_path / "large.mcpcap", "large")
     talk.handshake()

@@ -258,6 +258,12 @@ def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None
             assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == one.finding.rule
 
 
+def test_sarif_holds_only_the_rules_that_have_results() -> None:
+    run = run_in(written(Sarif(ASKED), [found(), found()]))
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [found().finding.rule]
+    assert run_in(written(Sarif(ASKED), []))["tool"]["driver"]["rules"] == []
+
+
 def test_sarif_names_file_line_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     one = found(place=Place(tmp_path / "a b.2.mcpcap", 305, 127, 2))
@@ -313,6 +319,13 @@ def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[Located
 def test_github_reads_back_what_was_written() -> None:
     (command,) = written(Github(), [found(message="50% of it\nis wrong")]).split("\n")[:1]
     assert command == "::error title=id/null,file=some.mcpcap::server, frame 1: 50%25 of it\\nis wrong"
+
+
+def test_github_says_how_to_see_the_notes_that_are_only_counted() -> None:
+    note = found()
+    note = note._replace(finding=note.finding._replace(level=Level.NOTE))
+    assert written(Github(), [note, note]).endswith(" Show them with --notes.\n")
+    assert "--notes" not in written(Github(notes=True), [note]) + written(Github(), [found()])
 
 
 def test_github_is_told_the_place() -> None:

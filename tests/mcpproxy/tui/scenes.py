@@ -210,6 +210,13 @@ async def listed(stage: Stage) -> None:
     await stage.still()
 
 
+async def nothing(stage: Stage) -> None:
+    """What to do if there are no sessions: as no row says that the search has ended, the text must."""
+    await listed(stage)
+    await stage.see(NOTHING_YET.splitlines()[0])
+    await stage.still()
+
+
 async def opened(stage: Stage) -> None:
     """The traffic of the first capture, understood and checked."""
     await stage.open()
@@ -286,7 +293,7 @@ class Scene:
 
 
 SCENES: Final[dict[str, Scene]] = {
-    "sessions-empty": Scene(lambda _: [], listed),
+    "sessions-empty": Scene(lambda _: [], nothing),
     "sessions": Scene(many, listed, picture=("sessions", 100, 10)),
     "traffic-empty": Scene(corpus("no-newline"), opened),
     "traffic": Scene(lambda folder: [filesystem(folder)], then("down", "down")),
@@ -304,7 +311,7 @@ SCENES: Final[dict[str, Scene]] = {
     "exchanges": Scene(lambda folder: [filesystem(folder)], then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
-    "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 30)),
+    "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
     "tools": Scene(lambda folder: [filesystem(folder)], then("O", see="move_file")),
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(lambda folder: [filesystem(folder)], then("E", see="is stale")),

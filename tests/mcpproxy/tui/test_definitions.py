@@ -176,7 +176,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("O")
-            await stage.see("tools library", "2 tools", "tokens (estimate)", "1 changed", "1 never called")
+            await stage.see("library › tools", "2 tools", "tokens (estimate)", "1 changed", "1 never called")
             await stage.see("changed", "never called", "never listed", "1.0ms")
             screen = stage.app.screen
             assert isinstance(screen, ToolsScreen)

@@ -1,5 +1,6 @@
 """KeyQueue: no key waits for ever, and none is lost while others wait."""
 
+import json
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from mcpproxy.tui import key_queue
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from tests.mcpproxy.tui.stage import Stage, captured, play
+from tests.captures.samples import header
+from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, play, record, said
 
 
 def test_keys_wait_for_work_that_is_done_at_last(tmp_path: Path) -> None:
@@ -44,3 +46,22 @@ def test_ctrl_c_waits_for_nothing(tmp_path: Path) -> None:
         await stage.until(lambda: stage.app._exit)
 
     play(act, captured(tmp_path))
+
+
+def test_keys_for_the_detail_wait_until_it_is_there(tmp_path: Path) -> None:
+    text = json.dumps({"lines": list(range(20_000))}).encode()
+    answer = b'{"jsonrpc":"2.0","id":1,"result":' + text + b"}"
+    made = [("header", header()), said("c2s", CALL % (1, 1)), said("s2c", answer), END]
+    path = record(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made)
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        for key in ("down", "enter", "2", "G"):
+            stage.app.post_message(_pressed(key))
+        # Not the first line, to which the tree would come when it is there.
+        await stage.until(lambda: stage.traffic.pane.branching is not None)
+        tree = stage.traffic.pane.branching
+        assert tree is not None
+        await stage.until(lambda: stage.traffic.pane.cursor == len(tree) - 1)
+
+    play(act, path)

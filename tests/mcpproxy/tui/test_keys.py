@@ -1,6 +1,7 @@
 """Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,13 @@ from textual.widgets._footer import FooterKey
 
 from mcpproxy.tui.keys import _bindings, keys_path, names, read
 from mcpproxy.tui.screen_entries import entries
-from mcpproxy.tui.screens.help import KEYS, HelpScreen
+from mcpproxy.tui.screens.help import ROWS, HelpScreen, help_of
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from tests.harness import ROOT
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
-FIXED = {"leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
+FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
 """Actions of places where text is typed: their keys are no characters, and stay."""
 
 
@@ -43,7 +44,7 @@ def test_the_page_tells_every_name() -> None:
 
 
 def test_help_tells_every_key() -> None:
-    told = {word.lower() for keys, text in KEYS if text for word in keys.split()} | {entry.key for entry in entries()}
+    told = {word.lower() for row in ROWS if row.text for word in row.keys.split()} | {entry.key for entry in entries()}
     told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
     shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
     missing = []
@@ -63,7 +64,7 @@ def test_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) ->
         await stage.open()
         await stage.press("question_mark")
         read: list[str] = []
-        for _ in range(6):
+        for _ in range(8):
             inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
             assert [line for line in inside if "…" in line] == []
             read += " ".join(inside).split()
@@ -216,9 +217,32 @@ def test_no_file_is_no_wish() -> None:
     assert "cannot read" in read().wrong
 
 
+def test_help_of_an_action_is_that_of_its_own_key() -> None:
+    # Several screens use o, s, n and z.
+    assert help_of("fold-server") == "fold or unfold a server; so does a click on its row"
+    assert help_of("save").startswith("save an image")
+    assert help_of("fit").startswith("fit the item")
+    named = [name for row in ROWS for name in row.names.split()]
+    assert sorted(set(named)) == sorted(named)
+    assert set(named) <= set(names())
+    for row in ROWS:
+        assert not row.names or len(row.names.split()) == len(row.keys.split()), row
+
+
+def test_the_keys_that_traffic_needs_most_fit_into_80_columns(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        foot = stage.text().splitlines()[-1]
+        assert re.findall(r"\S+ (\w+)", foot)[:10] == [
+            "help", "filter", "quit", "back", "open", "errors", "sort", "next", "pair", "follow",
+        ]  # fmt: skip
+
+    play(act, captured(tmp_path), size=(80, 24))
+
+
 def section(stage: Stage) -> str:
     """The first heading of the help page; empty while it is not there."""
-    titles = {title for title, text in KEYS if not text}
+    titles = {row.keys for row in ROWS if not row.text}
     lines = [[*line.split("│"), ""][1].strip("▁▂▃▄▅▆▇█ ") for line in stage.text().splitlines()]
     return next((line for line in lines if line in titles), "")
 

@@ -18,8 +18,9 @@ from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
 from mcpproxy.tui.data.calls import MOST, Call, Calls
 from mcpproxy.tui.data.durations import SLICES, Course
+from mcpproxy.tui.data.exchanges import OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
-from mcpproxy.tui.data.reading import OUTCOMES, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
 from mcpproxy.tui.screens.latency import LatencyScreen
@@ -34,6 +35,7 @@ from tests.mcpproxy.tui.stage import (
     WRONG,
     Middles,
     Stage,
+    _pressed,
     captured,
     conversation,
     play,
@@ -237,7 +239,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("L")
-            await stage.see("latency library", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
+            await stage.see("library › latency", "tools/call search", "1.0ms", "p95 by time", "█", "by n", "31")
             await stage.see("30 responses to 31 requests", "524µs")
             await stage.press("down")
             await stage.see("1 response to 1 request")
@@ -297,7 +299,7 @@ class TestScreen:
             await stage.see("n: 5", "1 text")
             assert stage.traffic.entry == slowest_row
             await stage.press("escape", "escape")
-            await stage.see("latency library")
+            await stage.see("library › latency")
             await stage.press("down", "W")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             assert stage.traffic.entry == slowest_row
@@ -326,8 +328,6 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("L")
-            await stage.see("tools/call search", "took responses")
-            await stage.still()
             await stage.press("tab", "G", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.see(
@@ -337,6 +337,20 @@ class TestScreen:
             await stage.see("no response took that long")
             await stage.press("g", "enter")
             await stage.see("latency>=524.288us latency<1.048576ms", "10 of 16 frames")
+
+        made = conversation(6)
+        path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
+        play(act, path, size=(140, 40))
+
+    def test_keys_wait_for_the_histogram(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            for _ in range(5):
+                for key in ("L", "tab", "G", "enter"):
+                    stage.app.post_message(_pressed(key))
+                await stage.see("latency>=536.870912ms latency<1.073741824s", "2 of 16 frames")
+                await stage.press("escape", "escape")
+                await stage.until(lambda: "16 frames" in stage.text() and "of 16 frames" not in stage.text())
 
         made = conversation(6)
         path = timed(tmp_path / "x" / "x.mcpcap", made, [n if n < 13 else n + 700 for n in range(len(made))])
@@ -377,7 +391,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("library")
             await stage.press("L")
-            await stage.see("latency library", "tools/call search", "7 requests")
+            await stage.see("library › latency", "tools/call search", "7 requests")
             await stage.press("tab", "down", "G", "tab", "enter")
             await stage.see("method:tools/call name:search", "13 of 16 frames")
             await stage.press("escape", "escape")

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.history import history_path
+from mcpproxy.tui.app import DARK, LIGHT
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import detail
-from mcpproxy.tui.layout_state import Layout, keep_layout, kept_layout
+from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, record, said
 
@@ -30,17 +31,76 @@ class TestState:
 
     @pytest.mark.parametrize(
         "text",
-        [b"", b"\xff\0\n", b"below\nbeside x\nfull yes\n", b"below -5\nbeside 99999999999\n", b"below \xd9\xa3\n"],
+        [
+            b"",
+            b"\xff\0\n",
+            b"below\nbeside x\nfull yes\n",
+            b"below -5\nbeside 99999999999\n",
+            b"below \xd9\xa3\n",
+            b"theme \xff\x1b[31m\n",
+        ],
     )
     def test_what_is_damaged_is_ignored(self, text: bytes) -> None:
         state().parent.mkdir(parents=True)
         state().write_bytes(text)
         assert kept_layout() == Layout()
 
+    def test_the_theme_is_kept_beside_the_sizes(self) -> None:
+        assert kept_theme() == ""
+        keep_theme("mcpproxy-light")
+        keep_layout(Layout(60, 35, is_full=True))
+        assert kept_theme() == "mcpproxy-light"
+        keep_theme("mcpproxy-dark")
+        assert (kept_theme(), kept_layout()) == ("mcpproxy-dark", Layout(60, 35, is_full=True))
+
     def test_sizes_out_of_range_come_back_into_it(self) -> None:
         state().parent.mkdir(parents=True)
         state().write_bytes(b"below 1\nbeside 100\n")
         assert kept_layout() == Layout(20, 80)
+
+
+class TestTheme:
+    """The colours."""
+
+    def test_it_is_as_it_was_last_time(self, tmp_path: Path) -> None:
+        async def light(stage: Stage) -> None:
+            await stage.listed()
+            assert stage.app.theme == DARK.name
+            await stage.press("ctrl+p")
+            await stage.see("Search")
+            await stage.press(*"light")
+            await stage.see("dark text on a light ground")
+            await stage.press("enter")
+            await stage.until(lambda: stage.app.theme == LIGHT.name)
+
+        async def again(stage: Stage) -> None:
+            await stage.listed()
+            assert stage.app.theme == LIGHT.name
+
+        path = captured(tmp_path)
+        play(light, path)
+        play(again, path)
+
+    @pytest.mark.parametrize("text", [b"theme no such theme\n", b"theme textual-light\n", b"theme \xff\0\n", b"theme"])
+    def test_what_is_no_theme_of_ours_is_ignored(self, tmp_path: Path, text: bytes) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.listed()
+            assert stage.app.theme == DARK.name
+
+        state().parent.mkdir(parents=True)
+        state().write_bytes(text)
+        play(act, captured(tmp_path))
+
+    def test_a_state_that_cannot_be_written_stops_nothing(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            stage.app._set_theme(LIGHT)
+            await stage.press("enter", "z")
+            await stage.see("protocolVersion:")
+            assert stage.app.theme == LIGHT.name
+
+        state().mkdir(parents=True)
+        play(act, captured(tmp_path))
 
 
 def is_listed(stage: Stage) -> bool:

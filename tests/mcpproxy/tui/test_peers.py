@@ -131,9 +131,9 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.listed()
             await stage.press("C")
-            await stage.see("peers library", "Cursor 2.1", "library 0.6", "tools", "2025-06-18 in use")
+            await stage.see("library › peers", "Cursor 2.1", "library 0.6", "tools", "2025-06-18 in use")
             await stage.press("L")
-            await stage.see("latency library")
+            await stage.see("library › latency")
             await stage.press("C")
             await stage.see("CLIENT  initialize, frame 1")
             await stage.press("escape", "enter")

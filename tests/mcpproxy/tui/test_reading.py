@@ -18,6 +18,7 @@ from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import scan as scan_module
+from mcpproxy.tui.data import understanding
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from tests.analysis.traces import corpus
@@ -348,7 +349,7 @@ def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
 def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_their_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (reading_module, scan_module):
+    for module in (reading_module, scan_module, understanding):
         monkeypatch.setattr(module, "ROWS", 100)
     path = captured(tmp_path, calls=200)
     count = sum(1 for _ in read_frames(Capture(path)))
@@ -369,7 +370,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
 
 def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "batches.mcpcap", "batches", MIB)
-    monkeypatch.setattr(reading_module, "ROWS", 15_000)
+    monkeypatch.setattr(understanding, "ROWS", 15_000)
     reading = read(path)
     assert len(reading.exchanges) == 15_000
     assert any(one.startswith(f"{reading.exchanges.left_out:,} requests after") for one in reading.forgotten)
@@ -379,7 +380,7 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
 def test_of_batches_only_what_may_still_be_answered_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "BATCHED", 1000)
+    monkeypatch.setattr(understanding, "BATCHED", 1000)
     reading = Reading(write(tmp_path / "batches.mcpcap", "batches", MIB))
     while not reading.has_ended:
         reading.step()
@@ -397,7 +398,7 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path) -> None:
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_module, "SPANNING", 2)
+    monkeypatch.setattr(understanding, "SPANNING", 2)
     parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
@@ -407,7 +408,7 @@ def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monke
 
 
 def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_module, "ROWS", 15)
+    monkeypatch.setattr(understanding, "ROWS", 15)
     forgotten = "7 requests were forgotten: more than 50,000, or 16 MiB, were open at once"
 
     async def act(stage: Stage) -> None:

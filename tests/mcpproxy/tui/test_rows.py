@@ -26,6 +26,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
 from tests.mcpproxy.tui.http_talk import http_talk
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.test_latency import timed
 
 SIZES = ((80, 24), (140, 40))
 
@@ -295,6 +296,7 @@ class TestPointing:
         acts: tuple[Act, ...] = (
             a_value_is_added_and_taken_back,
             a_value_is_excluded,
+            an_exchange_offers_the_error_of_its_answer,
             errors_only,
             what_is_no_message_has_no_term,
         )
@@ -311,6 +313,14 @@ class TestPointing:
             await stage.see("name:search method:tools/call dir:c2s  7 of 16 frames")
 
         play(act, captured(tmp_path), size=(140, 40))
+
+
+async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("x", "home", "down", "down", "down", "plus")
+    await stage.see("name:search   tool", "code:-32602   status", "has:error   status", "dir:c2s   side")
+    await stage.press("3")
+    await stage.see("code:-32602", "2 of 16 frames", "no such page")
 
 
 async def a_value_is_added_and_taken_back(stage: Stage) -> None:
@@ -403,6 +413,31 @@ class TestSessions:
             few(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)
         ]
         assert texts == ["0", "999", "1.0k", "1.0k", "9.9k", "10k", "99k", "999k", "1.0M", "1.2M", "10G"]
+
+
+def test_a_latency_above_the_p95_of_its_tool_is_warm(tmp_path: Path) -> None:
+    made = conversation(3 * LEAST)
+    # The last call takes 300 ms; all others take 1.
+    stamps_ms = [*range(len(made) - 3), len(made) + 300, len(made) + 301, len(made) + 302]
+    path = timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, stamps_ms)
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("G")
+        await stage.see("304 ms")
+        strips = stage.app.screen._compositor.render_strips()
+        colours = {
+            segment.text.strip(): segment.style.color
+            for strip in strips
+            for segment in strip
+            if segment.style is not None
+        }
+        slow, usual = colours["304 ms"], colours["1.0 ms"]
+        assert slow is not None
+        assert usual is not None
+        assert slow != usual
+
+    play(act, path, size=(140, 24))
 
 
 class TestLive:

@@ -45,7 +45,7 @@ async def enter(stage: Stage) -> None:
     """Open the screen from the list, and wait until there is something to ask."""
     await stage.listed()
     await stage.press("Q")
-    await stage.see("SQL", "each row is", "latency")
+    await stage.see("› sql", "each row is", "latency")
 
 
 def test_it_shows_what_there_is_to_ask_and_takes_an_example(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         await stage.open()
         await stage.press("Q")
         await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
-        await stage.see("1 asked", "SQL  one")
+        await stage.see("1 asked", "one › sql")
 
     play(act, *paths)
 

@@ -96,7 +96,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("E")
-            await stage.see("stderr library", "21 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
+            await stage.see("library › stderr", "21 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
             assert "tools/call" not in stage.text()
             await stage.pilot.resize_terminal(140, 40)
             await stage.see("meanwhile", "tools/call search", "ok")

@@ -73,6 +73,16 @@ class TestResults:
         assert lines == ["{", '  "n": 1', "}", "structuredContent says the same"]
         assert "n: 2" in result({**block('{"n":1}'), "structuredContent": {"n": 2}})
 
+    def test_structured_content_that_wraps_the_text_is_only_mentioned(self) -> None:
+        assert (
+            result({**block("a\nb"), "structuredContent": {"result": "a\nb"}})[-1] == "structuredContent says the same"
+        )
+        assert result({**block('{"n":1}'), "structuredContent": {"result": {"n": 1}}})[3:] == [
+            "structuredContent says the same"
+        ]
+        assert "result: b" in result({**block("a"), "structuredContent": {"result": "b"}})
+        assert "more: 1" in result({**block("a"), "structuredContent": {"result": "a", "more": 1}})
+
     def test_a_tool_error_is_named(self) -> None:
         assert result({**block("no"), "isError": True}) == ["tool error", "no"]
 

@@ -13,8 +13,9 @@ from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
+from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.heat import OUTLIERS
-from mcpproxy.tui.data.reading import NONE, Reading
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
 from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen

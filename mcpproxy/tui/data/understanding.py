@@ -1,0 +1,387 @@
+"""Understanding: what the fold has found out about the rows of a capture, in columns of some 30 bytes per row.
+
+A row's exchange, its session, the response to a request, how long it took and how it ended: enough to draw, sort and
+filter a million rows without pairing their messages again. One thread adds entries in the order of the rows; others may
+read meanwhile, since columns only grow.
+"""
+
+from array import array
+from bisect import bisect_left
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome
+from analysis.conversation.fold import Fold
+from analysis.conversation.guesses import Meant
+from analysis.conversation.limited import Limited
+from analysis.conversation.message import Invalid, Message, Request, Response
+from analysis.conversation.session import Seen
+from analysis.filter import Facts, facts_of
+from captures.frame import Frame
+from captures.index import Index
+from captures.reader import Damage
+from captures.record import Record
+from mcpproxy.tui.data.calls import Calls
+from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES, Exchanges
+from mcpproxy.tui.data.paces import Paces
+
+LOSSES: Final = 1000
+"""Ranges of missing records that are distinguished."""
+ROWS: Final = 1_250_000
+"""The maximum number of rows, and of exchanges: with all columns some 75 bytes per pair. Anything after the last is
+only counted."""
+SPANNING: Final = 100_000
+ABANDONED: Final = 100_000
+PROBABLE: Final = 20_000
+"""Messages that span lines, abandoned requests, and probable responses that are remembered."""
+UNUSUAL_BYTES: Final = 8 << 20
+"""The size of the unusual messages whose facts are kept; a filter takes the others for ordinary ones."""
+BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
+"""Requests in batches that wait for their responses: as many as the fold remembers."""
+_CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
+_FAILED: Final = _CODES[Outcome.FAILED]
+_BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
+
+
+class Loss(NamedTuple):
+    """Records that are missing."""
+
+    first: int
+    last: int
+    """The range of their numbers, first to last."""
+    missing: int
+
+
+class Understanding:
+    """The rows of one capture that the fold has been over."""
+
+    def __init__(self, index: Index) -> None:
+        """Begin with no row.
+
+        Args:
+            index: where the rows are.
+        """
+        self.index = index
+        self.fold = Fold()
+        self.exchanges = Exchanges()
+        self.calls = Calls()
+        """The kinds of requests seen."""
+        self.exchange_of = array("I")
+        """By row, for all understood rows: its exchange, or NONE."""
+        self.sessions = array("I")
+        """By row, for all understood rows: the number of its session, from 1; 0 if it has no message."""
+        self.unusual: dict[int, tuple[tuple[Facts, int], ...]] = {}
+        """The facts, without raw bytes, and the exchanges of messages that are not alone in a row of their own: by the
+        (first) row."""
+        self.unusual_rows = array("I")
+        """These rows, in the order in which they were understood."""
+        self.paces = Paces()
+        """How long each kind of request usually takes."""
+        self.bad = array("I")
+        """Rows with errors, and frames that are not messages."""
+        self.losses: list[Loss] = []
+        """Where records are missing; beyond the maximum, the last range includes all that follow."""
+        self.joined: dict[int, int] = {}
+        """Messages that span lines: the last row, by the first."""
+        self.continued: set[int] = set()
+        """The rows of these messages after the first."""
+        self.has_ended = False
+        """Whether everything was read and understood, and no more will follow."""
+        self._begun = array("I")
+        """Over HTTP: the rows with which sessions begin, ascending."""
+        self._numbers = array("I")
+        """The numbers of those sessions."""
+        self._has_begun = bytearray(1)
+        """By the number of a session, whether it has begun."""
+        self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
+        self._unnoted = 0
+        """Requests whose abandonment or probable response was not noted."""
+        self._unusual_bytes = 0
+        self._unjoined = 0
+        """Messages that span lines, but are shown as separate lines."""
+
+    @property
+    def understood(self) -> int:
+        """How many rows are understood."""
+        return len(self.exchange_of)
+
+    @property
+    def unknown(self) -> list[str]:
+        """What is unknown because there was too much of it, as sentences."""
+        sentences = []
+        if self.exchanges.left_out:
+            sentences.append(f"{self.exchanges.left_out:,} requests after the first {ROWS:,} have no exchange here")
+        if self._unnoted:
+            sentences.append(
+                f"{self._unnoted:,} requests were abandoned or probably answered, but are not marked so here"
+            )
+        if self._unjoined:
+            sentences.append(
+                f"{self._unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
+            )
+        return sentences + [loss.text for loss in self.fold.forgotten]
+
+    # ---- what belongs together
+
+    def exchange(self, row: int) -> int | None:
+        """The number of the exchange to which a row belongs."""
+        number = self.exchange_of[row] if row < len(self.exchange_of) else NONE
+        return None if number == NONE else number
+
+    def lines_of(self, row: int) -> list[int]:
+        """The other rows of a message that spans lines and begins in a row."""
+        lines = range(row + 1, self.joined.get(row, row) + 1)
+        way = self.index.entry(row).dir
+        return [line for line in lines if line in self.continued and self.index.entry(line).dir == way]
+
+    def partner(self, row: int) -> int | None:
+        """The row of the response to a request, or of the request that a response answers."""
+        number = self.exchange(row)
+        if number is None:
+            return None
+        request, response = self.exchanges.request[number], self.exchanges.response[number]
+        partner = response if row == request else request
+        return None if partner in (NONE, row) else partner
+
+    def outcome(self, number: int) -> Outcome | None:
+        """How an exchange ended; None while that is unknown."""
+        code = self.exchanges.outcome[number]
+        return None if code == OPEN else OUTCOMES[code]
+
+    def session_at(self, row: int) -> int | None:
+        """The number of the session that begins in a row; always None if there is only one, as over stdio."""
+        if len(self._numbers) < 2:
+            return None
+        at = bisect_left(self._begun, row)
+        return self._numbers[at] if at < len(self._numbers) and self._begun[at] == row else None
+
+    def session_of(self, row: int) -> int | None:
+        """The number of the session of a message; None if unknown, or if there is only one."""
+        number = self.sessions[row] if row < len(self.sessions) else 0
+        return number if number and len(self._numbers) > 1 else None
+
+    # ---- entries, in order
+
+    def take(self, entry: Frame | Record | Damage) -> None:
+        """Process the next entry; that of a row beyond the limit only counts."""
+        row = len(self.exchange_of)
+        if row >= ROWS:
+            if isinstance(entry, Record) and entry.rec == "close":
+                self.fold.feed(entry)
+            return
+        number = NONE
+        is_bad = isinstance(entry, Damage)
+        session, seq = 0, -1 if isinstance(entry, Damage) else entry.seq
+        for event in self.fold.feed(entry):
+            session = event.session.number
+            number, is_wrong = self._take_message(event, row, number, seq)
+            is_bad = is_bad or is_wrong
+        if isinstance(entry, Frame):
+            is_bad = is_bad or entry.problem is not None
+        elif isinstance(entry, Record):
+            is_bad = is_bad or entry.rec == "gap"
+            if entry.rec == "exchange":
+                self._settle_failed(row)
+        if isinstance(entry, Frame | Record) and (entry.skipped or (isinstance(entry, Record) and entry.rec == "gap")):
+            self._note_loss(entry)
+        if is_bad:
+            self.bad.append(row)
+        self.sessions.append(session)
+        self.exchange_of.append(number)
+
+    def _note_loss(self, record: Frame | Record) -> None:
+        """Note which records are missing, by a gap record or by skipped numbers."""
+        first, last = record.seq - record.skipped, record.seq - 1
+        if isinstance(record, Record) and record.rec == "gap":
+            bounds = record.members.get("first"), record.members.get("last")
+            if type(bounds[0]) is not int or type(bounds[1]) is not int or not 0 <= bounds[0] <= bounds[1]:
+                return
+            first, last = bounds[0], bounds[1]
+            # Records with later numbers may come first, and have revealed the gap already.
+            self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
+        if len(self.losses) < LOSSES:
+            self.losses.append(Loss(first, last, last - first + 1))
+        else:
+            previous = self.losses[-1]
+            self.losses[-1] = Loss(previous.first, max(previous.last, last), previous.missing + last - first + 1)
+
+    def _take_message(self, event: Seen, row: int, number: int, seq: int) -> tuple[int, bool]:
+        """Process a message.
+
+        Args:
+            event: the message.
+            row: the row that completed it, or that showed that it is not part of another one.
+            number: the exchange of the row so far.
+            seq: the number of the row's record.
+
+        Returns:
+            The exchange of the row, and whether the message is an error or broken.
+        """
+        message = event.message
+        at = row if message.seq == seq else self._row_of(message, row)
+        own, is_wrong = self._pair(event, at)
+        if is_unusual(message):
+            self._note_unusual(event, at, own)
+        if at != row:
+            self.sessions[at] = event.session.number
+        if len(message.frames) > 1 and at != row:
+            self._join(message, at, row)
+            self.exchange_of[at] = own
+        return number if own == NONE else own, is_wrong
+
+    def _row_of(self, message: Message, row: int) -> int:
+        """The row of a message that began before a row."""
+        first = self.index.of_seq(message.seq)
+        return row if first is None or first >= len(self.exchange_of) else first
+
+    def _note_unusual(self, event: Seen, row: int, number: int) -> None:
+        """Keep what a filter needs to know of a message that its row alone does not show."""
+        size = sum(len(frame.raw) for frame in event.message.frames)
+        if self._unusual_bytes + size > UNUSUAL_BYTES:
+            return
+        self._unusual_bytes += size + 400
+        facts = replace(facts_of(event), raw=b"")
+        if row not in self.unusual:
+            self.unusual_rows.append(row)
+        # Replaced, not extended: another thread may read it at this moment.
+        self.unusual[row] = (*self.unusual.get(row, ()), (facts, number))
+
+    def _pair(self, event: Seen, row: int) -> tuple[int, bool]:
+        """Enter a message into its exchange; returns that, or NONE, and whether the message is an error or broken."""
+        message, number, is_wrong = event.message, NONE, False
+        if message.frames[0].exchange is not None:
+            self._begin(event.session.number, row)
+        if event.cancels is not None:
+            self._cancel(event.cancels, row, event.cancelled)
+        if isinstance(message, Request):
+            if len(self.exchanges) >= ROWS:
+                self.exchanges.left_out += 1
+                return NONE, False
+            number = self.exchanges.add(row, self.calls.number(message))
+            if message.index is not None or len(message.frames) > 1:
+                self._batched.keep((message.seq, message.index or 0), number)
+        elif isinstance(message, Response):
+            if event.exchange is None:
+                if event.meant is not None:
+                    self._note_meant(event.meant)
+                return number, True
+            number = self._answer(event.exchange, row)
+            is_wrong = event.exchange.outcome in _BAD or event.is_converted
+        return number, is_wrong
+
+    def _join(self, message: Message, first: int, last: int) -> None:
+        """Note that rows from one to another are one message; the rows between may belong to others."""
+        if len(self.joined) >= SPANNING or len(self.continued) + len(message.frames) > 10 * SPANNING:
+            self._unjoined += 1
+            return
+        rows = (self.index.of_seq(frame.seq) for frame in message.frames[1:])
+        self.continued.update(row for row in rows if row is not None)
+        self.joined[first] = last
+
+    def _begin(self, session: int, row: int) -> None:
+        """Note where a session begins: with its first message. A session without messages has a number, too."""
+        self._has_begun.extend(bytes(max(0, session + 1 - len(self._has_begun))))
+        if not self._has_begun[session]:
+            self._has_begun[session] = 1
+            self._begun.append(max(row, self._begun[-1] if self._begun else 0))
+            self._numbers.append(session)
+
+    def _number_of(self, request: Request) -> int:
+        number = self._batched.pop((request.seq, request.index or 0), None) if self._batched else None
+        if number is not None:
+            return number
+        row = self.index.of_seq(request.seq)
+        return self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+
+    def _answer(self, exchange: Exchange, row: int) -> int:
+        number = self._number_of(exchange.request)
+        if number != NONE:
+            self.exchanges.response[number] = row
+            latency_ns = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            self.exchanges.latency_ns[number] = latency_ns
+            self.paces.add(self.exchanges.call[number], latency_ns)
+            self.exchanges.outcome[number] = _CODES[exchange.outcome]
+            self.exchanges.end[number] = row
+            self.exchanges.settled.append(number)
+        return number
+
+    def _cancel(self, request: Request, by: int, cancelled: Exchange | None) -> None:
+        row = self.index.of_seq(request.seq)
+        number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+        if number == NONE:
+            return
+        self.exchanges.is_cancelled[number] = True
+        self._note_abandoned(number, cancelled)
+        if self.exchanges.outcome[number] == OPEN:
+            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
+            self.exchanges.end[number] = by
+            self.exchanges.settled.append(number)
+
+    def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
+        if exchange is not None and exchange.outcome is Outcome.CANCELLED and exchange.abandoned_ns is not None:
+            if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
+                self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+            else:
+                self._unnoted += 1
+            self._add_bad(self.exchanges.request[number])
+
+    def _note_meant(self, meant: Meant) -> None:
+        number = self._number_of(meant.request)
+        if number == NONE or number in self.exchanges.probable_answers:
+            return
+        if len(self.exchanges.probable_answers) < PROBABLE:
+            self.exchanges.probable_answers[number] = meant.answer
+        else:
+            self._unnoted += 1
+
+    def _settle_failed(self, row: int) -> None:
+        """Settle the requests lost with an HTTP exchange that ended at a row."""
+        for exchange in self.fold.let_go:
+            outcome = exchange.outcome
+            number = self._number_of(exchange.request)
+            if number == NONE or self.exchanges.outcome[number] != OPEN:
+                continue
+            self.exchanges.outcome[number] = _CODES[outcome]
+            self.exchanges.is_cancelled[number] = outcome is Outcome.CANCELLED
+            self._note_abandoned(number, exchange)
+            self.exchanges.end[number] = row
+            self.exchanges.settled.append(number)
+            if outcome is not Outcome.CANCELLED:
+                self._add_bad(self.exchanges.request[number])
+
+    def finish(self) -> None:
+        """Settle what is open: there are no more entries."""
+        unanswered = self.fold.finish()
+        is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
+        for table in self.fold.tables.values():
+            table.clear()  # no longer needed, and a filter needs as much memory for its own tables
+        # The records left out may contain responses; how a forgotten request ended is unknown.
+        for exchange in unanswered if not self.index.left_out else ():
+            number = self._number_of(exchange.request)
+            if number != NONE and self.exchanges.outcome[number] == OPEN:
+                self.exchanges.outcome[number] = _CODES[exchange.outcome]
+                self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
+        for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
+            if code == OPEN:
+                # The fold has already dropped it: its HTTP exchange has failed.
+                self.exchanges.outcome[number] = _FAILED
+                self._add_bad(self.exchanges.request[number])
+                self.exchanges.settled.append(number)
+        self.has_ended = True
+
+    def _add_bad(self, row: int) -> None:
+        at = bisect_left(self.bad, row)
+        if at == len(self.bad) or self.bad[at] != row:
+            self.bad.insert(at, row)
+
+
+def is_unusual(message: Message) -> bool:
+    """Whether a message is not simply the one that its frame holds: it shares a frame, spans lines, or lacks some."""
+    if message.index is not None or len(message.frames) > 1:
+        return True
+    verdict = message.frames[0].verdict
+    if isinstance(message, Response):
+        return verdict.method is not None  # a message with both `method` and `result` that was taken for a response
+    return isinstance(message, Invalid) and (message.reason, verdict.kind) == ("unjudged", "invalid")

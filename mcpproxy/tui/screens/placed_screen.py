@@ -1,0 +1,110 @@
+"""The base of screens with a title, which begins with where the user is."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from textual import events, on
+from textual.css.query import NoMatches
+from textual.screen import Screen
+
+from mcpproxy.report.text import Span, cells, fit
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.breadcrumb import Crumb, fitted
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.screen_entries import word_of
+from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TuiApp
+
+NAME: Final = 60
+"""Cells of the name of a capture in a title."""
+LEAST: Final = 16
+"""Cells that the place gets even if what the screen shows is cut then."""
+PADDING: Final = 2
+"""Cells of the line of the title that stay empty."""
+
+Way = list[Crumb]
+
+
+class PlacedScreen(Screen[None]):
+    """Composes a `PointedLine` with the id `title`."""
+
+    app: "TuiApp"
+
+    @property
+    def subject(self) -> Reading | None:
+        """The capture that it shows; None if it shows several."""
+        return None
+
+    @property
+    def is_capture_itself(self) -> bool:
+        """Whether the name of the capture stands for this screen."""
+        return False
+
+    @property
+    def session(self) -> int | None:
+        """The number of the session at the cursor; None if the capture has only one."""
+        return None
+
+    @property
+    def part(self) -> str:
+        """Which part of what it shows the user has opened, such as `frame 18`; empty if none."""
+        return ""
+
+    def way(self) -> Way:
+        """The places from the list of sessions to this one."""
+        stack = self.app.screen_stack
+        below = stack[: stack.index(self)] if self in stack else stack
+        crumbs: Way = []
+        is_named = False
+        for screen in [*(lower for lower in below if isinstance(lower, PlacedScreen)), self]:
+            is_named = screen._add_to(crumbs, is_named=is_named)
+        if self.part:
+            crumbs.append(Crumb(self.part, self))
+        return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
+
+    def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
+        """Add the crumbs of this screen; the name of the capture comes once. Returns whether it is there."""
+        reading = self.subject
+        is_name_due = reading is not None and not is_named
+        if reading is not None and is_name_due:
+            session = "" if self.session is None else f" · session {self.session:,}"
+            target = self if self.is_capture_itself else None
+            crumbs.append(Crumb(fit(sanitise(reading.name), NAME), target, is_name=True, after=session))
+        if not (is_name_due and self.is_capture_itself):
+            crumbs.append(Crumb(word_of(self), self))
+        return is_named or is_name_due
+
+    def show_title(self) -> None:
+        """Show the title for what the screen shows now."""
+        raise NotImplementedError
+
+    @on(events.Resize)
+    def _fit_title(self) -> None:
+        """Fit the title."""
+        self.show_title()
+
+    def set_title(self, spans: Iterable[Span], fill: Callable[[int], Sequence[Span]] | None = None) -> None:
+        """Show the title.
+
+        Args:
+            spans: what the screen shows, after the place.
+            fill: returns more of it, for the cells that are left.
+        """
+        try:
+            line = self.query_one("#title", PointedLine)
+        except NoMatches:
+            return  # the screen has been left
+        spans, width = list(spans), self.app.size.width - PADDING
+        needed = sum(cells(span.text) for span in spans)
+        places = fitted(self.way(), max(width - needed, min(LEAST, width)))
+        left = width - needed - sum(cells(place.span.text) for place in places)
+        rest = [*spans, *(fill(left) if fill is not None else ())]
+        line.show_pieces([*places, *map(Piece, rest)], width)
+
+    @on(PointedLine.Pointed, "#title")
+    def _go_to_place(self, event: PointedLine.Pointed) -> None:
+        event.stop()
+        if isinstance(event.target, Screen):
+            self.app.return_to(event.target)

@@ -1,0 +1,31 @@
+"""The rows of a conversation: what gives way to what if room is short."""
+
+from mcpproxy.report.conversation_rows import Row, lay_out
+from mcpproxy.report.text import Span
+
+
+def laid_out(width: int) -> str:
+    """An answer with its time on the clock, in some columns."""
+    body = [Span("tools/list #2"), Span(" " * 11), Span("ok"), Span("  5 tools")]
+    row = Row(Span("←"), body, latency="0.35 ms", size="1.5 kB", frame=7)
+    (line,) = lay_out(row, "16:19:19.774", width)
+    return "".join(span.text for span in line)
+
+
+def test_a_result_is_not_cut_for_the_sake_of_columns() -> None:
+    # As much as `show --follow --all` leaves of 80 columns.
+    assert laid_out(72).split() == [
+        "16:19:19.774",
+        "7",
+        "←",
+        "tools/list",
+        "#2",
+        "ok",
+        "5",
+        "tools",
+        *["0.35", "ms", "1.5", "kB"],
+    ]
+
+
+def test_columns_stay_aligned_if_there_is_room() -> None:
+    assert f"tools/list #2{' ' * 11}ok" in laid_out(96)

@@ -1,0 +1,121 @@
+"""The breadcrumb: where the user is, in any width, whatever a capture is called."""
+
+from pathlib import Path
+
+from mcpproxy.report.text import cells
+from mcpproxy.tui.breadcrumb import Crumb, fitted
+from tests.captures.samples import header
+from tests.mcpproxy.tui.http_talk import http_talk, post
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    INITIALIZE,
+    INITIALIZED,
+    Stage,
+    captured,
+    conversation,
+    play,
+    record,
+)
+
+CRUMBS = [
+    Crumb("sessions"),
+    Crumb("図書館-filesystem", is_name=True, after=" · session 1"),
+    Crumb("findings"),
+    Crumb("frame 18"),
+]
+
+
+def text(room: int) -> str:
+    return "".join(piece.span.text for piece in fitted(CRUMBS, room))
+
+
+def test_it_is_cut_from_the_left_then_in_the_name_then_in_the_middle() -> None:
+    assert text(99) == "sessions › 図書館-filesystem · session 1 › findings › frame 18"
+    assert text(60) == "… › 図書館-filesystem · session 1 › findings › frame 18"
+    assert text(50) == "… › 図書館-file… · session 1 › findings › frame 18"
+    assert text(44) == "… › 図書館-files… · session 1 › … › frame 18"
+    assert text(20) == "… › frame 18"
+    assert text(6) == "frame…"
+
+
+def test_it_is_never_wider_than_its_room() -> None:
+    for room in range(80):
+        assert cells(text(room)) <= room
+        assert "……" not in text(room)
+
+
+def first_line(stage: Stage) -> str:
+    return stage.text().splitlines()[0]
+
+
+def test_it_grows_with_each_step_and_a_click_goes_back(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.see(" sessions › library  ○ exited 0")
+        await stage.press("down", "enter")
+        await stage.see(" sessions › library › frame 2  ")
+        await stage.press("F")
+        await stage.see(" sessions › library › findings  ")
+        await stage.press("L")
+        await stage.see(" sessions › library › latency  ")
+        await stage.press("enter")
+        await stage.see(" sessions › library › latency › traffic  ○ exited 0  method:")
+        await stage.pilot.click("#title", offset=(1 + len("sessions › library › l"), 0))
+        await stage.see(" sessions › library › latency  ")
+        await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
+        await stage.until(lambda: stage.traffic.detail.display)
+        await stage.pilot.click("#title", offset=(1 + len("sessions › l"), 0))
+        await stage.until(lambda: not stage.traffic.detail.display)
+
+    play(act, captured(tmp_path), size=(100, 24))
+
+
+def test_a_hostile_name_is_text_and_a_line_is_never_too_long(tmp_path: Path) -> None:
+    name = "\x1b]0;EVIL\x07[red]図書館\u202e" + "図" * 100
+    path = record(
+        tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", [("header", header(name=name)), *conversation()[1:], END]
+    )
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("enter")
+        await stage.see("› frame 1")
+        for width in (80, 100, 140, 220, 40, 20):
+            await stage.pilot.resize_terminal(width, 24)
+            for key in ("", "F", "L", "O", "C", "T", "E", "Q"):
+                await stage.press(*filter(None, [key]))
+                await stage.drawn()
+                line = first_line(stage)
+                assert cells(line) <= width
+                assert "……" not in line
+                assert not {"\x1b", "\x07", "\u202e"} & set(line)
+            await stage.press(*["escape"] * 3)
+            await stage.until(lambda: len(stage.app.screen_stack) <= 3)
+            if not hasattr(stage.app.screen, "detail"):
+                await stage.press("enter")
+
+    play(act, path)
+
+
+def test_the_session_of_the_row_is_named_if_there_are_several(tmp_path: Path) -> None:
+    made = [("header", header(transport="http", name="library"))]
+    for number in (1, 3):
+        made += post(number, INITIALIZE, INITIALIZED) + post(number + 1, CALL % (number, 1), FINE % (number, 1))
+    path = record(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", [*made, END])
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("g")
+        await stage.see(" sessions › library · session 1  ", "session 1  initiali", "session 2  initiali")
+        await stage.press("G", "up", "up")
+        await stage.see(" sessions › library · session 2  ")
+
+    async def single(stage: Stage) -> None:
+        await stage.open()
+        await stage.see("initialize", " sessions › library  ")
+        assert "session 1" not in stage.text()
+
+    play(act, path)
+    play(single, http_talk(tmp_path))
