@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from captures.envelope import READER_LIMIT, judge
-from captures.exact import nesting
+from captures.exact import is_too_much, nesting
 from captures.frame import UNJUDGED, Direction, Unit
-from captures.limits import TOO_DEEP
+from captures.limits import MOST_VALUES, TOO_DEEP
 from mcpproxy.sharing.catalogue import Secret, TooMuch
 from mcpproxy.sharing.fragments import secrets_in_fragment
 from mcpproxy.sharing.json_places import NotJson
@@ -112,6 +112,8 @@ class FrameRedactor:
             yield form % tag, made
         if len(raw) > READER_LIMIT:
             yield tag.ljust(len(raw), b"."), made
+        elif is_too_much(raw, READER_LIMIT):
+            yield tag.ljust(len(tag) + MOST_VALUES + 1, b","), made
         yield tag, made
 
 

@@ -30,6 +30,8 @@ from mcpproxy.sharing.word_lists import META, PROTOCOL
 
 MOST: Final = 100_000
 """The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
+MOST_PLACES: Final = 1_000_000
+"""The most values and names in one frame, those of JSON in strings among them: each takes some 300 bytes of memory."""
 DEEPEST: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
 CLEAN_NAMES: Final = 20_000
@@ -111,6 +113,7 @@ class Redactor:
         self._bodies = bodies
         self._unparsed = unparsed
         self._clean_names: set[str] = set()
+        self._places_left = MOST_PLACES
         self.renamed: dict[str, str] = {}
         """Names of members, and their pseudonyms."""
 
@@ -214,6 +217,7 @@ class Redactor:
     def _searched(self, text: str) -> _Document:
         """A document with everything that is secret in it."""
         leaves: list[tuple[_Document, int]] = []
+        self._places_left = MOST_PLACES
         document = self._read(text, None, 0, leaves)
         pieces: list[str] = []
         starts: list[int] = []
@@ -241,11 +245,15 @@ class Redactor:
 
         Raises:
             NotJson: it is not JSON.
+            TooMuch: the frame has too many values.
         """
         document = _Document(text)
         mine: list[tuple[_Document, int]] = []
         for number, place in enumerate(places(text, base)):
             document.places.append(place)
+            self._places_left -= 1
+            if self._places_left < 0:
+                raise TooMuch(f"it holds more than {MOST_PLACES:,} values")
             if place.is_name:
                 if place.text not in self._clean_names:
                     mine.append((document, number))

@@ -62,6 +62,8 @@ FORKED = [
     ["check", "demo.mcpcap"],
     ["rule", "id/null"],
     ["stats", "demo.mcpcap"],
+    ["share", "demo.mcpcap", "-o", "copy.mcpcap"],
+    ["scan", "demo.mcpcap"],
     ["export", "out", "demo.mcpcap"],
     ["report", "demo.mcpcap"],
     ["query", "select count(*) as n from frames", "demo.mcpcap"],

@@ -1,0 +1,151 @@
+"""What counts as a secret in a text or a document, what does not, and that no text takes long."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms, passes_luhn
+from mcpproxy.sharing.redaction import MOST, Redactor, Replacement
+
+
+@pytest.fixture(scope="module")
+def redactor() -> Redactor:
+    """One that replaces by default."""
+    return Redactor(Pseudonyms(bytes(32)), catalogue(), Chosen(), bodies=True, unparsed=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token: a string that identifies the caller",
+        "Set password to the password of the account; the secret is required.",
+        "progressToken=5, maxTokens: 4096, tokens: 12345678",
+        "see https://modelcontextprotocol.io/specification/2025-11-25/basic and https://json-schema.org/draft/2020-12/schema",
+        "http://localhost:3000/mcp?page=2 and http://127.0.0.1:8080/x and [::1]:80",
+        "version 1.2.3 of 2026-11-24T10:15:00.123456789Z at 1700000000000",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0bb27f4e3a5b6c7d8e9f00",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "git@github.com:modelcontextprotocol/servers.git",
+        "data:image/png;base64,",
+        "/home/user/projects, C:\\Users\\Public, /Users/shared",
+        "the API key is read from the variable API_KEY=$API_KEY or from <your-key>",
+        "aGVsbG8gd29ybGQsIHRoaXMgaXMgcGxhaW4gcHJvc2U=",
+    ],
+)
+def test_prose_and_technical_words_stay(redactor: Redactor, text: str) -> None:
+    made: list[Replacement] = []
+    assert (redactor.text(text, made), made) == (text, [])
+
+
+def test_documentation_stays_but_for_its_examples(redactor: Redactor) -> None:
+    root = Path(__file__).parents[3]
+    for name in ("README.md", "captures/FORMAT.md", "docs/filter.md", "docs/architecture.md", "CONTRIBUTING.md"):
+        made: list[Replacement] = []
+        text = (root / name).read_text("utf-8")
+        redactor.text(text, made)
+        assert len(made) < 5, made
+
+
+def test_definitions_of_tools_stay(redactor: Redactor) -> None:
+    properties = {
+        "password": {"type": "string", "minLength": 8, "description": "The password"},
+        "token": {"type": "string", "enum": ["bearer", "basic"], "default": "bearer"},
+        "pin": {"type": "integer", "minimum": 1000},
+        "auth": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/auth"}]},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["password", "token"]}
+    tool = {"name": "get_api_key", "description": "Gets a key. Needs a token.", "inputSchema": schema}
+    text = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool], "nextCursor": "eyJhIjoxfQ=="}})
+    made: list[Replacement] = []
+    assert (redactor.document(text, made), made) == (text, [])
+
+
+def test_a_redacted_text_is_not_redacted_again(redactor: Redactor) -> None:
+    text = json.dumps(
+        {
+            "a": "postgres://app:S3cretPw@db.acme.internal:5432/x?sslkey=abcd1234",
+            "password": "hunter2",
+            "b": "Authorization: Bearer abcdefghij0123456789 from bob@acme.io at 10.2.3.4, /home/bob/x",
+            "c": {"api_key": "xyz", "blob": "iVBORw0KGgo" * 20},
+        }
+    )
+    once = redactor.document(text, [])
+    made: list[Replacement] = []
+    again = redactor.document(once, made)
+    assert [one for one in made if one.kind != "blob"] == []
+    assert again == once or {one.kind for one in made} == {"blob"}
+
+
+def test_pseudonyms_keep_their_form() -> None:
+    make = Pseudonyms(bytes(32))
+    assert PSEUDONYM.fullmatch(make.tag("x"))
+    assert make.email("Bob@Acme.io") == f"{make.user('bob')}@{make.host('acme.IO')}"
+    assert make.ipv4("10.1.2.3").startswith("24")
+    assert make.ipv6("fe80::1").startswith("2001:db8:")
+    for digits in ("4539148803436467", "4111 1111 1111 1111", "73914", "-12.50e3", "0"):
+        new = make.number(digits)
+        assert (len(new), [char.isdigit() for char in new]) == (len(digits), [char.isdigit() for char in digits])
+        assert not passes_luhn(new) or len(digits) < 3
+    assert len(make.identifier("0d3f6a5e-9b1c")) == 13
+    assert Pseudonyms().tag("x") != make.tag("x")
+
+
+HOSTILE = [
+    ("one letter", "a"),
+    ("addresses", "a@b."),
+    ("dots", "a."),
+    ("schemes", "http://"),
+    ("users of a URL", "a@"),
+    ("homes", "/home/"),
+    ("keys", "-----BEGIN PRIVATE KEY-----"),
+    ("names of secrets", "token: "),
+    ("half a JWT", "eyJaaaaaaaa."),
+    ("digits", "4 4"),
+    ("network addresses", "1.2.3.4 "),
+    ("percent signs", "%41"),
+    ("base64", "QUtJQVpaWlpaWlpaWlpaWlpaWlo"),
+    ("hexadecimal", "ab"),
+    ("quotes", '\\"'),
+    ("brackets", '{"a":'),
+]
+
+
+@pytest.mark.parametrize(("name", "unit"), HOSTILE, ids=[name for name, _ in HOSTILE])
+def test_time_is_linear_in_a_hostile_text(redactor: Redactor, name: str, unit: str) -> None:
+    frames = FrameRedactor(redactor, keep_unparsed=False)
+
+    def seconds(size: int) -> float:
+        raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": (unit * (size // len(unit) + 1))[:size]}}).encode()
+        best = 1e9
+        for _ in range(2):
+            start = time.process_time()
+            frames.frame(raw, "s2c", "line", whole=True)
+            best = min(best, time.process_time() - start)
+        return best
+
+    small, large = seconds(1 << 16), seconds(1 << 18)
+    assert large < 12 * small + 0.5, name
+
+
+def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor) -> None:
+    addresses = [f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}" for index in range(MOST + 10)]
+    raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": addresses}}).encode()
+    redacted = FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
+    assert "more than 100,000 secrets" in redacted.unparsed
+    assert b"10.0.1." not in redacted.raw
+
+
+def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_stays_so(redactor: Redactor) -> None:
+    frames = FrameRedactor(redactor, keep_unparsed=False)
+    inner = json.dumps([1] * 1_000_001)
+    redacted = frames.frame(b'{"jsonrpc":"2.0","id":1,"result":{"v":"%b"}}' % inner.encode(), "s2c", "line", whole=True)
+    assert "more than 1,000,000 values" in redacted.unparsed
+    unjudged = b'{"jsonrpc":"2.0","id":1,"result":{"v":%b}}' % inner.encode()
+    redacted = frames.frame(unjudged, "s2c", "line", whole=True)
+    assert redacted.unparsed
+    assert redacted.is_same
