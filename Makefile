@@ -38,12 +38,13 @@ types: $(VENV)/.check
 contracts: $(VENV)/.check
 	$(BIN)/lint-imports
 
-# Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, `serve` under floods, and the screens.
+# Informs and never gates: ratios against a direct run and a C tee relay, in one run; then `serve`, `serve` under floods, the screens and the report.
 bench: $(VENV)/.check
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.fairness
 	$(BIN)/python -m tests.bench.tui
+	$(BIN)/python -m tests.bench.report
 
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker,
 # 10,000 idle streams through `serve`, the corpus with each record lost in turn.
@@ -68,9 +69,10 @@ zoo: $(VENV)/.check
 golden: $(VENV)/.check
 	REGENERATE=1 $(BIN)/pytest -q tests/mcpproxy/test_conversation.py
 
-# The pictures of the screens in the README, drawn anew; `pytest --snapshot-update` takes those that tests compare.
+# The pictures of the screens and of the report in the documentation, drawn anew; `pytest --snapshot-update` takes those that tests compare.
 pictures: $(VENV)/.check
 	$(BIN)/python -m tests.mcpproxy.tui.scenes docs/pictures
+	$(BIN)/python -m tests.mcpproxy.html_report.pictures docs/pictures
 
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check

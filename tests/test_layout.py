@@ -58,7 +58,9 @@ def test_wheel_has_three_names_at_its_top(wheel: list[str]) -> None:
 
 
 def test_wheel_has_every_module_the_types_marker_and_the_format(wheel: list[str]) -> None:
-    wanted = {str(path.relative_to(ROOT)) for path in SOURCES} | {f"{package}/py.typed" for package in PACKAGES}
+    wanted = {str(path.relative_to(ROOT)) for path in [*SOURCES, *(ROOT / "mcpproxy/html_report/page").iterdir()]} | {
+        f"{package}/py.typed" for package in PACKAGES
+    }
     assert (wanted | {"captures/FORMAT.md"}) - set(wheel) == set()
     assert [name for name in wheel if name.endswith(".pyc") or "/test" in name] == []
 

@@ -418,6 +418,7 @@ class Figures:
         return [Count(*row) for row in self._rows(sql)]
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query of our own."""
         return self._connection.execute(sql, list(values)).fetchall()
 
 
@@ -438,6 +439,15 @@ def figures(
         progress: called with the progress.
         memory: bytes that DuckDB may hold.
     """
-    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with duckdb.connect(config={"memory_limit": bytes_of(memory), **extensions}) as connection:
+    with connected(memory) as connection:
         yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))
+
+
+def connected(memory: int) -> duckdb.DuckDBPyConnection:
+    """A connection to a fresh database in memory, which loads no extension.
+
+    Args:
+        memory: bytes that DuckDB may hold.
+    """
+    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    return duckdb.connect(config={"memory_limit": bytes_of(memory), **extensions})

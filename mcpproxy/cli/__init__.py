@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "report violations of the protocol's rules",
     "rule": "list the rules, or explain a rule",
     "stats": "print figures: latency, errors, ids, life cycle, costs",
+    "report": "write an HTML report of captures: one file for any browser",
     "share": "write a copy of a capture without its secrets",
     "scan": "list likely secrets in captures",
     "export": "write captures as Parquet, CSV or a database",

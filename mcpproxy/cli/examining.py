@@ -23,6 +23,12 @@ def say_ended(examination: Examination, ended: Ended) -> bool:
         say(f"{name}: {count}; `mcpproxy verify` says which")
     for forgotten in ended.forgotten:
         say(f"{name}: {forgotten.text}")
-    for rule, fault in ended.faults.items():
-        say(f"the rule {rule} itself failed on {name}, please report it: {sanitise(fault)}")
+    say_faults(ended)
     return not ended.damaged and not ended.faults
+
+
+def say_faults(ended: Ended) -> None:
+    """Report the rules that failed on a capture."""
+    for rule, fault in ended.faults.items():
+        name = sanitise(str(ended.capture))
+        say(f"the rule {rule} itself failed on {name}, please report it: {sanitise(fault)}")

@@ -31,7 +31,7 @@ _WORDS: Final[dict[Impact, str]] = {
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 
 
-class _Broken:
+class Broken:
     """A broken rule: its first violation, its level, and its count."""
 
     def __init__(self, located: LocatedFinding) -> None:
@@ -41,20 +41,29 @@ class _Broken:
         self.count = 0
 
     def add(self, located: LocatedFinding) -> None:
+        """Count a finding."""
         self.level = max(self.level, located.finding.level)
         self.sides.add(located.finding.blames)
         self.count += located.finding.stands_for
 
     @property
     def rule(self) -> str:
+        """Its id."""
         return self.first.finding.rule
 
     @property
     def impact(self) -> Impact:
+        """What breaking it costs."""
         return impact(self.rule, self.level)
 
     @property
+    def impact_text(self) -> str:
+        """The same in words."""
+        return _WORDS[self.impact]
+
+    @property
     def side(self) -> str:
+        """The side at fault, or `several`."""
         return next(iter(self.sides)) if len(self.sides) == 1 else "several"
 
 
@@ -62,7 +71,7 @@ class Ranking:
     """Ranks rules over all captures."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, _Broken] = {}
+        self._rules: dict[str, Broken] = {}
         self._captures = 0
         self._listed: set[tuple[str, int, str]] = set()
         """Rule, session and side of the findings in this capture."""
@@ -75,7 +84,7 @@ class Ranking:
     def add(self, located: LocatedFinding) -> None:
         """Count a finding."""
         finding = located.finding
-        self._rules.setdefault(finding.rule, _Broken(located)).add(located)
+        self._rules.setdefault(finding.rule, Broken(located)).add(located)
         self._listed.add((finding.rule, finding.session, finding.blames))
 
     def end(self, ended: Ended) -> None:
@@ -84,12 +93,16 @@ class Ranking:
             if broken in self._listed:
                 self._rules[broken[0]].count += count - 1
 
+    def ranked(self) -> list[Broken]:
+        """All broken rules, what to fix first first."""
+        return sorted(self._rules.values(), key=lambda rule: (-rule.impact, -rule.level, -rule.count))
+
     def lines(self, style: Style, width: int) -> Iterator[str]:
         """The top of the ranking, one line each; none if there is no choice to make."""
         if len(self._rules) < 2:
             return
-        first = sorted(self._rules.values(), key=lambda rule: (-rule.impact, -rule.level, -rule.count))[:LINES]
-        longest = max(len(_WORDS[rule.impact]) for rule in first)
+        first = self.ranked()[:LINES]
+        longest = max(len(rule.impact_text) for rule in first)
         heads = [_head(place, rule, longest) for place, rule in enumerate(first, 1)]
         for head, tail in zip(heads, self._tails(first, max(map(_cells, heads)), width), strict=True):
             used = _cells(head)
@@ -100,7 +113,7 @@ class Ranking:
             head.append(Span(" " * (2 if width >= WHOLE else width - used - cells(text)) + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
-    def _tails(self, first: list[_Broken], used: int, width: int) -> Iterator[list[str]]:
+    def _tails(self, first: list[Broken], used: int, width: int) -> Iterator[list[str]]:
         """What follows each head, of which the widest uses `used` cells."""
         columns = [
             [rule.side for rule in first],
@@ -113,8 +126,8 @@ class Ranking:
         yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
 
 
-def _head(place: int, rule: _Broken, longest: int) -> list[Span]:
-    words = Span(f"{_WORDS[rule.impact]:<{longest}}", _ROLES[rule.level])
+def _head(place: int, rule: Broken, longest: int) -> list[Span]:
+    words = Span(f"{rule.impact_text:<{longest}}", _ROLES[rule.level])
     return [Span(f"{'' if place > 1 else 'First':<5} {place}  "), words, Span(f"  {rule.rule}")]
 
 

@@ -65,6 +65,7 @@ FORKED = [
     ["share", "demo.mcpcap", "-o", "copy.mcpcap"],
     ["scan", "demo.mcpcap"],
     ["export", "out", "demo.mcpcap"],
+    ["report", "demo.mcpcap"],
     ["query", "select count(*) as n from frames", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],

@@ -1,0 +1,263 @@
+"""The rows of `mcpproxy report`: captures, sessions, calls, tools and stderr, one by one and not summed.
+
+As in `analysis.store.stats`, all SQL is our own and needs no sandbox.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from analysis.store.open import Progress, Source, prepare
+from analysis.store.stats import Figures, connected
+
+
+class CaptureRow(NamedTuple):
+    """One capture. Text is untrusted."""
+
+    id: str
+    name: str | None
+    path: str
+    transport: str | None
+    command: str | None
+    upstream: str | None
+    opened_ns: int | None
+    """Wall clock, in ns since 1970."""
+    duration_ns: int
+    frames: int
+    bytes: int
+    sessions: int
+    ending: str | None
+    exit_status: int | None
+    exit_signal: str | None
+    is_live: bool
+    lost: int
+    damage: int
+    unjudged: int
+    forgotten: int
+
+
+class SessionRow(NamedTuple):
+    """One session: who talked, how long it took to start, and where its time went. Text is untrusted."""
+
+    capture: str
+    session: int
+    client: str | None
+    client_version: str | None
+    server: str | None
+    server_version: str | None
+    revision: str | None
+    opened_ns: int
+    process_ms: float | None
+    initialize_ms: float | None
+    ready_ms: float | None
+    first_list_ms: float | None
+    total_ms: float | None
+    is_silent: bool
+    session_ms: float | None
+    server_ms: float | None
+    client_ms: float | None
+    stalled_ms: float | None
+
+
+class CallRow(NamedTuple):
+    """One request. Text is untrusted."""
+
+    capture: str
+    session: int | None
+    request: int
+    """Number of its frame."""
+    response: int | None
+    asked_by: str
+    method: str
+    name: str | None
+    state: str
+    """answered, interim, cancelled, unanswered or failed."""
+    is_error: bool
+    is_abandoned: bool
+    started_ns: int
+    until_ns: int
+
+
+class SlowRow(NamedTuple):
+    """One of the slowest responses. Text is untrusted."""
+
+    capture: str
+    request: int
+    asked_by: str
+    method: str
+    name: str | None
+    outcome: str
+    latency_ms: float
+    waiting_ms: float | None
+
+
+class ToolRow(NamedTuple):
+    """What a tool costs. Text is untrusted."""
+
+    server: str | None
+    name: str
+    definitions: int
+    """How many different definitions of it were received."""
+    definition_bytes: int | None
+    tokens_estimate: int | None
+    calls: int
+    errors: int
+    result_bytes: int
+    largest_result_bytes: int | None
+
+
+class ChangeRow(NamedTuple):
+    """A changed definition of a tool. Text is untrusted."""
+
+    server: str | None
+    name: str
+    capture: str
+    frame: int
+    what: str
+    version_before: str | None
+    version: str | None
+    bytes_before: int
+    bytes: int
+    description_before: str | None
+    description: str | None
+
+
+class StderrRow(NamedTuple):
+    """A line that a server wrote to stderr. Its text is untrusted."""
+
+    capture: str
+    seq: int
+    t_ns: int
+    line: str
+
+
+class ReportRows(Figures):
+    """The figures of `stats`, and the rows behind them."""
+
+    def captures(self) -> list[CaptureRow]:
+        """All captures, in the order in which they were opened."""
+        return [
+            CaptureRow(*row)
+            for row in self._rows(
+                """
+                select
+                    capture, name, path, transport, command, upstream, epoch_ns(opened), coalesce(duration_ns, 0),
+                    frames, bytes, sessions, ending, exit_status, exit_signal, is_live, lost,
+                    damage, unjudged, forgotten
+                from captures order by opened nulls first, path
+                """
+            )
+        ]
+
+    def sessions(self, most: int) -> list[SessionRow]:
+        """The first sessions, in the order in which they began."""
+        return [
+            SessionRow(*row)
+            for row in self._rows(
+                """
+                select
+                    sessions.capture, sessions.session, sessions.client, client_version, sessions.server,
+                    sessions.server_version, sessions.revision, opened_ns, process_ms, initialize_ms, startup.ready_ms,
+                    first_list_ms, total_ms, coalesce(is_silent, false), session_ms, server_ms, client_ms, stalled_ms
+                from sessions
+                    left join startup on startup.capture = sessions.capture and startup.session = sessions.session
+                    left join session_times as times
+                        on times.capture = sessions.capture and times.session = sessions.session
+                order by opened nulls first, sessions.capture, sessions.session limit ?
+                """,
+                most,
+            )
+        ]
+
+    def calls(self, capture: str, last: int, most: int) -> list[CallRow]:
+        """The first requests of a capture, up to frame `last`."""
+        return [
+            CallRow(*row)
+            for row in self._rows(
+                """
+                select
+                    capture, session, request, response, asked_by, method, name, state, is_error, is_abandoned,
+                    started_ns, until_ns
+                from calls where capture = ? and request <= ? order by request limit ?
+                """,
+                capture,
+                last,
+                most,
+            )
+        ]
+
+    def slowest(self, most: int) -> list[SlowRow]:
+        """The slowest responses."""
+        return [
+            SlowRow(*row)
+            for row in self._rows(
+                """
+                select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms
+                from slowest order by latency_ms desc, capture, request limit ?
+                """,
+                most,
+            )
+        ]
+
+    def tools(self, most: int) -> list[ToolRow]:
+        """The tools, the most expensive definition first."""
+        return [
+            ToolRow(*row)
+            for row in self._rows(
+                """
+                select
+                    server, name, definitions, definition_bytes, definition_tokens_estimate, calls, errors,
+                    result_bytes, largest_result_bytes
+                from tool_costs order by definition_bytes desc nulls last, server, name limit ?
+                """,
+                most,
+            )
+        ]
+
+    def tool_changes(self, most: int) -> list[ChangeRow]:
+        """The first changes of tools."""
+        return [
+            ChangeRow(*row)
+            for row in self._rows(
+                """
+                select
+                    server, name, capture, frame, what, version_before, version, bytes_before, bytes,
+                    description_before, description
+                from tool_changes order by time, server, name limit ?
+                """,
+                most,
+            )
+        ]
+
+    def stderr(self, most: int, longest: int) -> list[StderrRow]:
+        """The first lines of stderr of all captures, each of at most `longest` characters."""
+        return [
+            StderrRow(*row)
+            for row in self._rows(
+                "select capture, seq, t_ns, left(line, ?) from stderr order by time nulls first, capture, seq limit ?",
+                longest,
+                most,
+            )
+        ]
+
+    def stderr_lines(self) -> int:
+        """How many lines of stderr there are."""
+        ((count,),) = self._rows("select count(*) from stderr")
+        return int(count)
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Each size of a frame in bytes, and how many frames have it, the smallest first."""
+        return [(size, count) for size, count in self._rows("select size, count(*) from frames group by 1 order by 1")]
+
+
+@contextmanager
+def report_rows(readable: Iterable[Source], *, progress: Progress | None = None, memory: int) -> Iterator[ReportRows]:
+    """The rows of some captures; the rules do not run.
+
+    Args:
+        readable: where their rows are.
+        progress: called with the progress.
+        memory: bytes that DuckDB may hold.
+    """
+    with connected(memory) as connection:
+        yield ReportRows(connection, prepare(connection, readable, progress=progress))

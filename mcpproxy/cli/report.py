@@ -1,0 +1,109 @@
+"""Write a report: one HTML file that shows captures in any browser, without a network.
+
+It shows who talked to whom, what is wrong first, slow and abandoned calls, the start of each session, latencies, a
+waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.
+
+The report holds the recorded traffic in plain text: whoever has the file can read it. --redact replaces secrets first.
+"""
+
+import argparse
+import gc
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.cli.arguments import Parser, add_memory
+from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.new_file import new_file
+
+if TYPE_CHECKING:
+    from analysis.store.open import Sources
+    from analysis.store.stats import Loss
+    from mcpproxy.html_report.report import Report
+
+MEMORY: Final = 1 << 30
+"""Bytes that the database may hold."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `report`."""
+    parser = Parser("report", __doc__)
+    add_captures(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="F",
+        default="report.html",
+        help="the file to write (default: report.html in this folder)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    parser.add_argument(
+        "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
+    )
+    add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Write the report; returns 2 if a capture is damaged or cannot be read, or the file already exists."""
+    options = parser().parse_args(arguments)
+    if not options.output:
+        return fail("the name of the file to write is empty")
+    if os.path.isdir(options.output):
+        return fail(f"cannot write {sanitise(options.output)}: it is a folder; name a file in it")
+    if not options.force and os.path.lexists(options.output):
+        return fail(f"{sanitise(options.output)} exists; --force replaces it")
+    with ExitStack() as stack:
+        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.redact:
+            from mcpproxy.cli.redacted_copies import redacted_copies
+
+            paths = stack.enter_context(redacted_copies(paths))
+        return _report(paths, options)
+
+
+def _report(paths: list[Path], options: argparse.Namespace) -> int:
+    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
+    from analysis.store.open import Sources, with_sources
+    from analysis.store.report_rows import report_rows
+    from mcpproxy.cli.examining import say_faults
+    from mcpproxy.html_report.report import Report
+    from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
+
+    # As in `check`: nearly all of millions of objects die young, or stay to the end.
+    gc.set_threshold(50_000, 20, 50)
+    with Progress() as progress:
+
+        def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":
+            if not sources.readable:
+                return None, [], sources
+            with report_rows(sources.readable, progress=progress.tell, memory=options.memory) as rows:
+                sources = sources._replace(refused=[*sources.refused, *rows.refused])
+                return Report(rows, progress.tell), rows.losses(), sources
+
+        report, losses, sources = with_sources(paths, build, progress=progress.tell, memory=options.memory)
+    for notice in (*of_cache_size(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        say(notice)
+    if report is None:
+        return fail("no capture could be read, so nothing was written")
+    target = Path(options.output)
+    with new_file(target, replace=options.force, advice="; --force replaces it") as path:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(report.pieces())
+        written = path.stat().st_size
+    contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
+    sys.stdout.write(
+        f"{sanitise(str(target))}  {size(written)}  {contents}, {count_text(report.findings, 'finding')}\n"
+    )
+    sys.stdout.flush()
+    for ended in report.examined:
+        say_faults(ended)
+    has_faults = any(ended.faults for ended in report.examined)
+    is_damaged = tell_of_losses(losses, "the report is about the rest")
+    return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

@@ -1,0 +1,256 @@
+"""The overview of a report: who talked, the figures, what was slow or abandoned, start-up, latencies, tools, changes.
+
+All text is sanitised here; times and sizes become text here too, so that the page shows them as every command does.
+"""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any, Final
+
+from analysis.store.report_rows import CaptureRow, ChangeRow, ReportRows, SessionRow, SlowRow, ToolRow
+from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
+from mcpproxy.html_report import limits
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import brief, duration, size, utc
+from mcpproxy.sanitise import sanitise
+
+NAME: Final = 80
+"""Characters of the name of a peer, a server or a tool."""
+TEXT: Final = 300
+"""Characters of any other text."""
+DESCRIPTION: Final = 4_000
+"""Characters of a description that was changed."""
+
+Refs = dict[str, int]
+"""The places of the captures in the report, by id."""
+
+
+def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequence[bool]) -> dict[str, Any]:
+    """The figures of a report.
+
+    Args:
+        rows: of all its captures.
+        captures: in the order in which the report refers to them.
+        redacted: of each, whether it is a redacted copy.
+    """
+    refs = {capture.id: number for number, capture in enumerate(captures)}
+    by_path = {capture.path: number for number, capture in enumerate(captures)}
+    sessions = rows.sessions(limits.SESSIONS)
+    totals = rows.totals()
+    latencies = rows.latency("call")
+    return {
+        "captures": [
+            {**_capture(capture, sessions), "is_redacted": is_redacted}
+            for capture, is_redacted in zip(captures, redacted, strict=True)
+        ],
+        "figures": _figures(rows, len(captures)),
+        "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
+        "abandoned": [_abandoned(row, by_path) for row in rows.abandoned()[: limits.FIRST_ROWS]],
+        "unanswered": [_unanswered(row, by_path) for row in rows.unanswered()[: limits.FIRST_ROWS]],
+        "errors": [
+            {"what": sanitise(error.what, NAME), "times": error.times, "example": _clean(error.example)}
+            for error in rows.errors()[: limits.FIRST_ROWS]
+        ],
+        "sessions": [_session(row, refs) for row in sessions],
+        "more_sessions": max(0, totals.sessions - len(sessions)),
+        "startup": _startup(rows.startup()),
+        "latencies": [_latency(row) for row in latencies[: limits.LATENCIES]],
+        "more_latencies": max(0, len(latencies) - limits.LATENCIES),
+        "tools": [_tool(row) for row in rows.tools(limits.TOOLS)],
+        "changes": [_change(row, refs) for row in rows.tool_changes(limits.CHANGES)],
+    }
+
+
+def _clean(text: str | None, most: int = TEXT) -> str:
+    return sanitise(text, most) if text else ""
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else brief(round(value * 1e6))
+
+
+def _titled(method: str, name: str | None) -> str:
+    return sanitise(f"{method} {name}" if name else method, NAME)
+
+
+def _peer(name: str | None, version: str | None) -> str:
+    return sanitise(" ".join(filter(None, (name, version))), NAME)
+
+
+def _capture(row: CaptureRow, sessions: Sequence[SessionRow]) -> dict[str, Any]:
+    own = [session for session in sessions if session.capture == row.id]
+    peers = list(dict.fromkeys((_peer(s.client, s.client_version), _peer(s.server, s.server_version)) for s in own))
+    client, server = peers[0] if peers else ("", "")
+    return {
+        "name": _clean(row.name, NAME),
+        "file": sanitise(PurePath(row.path).name, TEXT),
+        "client": client,
+        "server": server,
+        "more_peers": max(0, len(peers) - 1),
+        "revisions": ", ".join(dict.fromkeys(sanitise(s.revision, 40) for s in own if s.revision)),
+        "transport": _clean(row.transport, 40),
+        "endpoint": _clean(row.upstream or row.command),
+        "opened": utc(row.opened_ns)[:19].replace("T", " ") + " UTC" if row.opened_ns is not None else "",
+        "opened_ms": None if row.opened_ns is None else row.opened_ns / 1e6,
+        "duration": duration(row.duration_ns),
+        "duration_us": row.duration_ns // 1000,
+        "frames": row.frames,
+        "size": size(row.bytes),
+        "sessions": row.sessions,
+        "ending": _ending(row),
+        "missing": _missing(row),
+    }
+
+
+def _ending(row: CaptureRow) -> str:
+    if row.is_live:
+        return "still being recorded"
+    if row.exit_signal:
+        return f"server killed by {sanitise(row.exit_signal, 20)}"
+    if row.exit_status is not None:
+        return f"server exited {row.exit_status}"
+    words = {
+        None: "cut off, as by a kill",
+        "server": "ended by the server",
+        "client": "ended by the client",
+        "signal": "ended by a signal",
+        "failed": "the server could not be started",
+        "record_error": "the recording stopped: it could not be written",
+        "import": "imported",
+    }
+    return words.get(row.ending, _clean(row.ending, 40))
+
+
+def _missing(row: CaptureRow) -> str:
+    parts = [
+        f"{size(row.damage)} of damage" if row.damage else "",
+        f"{count_text(row.lost, 'record')} lost" if row.lost else "",
+        f"{count_text(row.unjudged, 'frame')} not parsed" if row.unjudged else "",
+        f"{row.forgotten:,} forgotten because too many were open at once" if row.forgotten else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _figures(rows: ReportRows, captures: int) -> list[dict[str, Any]]:
+    totals, time = rows.totals(), rows.time()
+    errors = sum(error.times for error in rows.errors())
+    abandoned, unanswered = sum(row.times for row in rows.abandoned()), sum(row.times for row in rows.unanswered())
+    calls = rows.latency("server")
+    asked = sum(row.calls for row in calls)
+    figures = [
+        ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
+        ("frames", f"{totals.frames:,}", size(totals.bytes), False),
+        ("requests", f"{asked:,}", count_text(totals.sessions, "session"), False),
+        ("errors", f"{errors:,}", f"{errors / asked:.1%} of requests" if errors and asked else "", errors > 0),
+        ("abandoned", f"{abandoned:,}", "", abandoned > 0),
+        ("unanswered", f"{unanswered:,}", "", unanswered > 0),
+        ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
+    ]
+    return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]
+
+
+def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
+    waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
+    return {
+        "what": _titled(row.method, row.name),
+        "capture": refs[row.capture],
+        "frame": row.request,
+        "took": _ms(row.latency_ms),
+        "ms": row.latency_ms,
+        "outcome": row.outcome.replace("_", " "),
+        "more": waited if row.waiting_ms else "",
+    }
+
+
+def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
+    late = f"answered {_ms(row.late_ms)} later" if row.late_ms is not None else "never answered"
+    return {
+        "what": sanitise(row.what, NAME),
+        "times": row.times,
+        "capture": by_path.get(row.path, -1),
+        "frame": row.request,
+        "waited": _ms(row.waited_ms),
+        "more": "; ".join(filter(None, (_clean(row.reason), late))),
+    }
+
+
+def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
+    probable = f"probably answered by frame {row.probable_answer}" if row.probable_answer is not None else ""
+    lost = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
+    return {
+        "what": sanitise(row.what, NAME),
+        "times": row.times,
+        "capture": by_path.get(row.path, -1),
+        "frame": row.requests[0],
+        "waited": _ms(row.waited_ms),
+        "more": "; ".join(filter(None, (probable, lost))),
+    }
+
+
+def _session(row: SessionRow, refs: Refs) -> dict[str, Any]:
+    parts = (row.process_ms, row.initialize_ms, row.ready_ms, row.first_list_ms)
+    return {
+        "capture": refs[row.capture],
+        "session": row.session,
+        "client": _peer(row.client, row.client_version),
+        "server": _peer(row.server, row.server_version),
+        "revision": _clean(row.revision, 40),
+        "parts": [0 if part is None else part for part in parts],
+        "part_texts": [_ms(part) for part in parts],
+        "total": _ms(row.total_ms),
+        "total_ms": row.total_ms,
+        "is_silent": row.is_silent,
+        "length": _ms(row.session_ms),
+        "split": [_ms(row.server_ms), _ms(row.client_ms), _ms(row.stalled_ms)],
+    }
+
+
+def _startup(startup: Startup | None) -> str:
+    if startup is None:
+        return ""
+    return f"Median {_ms(startup.total_ms)} over {count_text(startup.sessions, 'session')}"
+
+
+def _latency(row: Latency) -> dict[str, Any]:
+    return {
+        "server": _clean(row.server, NAME),
+        "what": _clean(row.what, NAME),
+        "calls": row.calls,
+        "errors": row.errors,
+        "share": "" if not row.errors or row.error_share is None else f"{row.error_share:.1%}",
+        "p50": _ms(row.p50_ms),
+        "p95": _ms(row.p95_ms),
+        "p99": _ms(row.p99_ms),
+        "max": _ms(row.max_ms),
+        "total": _ms(row.total_ms),
+        "buckets": sorted(row.buckets.items()),
+    }
+
+
+def _tool(row: ToolRow) -> dict[str, Any]:
+    return {
+        "server": _clean(row.server, NAME),
+        "name": sanitise(row.name, NAME),
+        "definitions": row.definitions,
+        "size": "" if row.definition_bytes is None else size(row.definition_bytes),
+        "tokens": row.tokens_estimate,
+        "calls": row.calls,
+        "errors": row.errors,
+        "results": size(row.result_bytes) if row.calls else "",
+        "largest": "" if row.largest_result_bytes is None else size(row.largest_result_bytes),
+    }
+
+
+def _change(row: ChangeRow, refs: Refs) -> dict[str, Any]:
+    versions = (_clean(row.version_before, NAME), _clean(row.version, NAME))
+    return {
+        "server": _clean(row.server, NAME),
+        "name": sanitise(row.name, NAME),
+        "capture": refs[row.capture],
+        "frame": row.frame,
+        "what": row.what or "other members",
+        "versions": "the same version" if versions[0] == versions[1] else " → ".join(versions),
+        "sizes": f"{size(row.bytes_before)} → {size(row.bytes)}",
+        "before": _clean(row.description_before, DESCRIPTION),
+        "after": _clean(row.description, DESCRIPTION),
+    }

@@ -1,0 +1,77 @@
+"""The file: a skeleton, a style sheet, scripts and blocks of data, and the policy that lets nothing else run or load.
+
+The policy allows exactly our style sheet and our script, by their hashes, and no other source of anything: no network,
+no images, no frames, no forms. It stands before everything that it governs. Nothing from a capture is in the markup:
+scripts read it from the blocks and set it as text.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from functools import cache
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Final
+
+PLACE: Final = Path(__file__).parent / "page"
+"""The folder with the sources of the page."""
+SCRIPTS: Final = (
+    "elements.js",
+    "units.js",
+    "visible.js",
+    "json_text.js",
+    "blocks.js",
+    "model.js",
+    "links.js",
+    "list.js",
+    "overview.js",
+    "charts.js",
+    "findings.js",
+    "waterfall.js",
+    "stderr.js",
+    "detail.js",
+    "filter.js",
+    "traffic.js",
+    "theme.js",
+    "main.js",
+)
+"""The page's scripts, in the order in which they are put together: each uses only functions of any of them."""
+
+
+def pieces(title: str, first: str, rest: Iterable[str]) -> Iterator[str]:
+    """The file, piece by piece.
+
+    Args:
+        title: for the tab of a browser.
+        first: the block that the first screen needs: it is drawn before the rest is read.
+        rest: all other blocks.
+    """
+    style, script = _text("style.css"), _script()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    before, between, after = _text("skeleton.html").split("<!-- cut -->\n")
+    yield before.replace("{policy}", escape(policy, quote=True)).replace("{title}", escape(title))
+    yield f"<style>{style}</style>\n"
+    yield between
+    yield first
+    yield f"<script>{script}</script>\n"
+    yield from rest
+    yield after
+
+
+@cache
+def _script() -> str:
+    """All scripts in one function, so that their names are not those of the window."""
+    parts = "\n".join(_text(f"{name}") for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+
+
+@cache
+def _text(name: str) -> str:
+    return (PLACE / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

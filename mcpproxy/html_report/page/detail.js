@@ -1,0 +1,160 @@
+// The detail of one row: its facts, its findings, its payload and the heads of its HTTP exchange.
+
+class Detail {
+  constructor(model, close) {
+    this.model = model;
+    this.isLaidOut = true;
+    this.row = -1;
+    this.title = el("h3", {});
+    this.facts = el("dl", { class: "facts" });
+    this.findings = el("ul", { class: "plain" });
+    this.body = el("div", { class: "body" });
+    this.head = el("div", {});
+    this.said = el("span", { class: "dim", role: "status" });
+    this.mode = this.button("As it crossed", () => this.setMode(!this.isLaidOut));
+    this.copy = this.button("Copy", () => this.copyText());
+    this.element = el(
+      "aside",
+      { class: "detail", "aria-label": "Detail of the chosen row", hidden: true },
+      el("div", { class: "detail-head" }, this.title, this.mode, this.copy, this.said, this.button("Close", close)),
+      this.facts,
+      this.findings,
+      this.body,
+      this.head,
+    );
+  }
+
+  button(text, act) {
+    const made = el("button", { type: "button" }, text);
+    made.addEventListener("click", act);
+    return made;
+  }
+
+  setMode(isLaidOut) {
+    this.isLaidOut = isLaidOut;
+    this.mode.textContent = isLaidOut ? "As it crossed" : "Laid out";
+    this.show(this.row);
+  }
+
+  async copyText() {
+    try {
+      await navigator.clipboard.writeText(this.text ?? "");
+      this.said.textContent = "copied";
+    } catch {
+      this.said.textContent = "the browser refused to copy";
+    }
+  }
+
+  async show(row) {
+    const { rows } = this.model;
+    this.row = row;
+    this.text = null;
+    this.element.hidden = false;
+    this.said.textContent = "";
+    this.title.textContent = titleOf(rows, row);
+    this.facts.replaceChildren(
+      ...factsOf(this.model, row).flatMap(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]),
+    );
+    this.findings.replaceChildren(...findingsAt(this.model, row));
+    const capture = rows.capture[row];
+    const headNumber = this.model.headOf[capture].get(rows.exchange[row]);
+    const payload = rows.payload[row] < 0 ? null : await this.model.payload(rows.payload[row]);
+    const head = headNumber === undefined ? null : await this.model.payload(headNumber);
+    if (this.row !== row) return;
+    this.text = payload ?? rows.text[row];
+    this.mode.hidden = !payload;
+    this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut));
+    this.head.replaceChildren(
+      ...(head === null
+        ? []
+        : [
+            el("h4", {}, `HTTP exchange @${rows.exchange[row]}`),
+            el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head),
+          ]),
+    );
+  }
+
+  hide() {
+    this.element.hidden = true;
+    this.row = -1;
+  }
+}
+
+function titleOf(rows, row) {
+  const record = rows.seq[row] < 0 ? "" : `${rows.kind[row] === "remark" ? "Record" : "Frame"} ${rows.seq[row]}: `;
+  return `${record}${rows.kind[row] === "remark" ? rows.text[row] : [rows.kind[row] === "other" ? "" : rows.kind[row], rows.method[row], rows.id[row], rows.name[row]].filter(Boolean).join(" ")}`;
+}
+
+function factsOf(model, row) {
+  const { rows, captures } = model;
+  const place = rows.capture[row];
+  const capture = captures[place];
+  const facts = [];
+  if (captures.length > 1) facts.push(["capture", capture.name || capture.file]);
+  const clock = capture.opened_ms === null ? "" : utc(capture.opened_ms + rows.t[row] / 1000);
+  facts.push(["crossed", `${sinceStart(rows.t[row])} s`, clock && el("span", { class: "dim" }, `  ${clock}`)]);
+  if (rows.kind[row] !== "remark") facts.push(["way", rows.way[row] === "→" ? "client → server" : "server → client"]);
+  if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
+  if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
+  if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
+  if (rows.answers[row] >= 0) {
+    facts.push([
+      "answers",
+      frameLink(place, rows.answers[row]),
+      rows.took_ns[row] >= 0 ? ` after ${brief(rows.took_ns[row] / 1000)}` : "",
+    ]);
+  }
+  const answer = rows.kind[row] === "request" ? model.answerOf[place].get(rows.seq[row]) : undefined;
+  if (answer !== undefined) {
+    facts.push([
+      "answered",
+      "by ",
+      frameLink(place, rows.seq[answer]),
+      rows.took_ns[answer] >= 0 ? ` after ${brief(rows.took_ns[answer] / 1000)}: ${rows.word[answer]}` : "",
+    ]);
+  }
+  if (rows.word[row])
+    facts.push([
+      "outcome",
+      el(
+        "span",
+        { class: rows.is_bad[row] ? "bad" : "" },
+        [rows.word[row], rows.kind[row] === "response" ? rows.text[row] : ""].filter(Boolean).join(": "),
+      ),
+    ]);
+  if (rows.problem[row]) facts.push(["breaks", el("code", { class: "bad" }, rows.problem[row])]);
+  return facts;
+}
+
+function findingsAt(model, row) {
+  const { rows } = model;
+  const known = model.findingsOf[rows.capture[row]].get(rows.seq[row]) ?? [];
+  const listed = new Set(known.map(([rule]) => rule));
+  const others = rows.rules[row].split(" ").filter((rule) => rule && !listed.has(rule));
+  return [
+    ...known.map(([rule, finding]) =>
+      el(
+        "li",
+        {},
+        badge(finding.level),
+        el("a", { href: `#finding-${finding.number}` }, el("code", {}, rule)),
+        ` ${finding.message}`,
+      ),
+    ),
+    ...others.map((rule) => el("li", {}, el("code", {}, rule))),
+  ];
+}
+
+function bodyOf(model, row, payload, isLaidOut) {
+  if (!payload) return [];
+  const size = model.rows.size[row];
+  const note =
+    size > model.cut
+      ? el(
+          "p",
+          { class: "notice" },
+          `Cut after ${bytes(model.cut)} of ${bytes(size)}. \`mcpproxy show CAPTURE --frame ${model.rows.seq[row]}\` prints all of it.`,
+        )
+      : null;
+  return [note, payloadElement(payload, isLaidOut)].filter(Boolean);
+}

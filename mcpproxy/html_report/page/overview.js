@@ -1,0 +1,221 @@
+// The first screen: who talked to whom, how long, what is wrong first, which calls were slow or abandoned.
+
+function drawOverview(overview) {
+  section("overview").append(
+    ...headline(overview),
+    el("dl", { class: "figures" }, overview.figures.map(figure)),
+    el(
+      "div",
+      { class: "columns" },
+      firstFindings(overview),
+      el("div", {}, slowest(overview), withoutAnswer(overview), errors(overview)),
+    ),
+    ...leftOut(overview),
+  );
+  section("about").append(
+    el("p", {}, `Made by mcpproxy ${overview.version} on ${overview.made}. ${privacy(overview)}`),
+  );
+}
+
+function privacy({ captures }) {
+  const redacted = captures.filter((capture) => capture.is_redacted).length;
+  if (redacted === captures.length) return "It was made from redacted copies: secrets that were found are replaced.";
+  const some = redacted ? ` Of ${captures.length} captures, ${redacted} are redacted copies.` : "";
+  return `This file holds recorded traffic: whoever has it can read it.${some}`;
+}
+
+function headline({ captures, title }) {
+  if (captures.length === 1) {
+    const [only] = captures;
+    return [
+      el("h1", { id: "who" }, ...peers(only)),
+      el("p", { class: "lead" }, facts(only).join(" · ")),
+      only.missing ? el("p", { class: "notice" }, `Incomplete: ${only.missing}`) : null,
+    ].filter(Boolean);
+  }
+  const columns = [
+    ["client → server", "wide-cell"],
+    ["capture", ""],
+    ["transport", ""],
+    ["revision", ""],
+    ["opened", "num"],
+    ["duration", "num"],
+    ["frames", "num"],
+    ["end", ""],
+  ];
+  const rows = captures.map((one) => [
+    el("span", {}, ...peers(one)),
+    one.name,
+    one.transport,
+    one.revisions,
+    one.opened,
+    one.duration,
+    one.frames.toLocaleString("en"),
+    el("span", {}, one.ending, one.missing ? el("strong", { class: "bad" }, ` ${one.missing}`) : ""),
+  ]);
+  return [
+    el("h1", { id: "who" }, title),
+    el("p", { class: "lead" }, counted(captures.length, "capture")),
+    table("Who talked to whom", columns, rows),
+  ];
+}
+
+function peers(capture) {
+  const more = capture.more_peers ? ` and ${capture.more_peers} more` : "";
+  return [
+    el("span", {}, capture.client || "unknown client"),
+    el("span", { class: "dim" }, " → "),
+    el("span", {}, capture.server || capture.name || "unknown server", more),
+  ];
+}
+
+function facts(capture) {
+  return [
+    capture.transport,
+    capture.revisions && `MCP ${capture.revisions}`,
+    capture.opened,
+    capture.sessions > 1 && counted(capture.sessions, "session"),
+    capture.ending,
+    capture.is_redacted && "redacted copy",
+    capture.endpoint,
+    capture.file,
+  ].filter(Boolean);
+}
+
+function figure({ name, value, more, is_bad: isBad }) {
+  return el(
+    "div",
+    { class: isBad ? "figure bad" : "figure" },
+    el("dt", {}, name),
+    el("dd", {}, el("span", { class: "value" }, value), more ? el("span", { class: "more" }, more) : null),
+  );
+}
+
+function firstFindings({ findings, levels, nothing }) {
+  const counts = ["error", "warning", "note"]
+    .filter((level) => levels[level])
+    .map((level) => counted(levels[level], level));
+  const rows = findings.slice(0, 8).map((group) => {
+    const [first] = group.findings;
+    return el(
+      "li",
+      {},
+      badge(group.level),
+      el(
+        "div",
+        {},
+        el("a", { class: "clamped", href: `#finding-${first.number}` }, first.message),
+        el(
+          "p",
+          { class: "what" },
+          `${group.impact} · ${group.side}`,
+          group.count > 1 ? ` · ×${group.count.toLocaleString("en")}` : "",
+          " · ",
+          el("code", {}, group.rule),
+        ),
+      ),
+    );
+  });
+  return el(
+    "div",
+    { class: "first" },
+    el("h2", {}, "What is wrong first"),
+    counts.length
+      ? el("p", { class: "dim" }, counts.join(", "))
+      : el("p", { class: nothing ? "dim" : "fine" }, withoutFindings(nothing)),
+    rows.length ? el("ol", { class: "ranked" }, rows) : null,
+    findings.length > 8
+      ? el("p", {}, el("a", { href: "#findings" }, `All ${findings.length} rules with findings`))
+      : null,
+  );
+}
+
+function withoutFindings(nothing) {
+  return nothing ? `Nothing to check: ${nothing}.` : "No findings: every rule that applies was kept.";
+}
+
+function badge(level) {
+  return el("span", { class: `badge ${level}` }, level);
+}
+
+function calls(title, rows) {
+  if (!rows.length) return null;
+  return el("div", { class: "calls" }, el("h2", {}, title), el("ul", { class: "plain" }, rows));
+}
+
+function callRow({ captures }, { what, capture, frame, more, times }, took) {
+  const server = captures.length > 1 && capture >= 0 ? captures[capture].name : "";
+  const about = [server, more].filter(Boolean).join(" · ");
+  return el(
+    "li",
+    {},
+    el("span", { class: "took num" }, took),
+    el(
+      "div",
+      {},
+      el("span", { class: "name" }, what),
+      times > 1 ? el("span", { class: "dim" }, ` ×${times.toLocaleString("en")}`) : null,
+      about ? el("p", { class: "what" }, about) : null,
+    ),
+    frameLink(capture, frame),
+  );
+}
+
+function slowest(overview) {
+  return calls(
+    "Slowest calls",
+    overview.slowest
+      .slice(0, 5)
+      .map((row) =>
+        callRow(
+          overview,
+          { ...row, more: [row.outcome === "result" ? "" : row.outcome, row.more].filter(Boolean).join(", ") },
+          row.took,
+        ),
+      ),
+  );
+}
+
+function withoutAnswer(overview) {
+  return [
+    calls(
+      "Abandoned",
+      overview.abandoned.map((row) => callRow(overview, row, row.waited)),
+    ),
+    calls(
+      "Unanswered",
+      overview.unanswered.map((row) => callRow(overview, row, row.waited)),
+    ),
+  ];
+}
+
+function errors({ errors: rows }) {
+  if (!rows.length) return null;
+  const items = rows
+    .slice(0, 5)
+    .map(({ what, times, example }) =>
+      el(
+        "li",
+        {},
+        el("span", { class: "took num" }, `×${times.toLocaleString("en")}`),
+        el("div", {}, el("span", { class: "name" }, what), example ? el("p", { class: "what" }, example) : null),
+      ),
+    );
+  return el("div", { class: "calls" }, el("h2", {}, "Errors"), el("ul", { class: "plain" }, items));
+}
+
+function leftOut({ left_out: lines }) {
+  if (!lines.length) return [];
+  return [
+    el(
+      "div",
+      { class: "notice" },
+      el("h2", {}, "What this report leaves out"),
+      el(
+        "ul",
+        {},
+        lines.map((line) => el("li", {}, line)),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,192 @@
+// The traffic: a row for each message and remark, a filter above, the detail of the chosen row beside.
+
+class Traffic {
+  constructor(model, place) {
+    this.model = model;
+    this.asked = 0;
+    this.detail = new Detail(model, () => this.close());
+    this.list = new List({
+      name: "traffic",
+      label: "Traffic",
+      printed: 300,
+      columns: this.columns(),
+      choose: (row) => this.choose(row),
+    });
+    this.said = el("p", { class: "dim", role: "status" });
+    this.split = el("div", { class: "split" }, this.list.element, this.detail.element);
+    place.append(this.form(), this.said, this.split);
+    place.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    this.ready = this.filter();
+  }
+
+  columns() {
+    const { rows, captures } = this.model;
+    return [
+      { title: "frame", kind: "num", make: linkCell, draw: (cell, row, tr) => this.drawNumber(cell, row, tr) },
+      { title: "time", kind: "num time", draw: (cell, row) => (cell.textContent = sinceStart(rows.t[row])) },
+      ...(captures.length > 1
+        ? [
+            {
+              title: "server",
+              kind: "server",
+              draw: (cell, row) => (cell.textContent = captures[rows.capture[row]].name),
+            },
+          ]
+        : []),
+      { title: "way", kind: "way", draw: (cell, row) => this.drawWay(cell, row) },
+      {
+        title: "message",
+        kind: "message",
+        make: (cell) =>
+          cell.append(
+            el("span", { class: "method" }),
+            el("span", { class: "id dim" }),
+            el("span", { class: "subject" }),
+          ),
+        draw: (cell, row) => this.drawMessage(cell, row),
+      },
+      {
+        title: "content",
+        kind: "content",
+        make: (cell) => cell.append(el("strong"), el("span"), el("code")),
+        draw: (cell, row) => this.drawContent(cell, row),
+      },
+      {
+        title: "took",
+        kind: "num took",
+        draw: (cell, row) => (cell.textContent = rows.took_ns[row] < 0 ? "" : brief(rows.took_ns[row] / 1000)),
+      },
+      {
+        title: "size",
+        kind: "num size",
+        draw: (cell, row) => (cell.textContent = rows.size[row] < 0 ? "" : bytes(rows.size[row])),
+      },
+    ];
+  }
+
+  drawNumber(cell, row, tr) {
+    const { rows } = this.model;
+    setLink(cell, rows.capture[row], rows.seq[row]);
+    const levels = ["", "note", "warning", "error"];
+    tr.className = [
+      rows.kind[row],
+      rows.is_bad[row] ? "is-bad" : "",
+      levels[rows.level[row]] ? `has-${levels[rows.level[row]]}` : "",
+    ]
+      .join(" ")
+      .trim();
+  }
+
+  drawWay(cell, row) {
+    const { rows } = this.model;
+    cell.textContent = rows.level[row] >= 2 || rows.problem[row] ? `${rows.way[row]}!` : rows.way[row];
+  }
+
+  drawMessage(cell, row) {
+    const { rows } = this.model;
+    const [method, id, subject] = cell.children;
+    method.textContent = rows.method[row];
+    id.textContent = rows.id[row] ? ` ${rows.id[row]}` : "";
+    subject.textContent = rows.name[row] ? ` ${rows.name[row]}` : "";
+  }
+
+  drawContent(cell, row) {
+    const { rows } = this.model;
+    const [word, text, problem] = cell.children;
+    word.textContent = rows.word[row];
+    text.textContent = rows.word[row] && rows.text[row] ? `  ${rows.text[row]}` : rows.text[row];
+    problem.textContent = rows.problem[row] ? `  ${rows.problem[row]}` : "";
+  }
+
+  form() {
+    const { captures } = this.model;
+    this.text = el("input", {
+      type: "search",
+      id: "filter-text",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "tool, method, id, any text of a payload",
+    });
+    this.kind = el(
+      "select",
+      { id: "filter-kind" },
+      KINDS.map(([value, text]) => el("option", { value }, text)),
+    );
+    this.capture = el(
+      "select",
+      { id: "filter-capture" },
+      el("option", { value: -1 }, "all captures"),
+      captures.map((one, at) => el("option", { value: at }, `${one.name || one.file} ${one.opened}`)),
+    );
+    this.bad = el("input", { type: "checkbox", id: "filter-bad" });
+    const made = el(
+      "form",
+      { class: "tools", role: "search", "aria-label": "Filter of the traffic" },
+      el("label", { for: "filter-text" }, "Filter"),
+      this.text,
+      el("label", { for: "filter-kind", class: "unseen" }, "Kind"),
+      this.kind,
+      captures.length > 1 ? [el("label", { for: "filter-capture", class: "unseen" }, "Capture"), this.capture] : [],
+      el("span", { class: "check" }, this.bad, el("label", { for: "filter-bad" }, "only errors and findings")),
+    );
+    made.addEventListener("submit", (event) => event.preventDefault());
+    made.addEventListener("input", () => this.filter());
+    return made;
+  }
+
+  get wanted() {
+    return {
+      text: this.text.value,
+      kind: this.kind.value,
+      capture: Number(this.capture.value),
+      isBadOnly: this.bad.checked,
+    };
+  }
+
+  async filter() {
+    this.asked += 1;
+    const own = this.asked;
+    const tell = (rows, isAll) => {
+      this.list.show(rows);
+      const count =
+        rows.length === this.model.count
+          ? counted(rows.length, "row")
+          : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
+      this.said.textContent = isAll ? count : `${count}, searching payloads…`;
+    };
+    await filterRows(this.model, this.wanted, tell, () => own === this.asked);
+  }
+
+  choose(row) {
+    const { rows } = this.model;
+    if (rows.seq[row] >= 0) setAddress(frameAddress(rows.capture[row], rows.seq[row]));
+    this.detail.show(row);
+    this.split.classList.add("is-open");
+  }
+
+  close() {
+    if (this.detail.element.hidden) return;
+    this.detail.hide();
+    this.split.classList.remove("is-open");
+    this.list.grid.focus({ preventScroll: true });
+  }
+
+  /** Shows a frame, whatever the filter; returns whether it has a row. */
+  async showFrame(capture, seq) {
+    const row = this.model.nearest(capture, seq);
+    if (row < 0) {
+      this.said.textContent = `Frame ${seq} is not in this report.`;
+      return false;
+    }
+    if (position(this.list.rows, row) < 0) {
+      this.text.value = this.kind.value = "";
+      this.capture.value = "-1";
+      this.bad.checked = false;
+      await this.filter();
+    }
+    this.choose(row);
+    this.list.select(position(this.list.rows, row), { quietly: true });
+    this.list.grid.focus({ preventScroll: true });
+    return true;
+  }
+}

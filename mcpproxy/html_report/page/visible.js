@@ -1,0 +1,46 @@
+// Untrusted text for the eye: what would hide, reverse or move text becomes a visible escape, by the rules of the terminal
+// (mcpproxy/sanitise.py). Rows are escaped before they are stored; this is for payloads, which are stored as they crossed.
+
+const MARKS_IN_A_ROW = 8;
+const PLAIN = /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff]*$/;
+// Controls, format characters (bidirectional, zero-width, tags), lone surrogates, private use and unassigned characters,
+// line separators; then characters that are ordinary by class and show nothing, and selectors of variants.
+const HIDDEN =
+  /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]/u;
+const PRESENTATION = /[\ufe0e\ufe0f]/;
+// What is drawn onto the character before: combining marks, and jamo that end a Hangul syllable.
+const MARK = /[\p{M}\u1160-\u11ff\ud7b0-\ud7ff]/u;
+// What may come as text and as emoji: after a letter, a selector would be a hidden bit.
+const HAS_PRESENTATIONS = /[#*0-9ℹ]|[^\p{L}\x00-\x7f]/u;
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** One character as an escape. */
+function escaped(char) {
+  const code = char.codePointAt(0);
+  const hex = code.toString(16);
+  if (code < 0x100) return SHORT[char] ?? `\\x${hex.padStart(2, "0")}`;
+  return code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+}
+
+/** A text with an escape for everything that is not plainly visible. */
+function visible(text) {
+  if (PLAIN.test(text)) return text;
+  let shown = "";
+  let before = "";
+  // Marks that may still join the character before: none at the start, and none after an escape.
+  let room = 0;
+  for (const char of text) {
+    const isPresentation = PRESENTATION.test(char);
+    const isMark = isPresentation || MARK.test(char);
+    const fits = isPresentation ? room === MARKS_IN_A_ROW && HAS_PRESENTATIONS.test(before) : !isMark || room > 0;
+    if (HIDDEN.test(char) || !fits) {
+      room = 0;
+      shown += escaped(char);
+    } else {
+      room = isMark ? room - 1 : MARKS_IN_A_ROW;
+      shown += char;
+    }
+    before = char;
+  }
+  return shown;
+}

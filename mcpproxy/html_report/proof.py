@@ -1,0 +1,125 @@
+"""The findings of a report: by rule, what to fix first first, each with the bytes that prove it."""
+
+from collections import Counter
+from typing import Any, Final
+
+from analysis.rules.discovery import rules
+from mcpproxy.examination.examine import Examination
+from mcpproxy.examination.result import Ended, LocatedFinding
+from mcpproxy.html_report import limits
+from mcpproxy.html_report.traffic import Traffic
+from mcpproxy.report.excerpts import Excerpt, excerpt
+from mcpproxy.report.ranking import Ranking
+from mcpproxy.report.rule_pages import summary_of
+from mcpproxy.report.sites import payload_at
+from mcpproxy.report.text import cells
+from mcpproxy.report.units import since_start
+from mcpproxy.sanitise import sanitise
+
+_NO_CARETS: Final = 0
+
+
+class Findings:
+    """The findings of all captures."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        """`traffic`: its rows are marked with the findings about them."""
+        self.levels: Counter[str] = Counter()
+        """How many there are of each level."""
+        self._traffic = traffic
+        self._ranking = Ranking()
+        self._shown: dict[str, list[dict[str, Any]]] = {}
+        self._number = 0
+
+    def begin(self) -> None:
+        """A capture is opened."""
+        self._ranking.begin()
+
+    def add(self, capture: int, located: LocatedFinding, examination: Examination) -> None:
+        """Note a finding.
+
+        Args:
+            capture: the place of its capture among those of the report.
+            located: the finding.
+            examination: has found it, and knows where the other records are that prove it.
+        """
+        finding = located.finding
+        self._ranking.add(located)
+        self.levels[str(finding.level)] += finding.stands_for
+        self._traffic.mark(capture, finding.frame, finding.rule, finding.level)
+        shown = self._shown.setdefault(finding.rule, [])
+        if len(shown) < limits.FINDINGS_OF_RULE:
+            shown.append(_finding(capture, examination.proven(located, limits.PROOFS)))
+
+    def end(self, ended: Ended) -> None:
+        """The capture has been examined."""
+        self._ranking.end(ended)
+
+    def as_objects(self) -> list[dict[str, Any]]:
+        """A group for each rule."""
+        groups = []
+        number = 0
+        for broken in self._ranking.ranked():
+            shown = self._shown[broken.rule]
+            for finding in shown:
+                number += 1
+                finding["number"] = number
+            groups.append(
+                {
+                    "rule": broken.rule,
+                    "level": str(broken.level),
+                    "impact": broken.impact_text,
+                    "side": broken.side,
+                    "count": broken.count,
+                    "summary": summary_of(rules()[broken.rule]),
+                    "source": broken.first.finding.source,
+                    "findings": shown,
+                }
+            )
+        return groups
+
+
+def _finding(capture: int, located: LocatedFinding) -> dict[str, Any]:
+    finding = located.finding
+    raw = payload_at(located.place) if located.place is not None else None
+    pointer, proof = finding.pointer, None
+    if raw:
+        is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
+        pointer = f"/{finding.item}{pointer}" if is_batched else pointer
+        proof = excerpt(raw, pointer, limits.EXCERPT_CELLS)
+    others = [
+        {"frame": seq, "proof": _marked(excerpt(payload, "", limits.EXCERPT_CELLS)._replace(carets=_NO_CARETS))}
+        for seq, place in located.proofs
+        if (payload := payload_at(place))
+    ]
+    return {
+        "capture": capture,
+        "frame": finding.frame,
+        "where": located.where,
+        "session": finding.session,
+        "level": str(finding.level),
+        "side": str(finding.blames),
+        "at": since_start(finding.t_ns),
+        "message": sanitise(finding.message),
+        "pointer": sanitise(pointer),
+        "proof": None if proof is None else _marked(proof),
+        "others": others,
+    }
+
+
+def _marked(shown: Excerpt) -> list[str]:
+    """An excerpt as the text before the place, the place, and the text behind it."""
+    if not shown.carets:
+        return [shown.text, "", ""]
+    begin = _characters(shown.text, 0, shown.indent)
+    end = _characters(shown.text, begin, shown.carets)
+    return [shown.text[:begin], shown.text[begin:end], shown.text[end:]]
+
+
+def _characters(text: str, begin: int, width: int) -> int:
+    """Where so many cells of a text end, from a place on; combining marks stay with their letter."""
+    end, used = begin, 0
+    while end < len(text) and (used < width or not cells(text[end])):
+        used += cells(text[end])
+        end += 1
+    return end

@@ -1,0 +1,176 @@
+"""Builds the report of some captures: each is read once for its rows and findings; the database has the figures."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from analysis.store.open import Progress
+from analysis.store.report_rows import CaptureRow, ReportRows
+from captures.file import is_live
+from captures.reader import Capture, FrameAssembler
+from mcpproxy import __version__
+from mcpproxy.examination.examine import Examination, Wanted
+from mcpproxy.examination.result import Ended
+from mcpproxy.html_report import limits
+from mcpproxy.html_report.blocks import Payloads, packed, plain
+from mcpproxy.html_report.overview import overview
+from mcpproxy.html_report.page import pieces
+from mcpproxy.html_report.proof import Findings
+from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size, utc
+from mcpproxy.sanitise import sanitise
+
+_NS: Final = 1_000
+
+
+class Report:
+    """A report in the making."""
+
+    def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.FRAMES) -> None:
+        """Read everything.
+
+        Args:
+            rows: of all its captures.
+            progress: called with the number of frames read, and their total.
+            frames: how many of all frames get a row in the traffic.
+
+        Raises:
+            CaptureError: a capture cannot be read.
+        """
+        self.captures = rows.captures()
+        self.examined: list[Ended] = []
+        """The outcome of each examination."""
+        self.redacted: list[bool] = []
+        """Of each capture, whether it is a redacted copy."""
+        self.left_out: list[str] = []
+        sizes = rows.sizes()
+        cut = min(limits.FRAME_BYTES, limits.level(sizes, limits.PAYLOAD_BYTES))
+        self._most = limits.level(sorted((capture.frames, 1) for capture in self.captures), frames)
+        self._payloads = Payloads()
+        self._traffic = Traffic(self._payloads, cut)
+        self._findings = Findings(self._traffic)
+        self._progress = progress
+        self._read = 0
+        self.frames = sum(capture.frames for capture in self.captures)
+        kept = [self._capture(number, capture) for number, capture in enumerate(self.captures)]
+        self._calls = _calls(rows, self.captures, kept)
+        self._stderr = _stderr(rows, self.captures)
+        self._overview = overview(rows, self.captures, self.redacted)
+        self._tell_what_is_left_out(cut, sizes, rows)
+
+    @property
+    def title(self) -> str:
+        """The title: who is in it."""
+        names = list(dict.fromkeys(sanitise(capture.name, 60) for capture in self.captures if capture.name))
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"{', '.join(names[:3])}{more} – mcpproxy report" if names else "mcpproxy report"
+
+    def pieces(self) -> Iterator[str]:
+        """The file, piece by piece."""
+        traffic = self._traffic
+        first = {
+            **self._overview,
+            "title": self.title.removesuffix(" – mcpproxy report"),
+            "made": utc(time.time_ns())[:19].replace("T", " ") + " UTC",
+            "version": __version__,
+            "levels": dict(self._findings.levels),
+            "findings": self._findings.as_objects(),
+            "nothing": self._nothing_to_check(),
+            "left_out": self.left_out,
+            "rows": len(traffic),
+            "payloads": {"starts": self._payloads.starts, "count": self._payloads.count, "cut": traffic.cut},
+        }
+        rest = (
+            packed("data-traffic", {"rows": traffic.columns, "heads": traffic.heads}),
+            packed("data-calls", self._calls),
+            packed("data-stderr", self._stderr),
+        )
+        yield from pieces(self.title, plain("data-overview", first), (*rest, *self._payloads.elements()))
+
+    def _nothing_to_check(self) -> str:
+        """Why the absence of findings means nothing; empty if it does mean something, or there are findings."""
+        reasons = list(dict.fromkeys(ended.nothing for ended in self.examined))
+        return "" if self.findings or "" in reasons else "; ".join(reasons)
+
+    @property
+    def findings(self) -> int:
+        """How many findings there are."""
+        return sum(self._findings.levels.values())
+
+    def _capture(self, number: int, row: CaptureRow) -> int:
+        """Read one capture; returns the number of the last record that has a row."""
+        path = Path(row.path)
+        self._findings.begin()
+        examination, assembler = Examination(path, Wanted()), FrameAssembler()
+        traffic = CaptureTraffic(self._traffic, number)
+        capture = Capture(path)
+        self.redacted.append("redacted_by" in capture.header.members)
+        for item in capture:
+            # Rows come first: a finding is noted in the row of its frame.
+            entry = assembler.feed(item) if traffic.frames < self._most else None
+            if entry is not None:
+                traffic.feed(entry)
+            for located in examination.feed(item):
+                self._findings.add(number, located, examination)
+            self._read += 1
+            if not self._read % 1000:
+                self._progress(min(self._read, self.frames), self.frames)
+        if traffic.frames < self._most:
+            for frame in assembler.end():
+                traffic.feed(frame)
+        live = is_live(capture.segments[-1])
+        traffic.finish(still_open=live, is_whole=traffic.frames < self._most or traffic.frames >= row.frames)
+        for located in examination.finish(still_open=live):
+            self._findings.add(number, located, examination)
+        self._findings.end(examination.ended)
+        self.examined.append(examination.ended)
+        if traffic.frames < row.frames:
+            left = row.frames - traffic.frames
+            name = f" of {sanitise(path.name)}" if len(self.captures) > 1 else ""
+            self.left_out.append(
+                f"The traffic table has the first {traffic.frames:,} frames{name}; {left:,} are left out."
+            )
+        return traffic.last
+
+    def _tell_what_is_left_out(self, cut: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
+        longer = [(frame, count) for frame, count in sizes if frame > cut]
+        if longer:
+            count, lost = sum(count for _, count in longer), sum((frame - cut) * count for frame, count in longer)
+            self.left_out.append(
+                f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}, "
+                f"which leaves out {size(lost)}; `mcpproxy show CAPTURE --frame N` prints all of it."
+            )
+        lines = rows.stderr_lines()
+        if lines > limits.STDERR_LINES:
+            self.left_out.append(f"stderr has the first {limits.STDERR_LINES:,} of {lines:,} lines.")
+
+
+def _calls(rows: ReportRows, captures: Sequence[CaptureRow], last: Sequence[int]) -> dict[str, list[Any]]:
+    """The requests by column, those of frames that have rows."""
+    names = ("capture", "session", "request", "response", "by", "method", "name", "state", "bad", "from", "to")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for number, capture in enumerate(captures):
+        for call in rows.calls(capture.id, last[number], limits.FRAMES):
+            state = "abandoned" if call.is_abandoned else call.state
+            values = (
+                *(number, call.session or 0, call.request, -1 if call.response is None else call.response),
+                *(call.asked_by, sanitise(call.method, 80), sanitise(call.name, 80) if call.name else ""),
+                *(state, call.is_error, call.started_ns // _NS, call.until_ns // _NS),
+            )
+            for name, value in zip(names, values, strict=True):
+                columns[name].append(value)
+    return columns
+
+
+def _stderr(rows: ReportRows, captures: Sequence[CaptureRow]) -> dict[str, list[Any]]:
+    """The lines of stderr by column."""
+    refs = {capture.id: number for number, capture in enumerate(captures)}
+    lines = rows.stderr(limits.STDERR_LINES, limits.STDERR_CHARACTERS)
+    return {
+        "capture": [refs[line.capture] for line in lines],
+        "seq": [line.seq for line in lines],
+        "t": [line.t_ns // _NS for line in lines],
+        "text": [sanitise(line.line.rstrip("\r\n"), limits.STDERR_CHARACTERS) for line in lines],
+    }

@@ -1,0 +1,257 @@
+"""The traffic of a report: a row for each line that `show` would print, in columns, and the payloads beside them.
+
+The words are those of `show` and `tui` (`mcpproxy.report.wording`), and sanitised by them. Payloads are exact; the page
+escapes them when it shows them.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from analysis.conversation.exchange import ENDLESS, Exchange
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
+from analysis.conversation.session import Seen
+from analysis.rules.finding import Level
+from captures.frame import Frame
+from captures.reader import Damage
+from captures.record import Record
+from mcpproxy.html_report import limits
+from mcpproxy.html_report.blocks import Payloads
+from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation_rows import Batch
+from mcpproxy.report.http_head import request_head, response_head
+from mcpproxy.report.records import Remark
+from mcpproxy.report.units import duration
+from mcpproxy.report.wording import EXCERPT, aside_of, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+
+METHOD: Final = 120
+"""Characters of a method."""
+NONE: Final = -1
+"""Stands for a number that a row does not have."""
+
+
+class _Row(NamedTuple):
+    """What a row says of a message or remark."""
+
+    kind: str
+    """request, response, notification, batch, other (not a message) or remark."""
+    way: str = ""
+    """→ or ←, or the sign of a remark."""
+    method: str = ""
+    name: str = ""
+    id: str = ""
+    word: str = ""
+    """What a response means, or what became of a request without one."""
+    text: str = ""
+    is_bad: bool = False
+    problem: str = ""
+    """The rule that the frame breaks by itself."""
+    size: int = NONE
+    took_ns: int = NONE
+    answers: int = NONE
+    """Number of the frame that a response answers."""
+    exchange: int = NONE
+
+
+class Traffic:
+    """All rows, by column, and the findings of each."""
+
+    def __init__(self, payloads: Payloads, cut: int) -> None:
+        """Begin without rows.
+
+        Args:
+            payloads: takes the payloads.
+            cut: bytes that are kept of each payload.
+        """
+        self.payloads = payloads
+        self.cut = cut
+        self.columns: dict[str, list[Any]] = {
+            name: [] for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
+        }
+        self.heads: list[tuple[int, int, int]] = []
+        """HTTP exchanges: capture, number, payload with the two heads."""
+        self.rows: dict[tuple[int, int], int] = {}
+        """The first row of a record, by capture and number."""
+
+    def __len__(self) -> int:
+        return len(self.columns["seq"])
+
+    def add(self, capture: int, seq: int, t_ns: int, session: int, row: _Row, payload: int) -> int:
+        """Add a row; returns its number."""
+        number = len(self)
+        for name, value in (
+            *(("capture", capture), ("seq", seq), ("t", t_ns // 1000), ("session", session)),
+            *zip(_Row._fields, row, strict=True),
+            *(("payload", payload), ("level", 0), ("rules", "")),
+        ):
+            self.columns[name].append(value)
+        self.rows.setdefault((capture, seq), number)
+        return number
+
+    def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
+        """Note that a finding is about a record."""
+        row = self.rows.get((capture, seq))
+        if row is not None:
+            self.columns["level"][row] = max(self.columns["level"][row], int(level))
+            rules = self.columns["rules"][row].split()
+            if rule not in rules:
+                self.columns["rules"][row] = " ".join([*rules, rule])
+
+    def settle(self, row: int, exchange: Exchange) -> None:
+        """Say in the row of a request that no response came."""
+        waited_ns = exchange.abandoned_ns
+        reason = f": {sanitise(exchange.cancel_reason, EXCERPT)}" if exchange.cancel_reason else ""
+        text = "unanswered" if waited_ns is None else f"abandoned after {duration(waited_ns)}{reason}"
+        self.columns["word"][row] = text
+        self.columns["is_bad"][row] = True
+
+
+class CaptureTraffic:
+    """Turns one capture into rows."""
+
+    def __init__(self, traffic: Traffic, capture: int) -> None:
+        """`capture`: its place among the captures of the report."""
+        self.frames = self.last = 0
+        """How many frames have rows, and the number of the last record that has."""
+        self._traffic = traffic
+        self._capture = capture
+        self._conversation = Conversation()
+        self._open: dict[tuple[int, int | None], int] = {}
+        """Rows of requests without a response so far."""
+        self._headless: set[int] = set()
+        """HTTP exchanges that are open."""
+
+    def feed(self, item: Frame | Record | Damage) -> None:
+        """Process the next item of the capture."""
+        if isinstance(item, Frame):
+            self.frames += 1
+        seq = item.seq if isinstance(item, Frame | Record) else NONE
+        self.last = max(self.last, seq)
+        for thing in self._conversation.fold(item):
+            self._add(thing, seq)
+        number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
+        if isinstance(item, Record) and type(number) is int:
+            self._headless.add(number)
+            if item.members.get("stage") == "end":
+                self._add_head(number)
+
+    def finish(self, *, still_open: bool, is_whole: bool) -> None:
+        """Finish: no more items will follow, or none that get a row.
+
+        Args:
+            still_open: whether the capture is still being recorded.
+            is_whole: whether all of it was fed; otherwise its end, and what has no response, are unknown.
+        """
+        for number in sorted(self._headless):
+            self._add_head(number)
+        if not is_whole:
+            return
+        for thing in self._conversation.closing(still_open=still_open):
+            if not isinstance(thing.what, Exchange):
+                self._add(thing, NONE)
+        for exchange in self._conversation.session.finish():
+            row = self._open.get((exchange.request.seq, exchange.request.index))
+            if row is not None and exchange.request.method not in ENDLESS and exchange.response is None:
+                self._traffic.settle(row, exchange)
+
+    def _add_head(self, number: int) -> None:
+        self._headless.discard(number)
+        http = self._conversation.session.exchanges.known(number)
+        if http is not None and len(self._traffic.heads) < limits.HEADS:
+            payload = self._traffic.payloads.add(_heads(http))
+            self._traffic.heads.append((self._capture, number, payload))
+
+    def _add(self, thing: Thing, seq: int) -> None:
+        traffic, what = self._traffic, thing.what
+        if isinstance(what, Remark):
+            text = f"{what.text}  {what.detail}" if what.detail else what.text
+            row = _Row("remark", what.glyph, text=text, is_bad=what.role == "bad")
+            exchange = NONE if what.exchange is None else what.exchange
+            traffic.add(self._capture, seq, thing.t_ns, NONE, row._replace(exchange=exchange), NONE)
+        elif isinstance(what, Batch):
+            frame = what.frame
+            row = _Row("batch", _way(frame), f"batch of {what.holds:,}", problem=frame.verdict.problem or "")
+            row = row._replace(size=len(frame.raw), exchange=_exchange_of(frame))
+            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, row, self._payload((frame,)))
+        elif isinstance(what, Seen):
+            self._add_message(what)
+
+    def _add_message(self, seen: Seen) -> None:
+        traffic, message = self._traffic, seen.message
+        frame = message.frames[0]
+        row = _row_of(seen)._replace(way=_way(frame), exchange=_exchange_of(frame))
+        payload = NONE
+        if message.index is None or (self._capture, frame.seq) not in traffic.rows:
+            row = row._replace(
+                size=sum(len(part.raw) for part in message.frames), problem=row.problem or frame.problem or ""
+            )
+            payload = self._payload(message.frames)
+        number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
+        if isinstance(message, Request):
+            self._open[message.seq, message.index] = number
+        elif seen.exchange is not None:
+            self._open.pop((seen.exchange.request.seq, seen.exchange.request.index), None)
+
+    def _payload(self, frames: tuple[Frame, ...]) -> int:
+        raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
+        return self._traffic.payloads.add(_text(raw, self._traffic.cut))
+
+
+def _text(raw: bytes, most: int) -> str:
+    r"""At most so many bytes as text; bytes that are not UTF-8 become `\xNN`. No character is cut in two."""
+    if len(raw) > most:
+        while most and 0x80 <= raw[most] < 0xC0:
+            most -= 1
+        raw = raw[:most]
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _heads(http: HttpExchange) -> str:
+    """The two heads of an HTTP exchange, a blank line between them."""
+    halves = (request_head(http), response_head(http))
+    return "\n\n".join("\n".join("".join(span.text for span in line) for line in half) for half in halves)
+
+
+def _way(frame: Frame) -> str:
+    return "→" if sender(frame) == "client" else "←"
+
+
+def _exchange_of(frame: Frame) -> int:
+    return NONE if frame.exchange is None else frame.exchange
+
+
+def _row_of(seen: Seen) -> _Row:
+    message: Message = seen.message
+    if isinstance(message, Request):
+        return _Row("request", "", sanitise(message.method, METHOD), name_of(message), _id(message), text=gist(message))
+    if isinstance(message, Notification):
+        return _Row("notification", "", sanitise(message.method, METHOD), text=notification_gist(seen, message))
+    if isinstance(message, Response):
+        return _response(seen, message)
+    return _invalid(message)
+
+
+def _response(seen: Seen, response: Response) -> _Row:
+    exchange = seen.exchange
+    status = status_of(response, exchange, seen.id_state, seen.meant)
+    row = _Row("response", id=_id(response), word=status.word, text=status.text, is_bad=status.is_bad)
+    if seen.is_converted:
+        row = row._replace(problem="id/type-changed")
+    if exchange is None:
+        return row._replace(method="answer")
+    request = exchange.request
+    took_ns = NONE if exchange.duration_ns is None else exchange.duration_ns
+    method, name = sanitise(request.method, METHOD), name_of(request)
+    return row._replace(method=method, name=name, answers=request.seq, took_ns=took_ns)
+
+
+def _invalid(message: Invalid) -> _Row:
+    aside = aside_of(message)
+    if aside is not None:
+        return _Row("other", method=aside.word, text=aside.text)
+    text = sanitise_bytes(message.frames[0].raw, EXCERPT) if message.index is None else f"element {message.index + 1:,}"
+    return _Row("other", method="not a message", text=text, is_bad=True, problem=message.reason)
+
+
+def _id(message: Request | Response) -> str:
+    return id_text(message.id).strip()

@@ -1,0 +1,100 @@
+"""A report in Debian's Chromium: what it shows, what it asks for, and what its policy stops."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
+DEADLINE_MS: Final = 120_000
+_LISTENER: Final = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+});
+"""
+
+
+def chromium() -> str:
+    """The browser that is installed; skips if there is none."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium)")
+    return found
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """The browser, without a network that it could reach by name."""
+    program = chromium()
+    with sync_playwright() as playwright:
+        # In a container there is no user namespace for the sandbox of a browser.
+        flags = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+        started = playwright.chromium.launch(executable_path=program, args=flags)
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+class Opened:
+    """A report that is open. Scripts of the tests go past its policy; whatever is in the page does not."""
+
+    def __init__(self, page: Page, file: Path) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        page.set_default_timeout(DEADLINE_MS)
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
+        self._cdp = page.context.new_cdp_session(page)
+        self.file = file
+
+    def go(self, address: str = "") -> None:
+        """Open the report at an address, as a link would."""
+        self.page.goto(f"{self.file.as_uri()}{address}")
+        self.wait("payloads")
+
+    def wait(self, state: str) -> None:
+        """Until so much of the report is read."""
+        self.page.wait_for_selector(f'html[data-ready="{state}"]', state="attached")
+
+    def run(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        options = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        answer = self._cdp.send("Runtime.evaluate", options)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def work_s(self) -> float:
+        """What scripts, styles and layout have taken so far, however busy the machine is with other things."""
+        self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+        figures = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
+        return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])
+
+    def rows(self, name: str = "traffic") -> list[str]:
+        """The text of the rows of a list that exist now."""
+        made = f"[...document.querySelectorAll('table.{name} tbody tr:not(.space)')].map((row) => row.textContent)"
+        texts: list[str] = self.run(made)
+        return texts
+
+
+@contextmanager
+def opened(
+    started: Browser, file: Path, *, scheme: Literal["light", "dark"] = "light", width: int = 1280, height: int = 860
+) -> Iterator[Opened]:
+    """A report in a window of its own."""
+    context = started.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+    context.add_init_script(_LISTENER)
+    try:
+        report = Opened(context.new_page(), file)
+        report.go()
+        yield report
+    finally:
+        context.close()

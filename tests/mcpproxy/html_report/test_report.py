@@ -1,0 +1,301 @@
+"""The file of `mcpproxy report`: its policy, its data, its limits. What it looks like is told by test_page."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zlib
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.store.open import with_sources
+from analysis.store.report_rows import report_rows
+from mcpproxy.html_report import limits
+from mcpproxy.html_report.page import PLACE, SCRIPTS
+from mcpproxy.html_report.report import Report
+from tests.analysis.store.written import Written
+from tests.harness import ROOT
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.html_report.conversations import busy, hostile
+
+CORPUS = ROOT / "tests/corpus/captures"
+
+
+class Parts(HTMLParser):
+    """The elements of a file that may run, load or hold data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.policy = ""
+        self.blocks: dict[str, str] = {}
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self._open = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.attributes += attrs
+        if given.get("http-equiv") == "Content-Security-Policy":
+            assert not self.scripts + self.styles, "the policy comes too late"
+            self.policy = given["content"] or ""
+        self._open = given.get("id") or tag if tag in ("script", "style") else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open == "script":
+            self.scripts.append(data)
+        elif self._open == "style":
+            self.styles.append(data)
+        elif self._open:
+            self.blocks[self._open] = self.blocks.get(self._open, "") + data
+
+    def block(self, name: str) -> Any:
+        value = json.loads(self.blocks[name])
+        return json.loads(zlib.decompress(b64decode(value))) if isinstance(value, str) else value
+
+    def payloads(self) -> list[str]:
+        count = len(self.block("data-overview")["payloads"]["starts"])
+        return [text for at in range(count) for text in self.block(f"data-payloads-{at}")]
+
+
+def reported(tmp_path: Path, *captures: Path) -> Parts:
+    target = tmp_path / "report.html"
+    done = mcpproxy("report", "--force", "-o", target, *captures)
+    assert target.exists(), done.stderr
+    return Parts(target.read_text("utf-8"))
+
+
+def hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def test_policy_allows_our_script_and_our_style_and_nothing_else(tmp_path: Path) -> None:
+    parts = reported(tmp_path, *hostile(tmp_path / "captures"))
+    (script,), (style,) = parts.scripts, parts.styles
+    directives = dict(one.split(" ", 1) for one in parts.policy.split("; "))
+    assert directives == {
+        "default-src": "'none'",
+        "script-src": hashed(script),
+        "style-src": hashed(style),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    names = {name for name, _ in parts.attributes}
+    assert not {name for name in names if name.startswith("on")} | ({"style", "src", "srcset", "action"} & names)
+    assert all(value.startswith("#") for name, value in parts.attributes if name == "href" and value)
+
+
+def test_scripts_are_those_of_the_folder_and_never_make_markup() -> None:
+    assert sorted(path.name for path in PLACE.glob("*.js")) == sorted(SCRIPTS)
+    text = "".join((PLACE / name).read_text("utf-8") for name in SCRIPTS)
+    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|srcdoc|\.cssText|setAttribute\(.style"
+    others = r"\beval\b|new Function|fetch\(|XMLHttp|WebSocket|import\(|localStorage"
+    assert re.findall(f"{markup}|{others}", text) == []
+    assert "</script" not in text.lower()
+
+
+def test_figures_are_those_of_the_other_commands(tmp_path: Path) -> None:
+    capture = busy(tmp_path / "library.mcpcap", 1_000)
+    parts = reported(tmp_path, capture)
+    overview, traffic = parts.block("data-overview"), parts.block("data-traffic")
+    found = [json.loads(line) for line in mcpproxy("check", "--json", "--notes", capture).stdout.splitlines()]
+    found = [one for one in found if "rule" in one]
+    assert sum(overview["levels"].values()) == len(found) > 0
+    assert {group["rule"]: group["count"] for group in overview["findings"]} == {
+        rule: sum(one["rule"] == rule for one in found) for rule in {one["rule"] for one in found}
+    }
+    stats = [json.loads(line) for line in mcpproxy("stats", "--json", "--findings", capture).stdout.splitlines()]
+    figures = {one["name"]: one["value"] for one in overview["figures"]}
+    assert figures["frames"] == f"{stats[0]['frames']:,}"
+    assert figures["errors"] == f"{stats[0]['errors']:,}"
+    assert figures["abandoned"] == f"{stats[0]['abandoned']:,}"
+    latencies = {one["what"]: one["calls"] for one in stats if one["figure"] == "latency"}
+    assert {one["what"]: one["calls"] for one in overview["latencies"]} == latencies
+    rows = traffic["rows"]
+    frames = [seq for seq, kind in zip(rows["seq"], rows["kind"], strict=True) if kind != "remark"]
+    assert len(frames) == stats[0]["frames"]
+    assert len(parts.block("data-calls")["request"]) == sum(latencies.values())
+    assert len({len(column) for column in rows.values()}) == 1
+
+
+def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "odd.mcpcap", "odd")
+    raws = [
+        b'{"a": 1e400, "a": 2}',
+        "\u2028\u202e</script><!--".encode(),
+        b"\xff\x00\x1b",
+        b'{"big": 12345678901234567890}',
+    ]
+    for number, raw in enumerate(raws):
+        talk.raw(number, "s2c", raw)
+    parts = reported(tmp_path, talk.close())
+    rows = parts.block("data-traffic")["rows"]
+    payloads = parts.payloads()
+    kept = [payloads[number] for number in rows["payload"] if number >= 0]
+    assert kept == [raw.decode("utf-8", "backslashreplace") for raw in raws]
+
+
+def test_capture_without_frames_is_not_called_faultless(tmp_path: Path) -> None:
+    parts = reported(tmp_path, Written(tmp_path / "silent.mcpcap", "silent").close())
+    assert parts.block("data-overview")["nothing"] == "it holds no frames"
+    parts = reported(tmp_path, busy(tmp_path / "a.mcpcap", 50))
+    assert parts.block("data-overview")["nothing"] == ""
+
+
+def test_large_payloads_are_cut_between_characters_and_counted(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "large.mcpcap", "large")
+    talk.handshake()
+    talk.answer(20, 7, text="ü" * limits.FRAME_BYTES)
+    parts = reported(tmp_path, talk.close())
+    overview = parts.block("data-overview")
+    assert overview["payloads"]["cut"] == limits.FRAME_BYTES
+    (line,) = overview["left_out"]
+    advice = "`mcpproxy show CAPTURE --frame N` prints all of it."
+    assert line == f"1 payload is cut after 262.1 kB, which leaves out {_left(parts)}; {advice}"
+    longest = max(parts.payloads(), key=len)
+    assert limits.FRAME_BYTES - 4 < len(longest.encode()) <= limits.FRAME_BYTES
+
+
+def _left(parts: Parts) -> str:
+    size = max(parts.block("data-traffic")["rows"]["size"]) - limits.FRAME_BYTES
+    return f"{size / 1e6:.1f} MB" if size >= 999_950 else f"{size / 1000:.1f} kB"
+
+
+def test_frames_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
+    large, small = busy(tmp_path / "a.mcpcap", 400), busy(tmp_path / "b.mcpcap", 50, "weather", seed=2)
+
+    def build(sources: Any) -> Report:
+        with report_rows(sources.readable, memory=1 << 30) as rows:
+            return Report(rows, lambda *_: None, frames=200)
+
+    parts = Parts("".join(with_sources([large, small], build).pieces()))
+    rows = parts.block("data-traffic")["rows"]
+    counts = [
+        sum(kind != "remark" for kind, capture in zip(rows["kind"], rows["capture"], strict=True) if capture == number)
+        for number in range(2)
+    ]
+    assert sum(counts) <= 200
+    (line,) = parts.block("data-overview")["left_out"]
+    assert re.fullmatch(r"The traffic table has the first 1\d\d frames of a\.mcpcap; 2\d\d are left out\.", line)
+    assert max(parts.block("data-calls")["request"]) <= max(rows["seq"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 20))), st.integers(0, 10_000))
+def test_level_is_the_largest_cut_that_fits(things: list[tuple[int, int]], budget: int) -> None:
+    sizes = sorted(dict(things).items())
+
+    def taken(cut: int) -> int:
+        return sum(min(size, cut) * count for size, count in sizes)
+
+    cut = limits.level(sizes, budget)
+    assert taken(cut) <= budget
+    assert not sizes or taken(cut + 1) > budget or cut >= sizes[-1][0]
+
+
+# ---- the command
+
+
+def test_file_is_private_and_named_on_stdout(tmp_path: Path) -> None:
+    capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "out.html"
+    done = mcpproxy("report", capture, "-o", target)
+    assert done.returncode == 0
+    assert re.fullmatch(rf"{target}  [\d.]+ kB  1 capture, \d+ frames, \d+ findings?\n", done.stdout.decode())
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
+    capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "report.html"
+    target.write_text("mine")
+    done = mcpproxy("report", capture, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, b"mcpproxy: report.html exists; --force replaces it\n")
+    assert target.read_text() == "mine"
+    assert mcpproxy("report", capture, "--force", cwd=tmp_path).returncode == 0
+    assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("output", "complaint"),
+    [("", "the name of the file to write is empty"), (".", "cannot write .: it is a folder; name a file in it")],
+)
+def test_name_that_is_no_file_is_refused(tmp_path: Path, output: str, complaint: str) -> None:
+    done = mcpproxy("report", busy(tmp_path / "a.mcpcap", 50), "-o", output, cwd=tmp_path)
+    assert (done.returncode, done.stderr.decode()) == (2, f"mcpproxy: {complaint}\n")
+
+
+def test_folder_that_does_not_exist_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    capture = busy(tmp_path / "a.mcpcap", 50)
+    done = mcpproxy("report", capture, "-o", tmp_path / "none/report.html")
+    assert done.returncode == 2
+    assert b"cannot write" in done.stderr
+    assert b"No such file or directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mcpcap"]
+
+
+def test_damaged_capture_is_reported_as_far_as_it_goes(tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    done = mcpproxy("report", CORPUS / "damaged.mcpcap", "-o", target)
+    assert done.returncode == 2
+    assert b"damage" in done.stderr
+    overview = Parts(target.read_text("utf-8")).block("data-overview")
+    assert "damage" in overview["captures"][0]["missing"]
+
+
+def test_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    capture = busy(tmp_path / "a.mcpcap", 50)
+    command = f"ulimit -f 40; exec {sys.executable} -m mcpproxy report {capture} -o {tmp_path / 'report.html'}"
+    environment = {**os.environ, "HOME": str(tmp_path), "MCPPROXY_CACHE_SIZE": "0"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert b"cannot write" in done.stderr
+    assert b"File too large" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mcpcap"]
+
+
+def test_unreadable_capture_is_named_and_the_others_are_reported(tmp_path: Path) -> None:
+    capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "report.html"
+    done = mcpproxy("report", capture, CORPUS / "not-a-capture.mcpcap", "-o", target)
+    assert done.returncode == 2
+    assert b"not-a-capture.mcpcap" in done.stderr
+    assert target.exists()
+    target.unlink()
+    done = mcpproxy("report", CORPUS / "not-a-capture.mcpcap", "-o", target)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"mcpproxy: no capture could be read, so nothing was written\n")
+    assert not target.exists()
+
+
+def test_redacted_report_holds_no_secret_and_the_same_findings(tmp_path: Path) -> None:
+    secret = "ghp_" + "0123456789abcdefghijABCDEFGHIJklmnop"
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    talk.call(20, 1, "push", token=secret)
+    talk.fail(30, 1, f"the token {secret} has expired")
+    capture, target = talk.close(), tmp_path / "report.html"
+    plain = reported(tmp_path, capture)
+    assert any(secret in text for text in plain.payloads())
+    done = mcpproxy("report", "--redact", "--force", capture, "-o", target)
+    assert done.returncode == 0, done.stderr
+    redacted = Parts(target.read_text("utf-8"))
+    everything = json.dumps([redacted.block(name) for name in redacted.blocks])
+    assert secret not in everything
+    assert "the token" in everything
+    assert redacted.block("data-overview")["captures"][0]["file"] == "a.mcpcap"
+    rules = [
+        [(group["rule"], group["count"]) for group in one.block("data-overview")["findings"]]
+        for one in (plain, redacted)
+    ]
+    assert rules[0] == rules[1] != []
+    assert [path.name for path in tmp_path.iterdir()] in (["a.mcpcap", "report.html"], ["report.html", "a.mcpcap"])

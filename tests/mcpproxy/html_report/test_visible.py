@@ -1,0 +1,63 @@
+"""The page escapes what hides, reverses or moves text as the terminal does (mcpproxy/sanitise.py)."""
+
+import sys
+import unicodedata
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, CDPSession
+
+import mcpproxy.html_report.page as page
+from mcpproxy.sanitise import sanitise
+from tests.mcpproxy.html_report.browser import browser
+
+SCRIPT = (page.PLACE / "visible.js").read_text("utf-8")
+BESIDE = ("", "a", "1", "中", "☎", "\u0301", "a" + 9 * "\u0301", "\x1b")
+"""What stands before a character: marks and presentations depend on it."""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[CDPSession]:
+    with browser() as made:
+        yield session_of(made)
+
+
+def session_of(made: Browser) -> CDPSession:
+    opened = made.new_page()
+    return opened.context.new_cdp_session(opened)
+
+
+def shown(session: CDPSession, texts: list[str]) -> list[str]:
+    """What the page makes of texts; surrogates go as numbers, as no encoding takes them."""
+    codes = [[ord(char) for char in text] for text in texts]
+    call = f"{SCRIPT}\n{codes}.map((codes) => visible(codes.map((code) => String.fromCodePoint(code)).join('')))"
+    answer = session.send(
+        "Runtime.evaluate",
+        {"expression": f"(() => {{ {SCRIPT}; return {call.split(chr(10))[-1]} }})()", "returnByValue": True},
+    )
+    assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+    made: list[str] = answer["result"]["value"]
+    return made
+
+
+def test_page_escapes_what_the_terminal_escapes(session: CDPSession) -> None:
+    # Unassigned characters differ with the version of Unicode, and are escaped by whichever knows fewer.
+    chars = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cn", "Co")]
+    chars = [char for char in chars if unicodedata.category(char) not in ("Lo", "So") or ord(char) < 0x3000]
+    for before in BESIDE:
+        texts = [before + char for char in chars]
+        differences = [
+            (text, made)
+            for text, made in zip(texts, shown(session, texts), strict=True)
+            if made != sanitise(text, None)
+        ]
+        assert differences == [], (before, len(differences), [ascii(pair) for pair in differences[:10]])
+
+
+def test_private_and_unassigned_characters_are_escaped(session: CDPSession) -> None:
+    assert shown(session, ["\ue000", "\U0010fffd", "\U000e0fff", "\ud800x"]) == [
+        "\\ue000",
+        "\\U0010fffd",
+        "\\U000e0fff",
+        "\\ud800x",
+    ]
