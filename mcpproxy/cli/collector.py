@@ -1,7 +1,7 @@
 """`mcpproxy export --to`: sends the spans of captures to a collector, once or as they come.
 
 With --follow it is a process of its own that reads the capture as `show --follow` does; no recorder waits for it. It
-ends as `show --follow` does: with the session if one is meant, else on Ctrl-C.
+ends as `show --follow` does: with the session if it follows a single one, else on Ctrl-C.
 """
 
 import argparse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 METRICS_S: Final = 10.0
 """How often the histograms are sent."""
 PATIENCE_S: Final = 10.0
-"""How long a collector that does not answer is waited for at the end."""
+"""How long, at the end, to wait for a collector that does not answer."""
 
 
 def send(options: argparse.Namespace) -> int:
@@ -139,7 +139,7 @@ class _Sending:
         sent = self._sender.close(PATIENCE_S)
         say(f"sent {count_text(sent.sent, 'span')}")
         if sent.dropped:
-            say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not take them")
+            say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not accept them")
         if not sent.metrics_sent:
             say("▲ the latest histograms did not arrive")
         return sent.metrics_sent and not sent.dropped

@@ -102,7 +102,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
         return "--follow needs --to: files are written when a capture is complete"
     if options.output is None and not options.capture:
         what = (
-            "the following arguments are required: DIR"
+            "the following arguments are required: OUT"
             if is_table
             else "the file to write to is not named: give -o FILE"
         )

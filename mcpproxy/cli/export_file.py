@@ -1,4 +1,4 @@
-"""`mcpproxy export` for the formats that are one file: it appears complete or not at all, for its owner alone."""
+"""`mcpproxy export` for the formats that are one file, which appears complete or not at all and is private."""
 
 import argparse
 import sys
@@ -152,7 +152,9 @@ def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
                 captures.say(f"{sanitise(str(reading.path))} was recorded over stdio, which HAR cannot hold")
             if entries.headless:
                 many = count_text(entries.headless, "exchange")
-                captures.say(f"{sanitise(str(reading.path))}: {many} left out, as the record of the request is lost")
+                captures.say(
+                    f"{sanitise(str(reading.path))}: {many} left out, because the record of the request is lost"
+                )
             if entries.cut:
                 many = count_text(entries.cut, "body", "bodies")
                 captures.say(f"{sanitise(str(reading.path))}: {many} cut at 16 MiB")
@@ -203,7 +205,7 @@ def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
         has_selected = has_selected or page.has_selected
     if characters > ROOM:
         captures.say(
-            f"GitHub takes {ROOM:,} characters in an issue, and there are {characters:,}; --filter leaves some out"
+            f"GitHub accepts {ROOM:,} characters in an issue, and this has {characters:,}; shorten it with --filter"
         )
     return count_text(characters, "character") if has_selected else ""
 

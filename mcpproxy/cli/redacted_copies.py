@@ -1,6 +1,6 @@
 """Redacted copies of captures, for commands that hand them on in another form: one redaction for the whole program.
 
-The copies are in a private folder that is gone when the command ends.
+The copies are in a private folder that is deleted when the command ends.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ def redacted_copies(paths: list[Path]) -> Iterator[list[Path]]:
     """Redacted copies of captures, with the names of the originals; stderr says how much was replaced.
 
     Raises:
-        CaptureError: a capture cannot be read. Nothing may be handed on then, because what is missing is unknown.
+        CaptureError: a capture cannot be read. Nothing may be published then, because what is missing is unknown.
     """
     from mcpproxy.sharing import Wanted, redacted_copy
 

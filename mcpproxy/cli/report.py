@@ -1,6 +1,6 @@
 """Write a report: one HTML file that shows captures in any browser, without a network.
 
-It shows who talked to whom, what is wrong first, slow and abandoned calls, the start of each session, latencies, a
+It shows who talked to whom, what to fix first, slow and abandoned calls, the start of each session, latencies, a
 waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.
 
 The report holds the recorded traffic in plain text: whoever has the file can read it. --redact replaces secrets first.
@@ -105,5 +105,5 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     for ended in report.examined:
         say_faults(ended)
     has_faults = any(ended.faults for ended in report.examined)
-    is_damaged = tell_of_losses(losses, "the report is about the rest")
+    is_damaged = tell_of_losses(losses, "the report covers the rest")
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

@@ -19,7 +19,7 @@ class Review:
     """Asks whether secrets are replaced."""
 
     def __init__(self, before: Callable[[], None]) -> None:
-        """`before` makes the line of the terminal free."""
+        """`before` clears the line of the terminal."""
         self._before = before
         self._is_sure = False
 

@@ -30,7 +30,9 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `scan`."""
     parser = Parser("scan", __doc__)
     add_captures(parser)
-    parser.add_argument("--personal", action="store_true", help="list e-mail addresses, users and hosts, too")
+    parser.add_argument(
+        "--personal", action="store_true", help="also list e-mail addresses, user names, hosts and IP addresses"
+    )
     add_format(parser)
     return parser
 
@@ -95,7 +97,7 @@ def _lines(path: Path, listed: "list[tuple[Likely, int]]", count: int) -> Iterab
     if not count:
         yield f"{sanitise(str(path))}: no likely secrets"
         return
-    more = "" if len(listed) < _MOST else f", of which {_MOST:,} places are listed"
+    more = "" if len(listed) < _MOST else f"; the first {_MOST:,} places are listed"
     yield f"{sanitise(str(path))}: {count_text(count, 'likely secret')}{more}"
     width = max(len(likely.kind) for likely, _ in listed)
     for likely, times in listed:

@@ -1,7 +1,7 @@
-"""Write a copy of a capture without its secrets, to hand it on.
+"""Write a copy of a capture without its secrets, which you can give to others.
 
 Secrets, e-mail addresses, home directories, users and hosts are replaced by pseudonyms; the conversation stays as it
-was. What cannot be parsed, stderr among it, is replaced whole. The copy is a capture like any other. Look at it before
+was. What cannot be parsed, such as stderr, is replaced whole. The copy is a capture like any other. Look at it before
 you publish it: no list of secrets is complete.
 """
 
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a new file NAME.mcpcap")
-    pattern = "a JSON Pointer with * for any step, the name of a member, or re:REGEX; can be repeated"
+    pattern = "a JSON Pointer with * for any name or index, the name of a member, or re:REGEX; can be repeated"
     parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
     parser.add_argument(
         "--redact", metavar="PATTERN", action="append", default=[], help=f"replace what matches, too: {pattern}"
@@ -35,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="search stderr, broken frames and binary data as text, instead of replacing them whole",
     )
-    parser.add_argument("--only", metavar="EXPR", help="only messages that EXPR selects, with their other half")
+    parser.add_argument(
+        "--only", metavar="EXPR", help="only messages that EXPR selects, with their requests or responses"
+    )
     parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
     parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
     add_format(parser)
@@ -65,8 +67,10 @@ def _share(path: Path, options: argparse.Namespace) -> int:
         say_of_filter(error, "--only")
         return int(Exit.USAGE)
     if only is not None and only.needs_findings:
-        return fail("--only selects messages, and findings are not known yet: use rule, level and has:finding in check")
-    shown = _Shown()
+        return fail(
+            "--only cannot use rule, level or has:finding: findings are not known yet; use them in `mcpproxy check`"
+        )
+    shown = _RedactionProgress()
     review = Review(shown.clear) if options.review else None
     try:
         choices = Chosen(options.keep, options.redact, review)
@@ -97,7 +101,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     return int(Exit.USAGE if account.is_damaged else Exit.FINE)
 
 
-class _Shown:
+class _RedactionProgress:
     """Progress on a terminal, a few times a second."""
 
     def __init__(self) -> None:
@@ -105,7 +109,7 @@ class _Shown:
         self._next_s = 0.0
 
     def show(self, done: int, total: int) -> None:
-        """Some of the bytes have been read."""
+        """Show how much has been read."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + PROGRESS_S

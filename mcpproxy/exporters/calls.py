@@ -21,7 +21,7 @@ from captures.reader import Damage
 from captures.record import Record
 
 OPEN_KEPT: Final = 50_000
-"""The most open requests that are kept to find the request in whose course another one was sent."""
+"""The most open requests that are kept to find the request that led to another."""
 OUTER_SEARCHED: Final = 1_000
 """The most of these that are searched for it."""
 TRACEPARENT_LONGEST: Final = 256
@@ -31,7 +31,7 @@ SESSIONS_KEPT: Final = 10_000
 
 
 class Origin(NamedTuple):
-    """A request, as far as an export refers to it from another one."""
+    """What an export needs to refer to a request from another."""
 
     seq: int
     """Number of its frame."""
@@ -60,7 +60,7 @@ class Call(NamedTuple):
     is_abandoned: bool
     """Whether it was cancelled because it took too long."""
     outer: Origin | None
-    """For a request of the server: the client's request in whose course it was sent, if that is known."""
+    """For a request of the server: the client's request that led to it, if known."""
     http: HttpExchange | None
     """What carried it; None on stdio."""
 
@@ -91,7 +91,7 @@ def _key(request: Request) -> _Key:
 
 
 def origin_of(request: Request) -> Origin:
-    """What other calls may refer to of a request."""
+    """What other calls may need to know about a request."""
     traceparent = request.meta.get("traceparent")
     is_short = isinstance(traceparent, str) and len(traceparent) <= TRACEPARENT_LONGEST
     return Origin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
@@ -113,7 +113,7 @@ class Calls:
         self._open: OrderedDict[_Key, tuple[Origin, int | None]] = OrderedDict()
         """The client's open requests, each with the number of the HTTP exchange that carried it."""
         self._outer: OrderedDict[_Key, Origin] = OrderedDict()
-        """The requests of the server, each with that of the client in whose course it was sent."""
+        """The requests of the server, each with the client's request that led to it."""
         self._times: OrderedDict[int, Span] = OrderedDict()
         self._ended: list[Call] = []
 

@@ -1,8 +1,8 @@
 """HAR 1.2: the HTTP exchanges of a capture, as browsers and HTTP debuggers read them.
 
-An event stream is the text of its body, put together from its events; the member `_mcp` of an entry says when each
-message crossed, which HAR itself cannot. Values that the recorder has replaced by hashes stay replaced; cookies are in
-the headers only. Bodies are decoded, as HAR wants them, so a `Content-Encoding` in the headers describes the transfer.
+An event stream is the text of its body, reassembled from its events; the member `_mcp` of an entry says when each
+message crossed, for which HAR has no place. Values that the recorder has replaced by hashes stay replaced; cookies are
+only in the headers. Bodies are decoded, as HAR requires, so a `Content-Encoding` in the headers describes the transfer.
 
 Format: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -345,7 +345,7 @@ def dumped(value: object) -> bytes:
 
 
 class HarFile:
-    """Puts entries in order of time: they come as they end, and a HAR file has them as they began."""
+    """Sorts entries by their beginning, as a HAR file requires; they arrive in the order of their ends."""
 
     def __init__(self, spool: BinaryIO) -> None:
         """`spool` is an empty private file that takes the entries meanwhile."""

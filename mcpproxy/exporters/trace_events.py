@@ -2,7 +2,7 @@
 
 Each server is a process. Calls overlap, which slices of a thread must not, so each is an async pair `b`/`e` with an id
 of its own. Beside them, each session has a thread for each direction, with a short slice for each message; arrows lead
-from a request of the client to the requests that the server sends in its course. Counters show how many requests
+from a request of the client to the requests that it leads the server to send. Counters show how many requests
 wait, and how many bytes they hold. Times are microseconds since the first capture opened; captures whose wall clock is
 known share one axis.
 
@@ -44,7 +44,7 @@ class Processes:
 
 
 class CaptureEvents:
-    """The events of one capture, in the order in which they are known. The format wants no order."""
+    """The events of one capture, in the order in which they are known. The format requires no order."""
 
     def __init__(
         self, capture: str, name: str, processes: Processes, number: int, offset_ns: int, only: Filter | None = None
@@ -74,7 +74,7 @@ class CaptureEvents:
         self._events: list[Event] = []
 
     def feed(self, item: Frame | Record | Damage) -> list[Event]:
-        """Take the next item of the capture; returns the events that it makes known."""
+        """Take the next item of the capture; returns the events that are known with it."""
         if self._is_new:
             self._is_new = False
             self._meta("process_name", 0, self._name)
@@ -83,7 +83,7 @@ class CaptureEvents:
         return self._taken()
 
     def finish(self) -> list[Event]:
-        """The events that only the end makes known."""
+        """The events that are known only at the end."""
         for call in self.calls.finish():
             self._draw(call)
         self._events += self._last.values()

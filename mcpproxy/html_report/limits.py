@@ -27,7 +27,7 @@ EXCERPT_CELLS: Final = 240
 """Width of an excerpt of the bytes that prove a finding."""
 SLOWEST: Final = 10
 FIRST_ROWS: Final = 8
-"""Rows of what is wrong, of what is slow and of what was abandoned, on the first screen."""
+"""Rows of findings, of slow calls and of abandoned calls, on the first screen."""
 
 
 def level(sizes: Iterable[tuple[int, int]], budget: int) -> int:

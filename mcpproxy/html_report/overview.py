@@ -136,12 +136,12 @@ def _figures(rows: ReportRows, captures: int) -> list[dict[str, Any]]:
     errors = sum(error.times for error in rows.errors())
     abandoned, unanswered = sum(row.times for row in rows.abandoned()), sum(row.times for row in rows.unanswered())
     calls = rows.latency("server")
-    asked = sum(row.calls for row in calls)
+    requests = sum(row.calls for row in calls)
     figures = [
         ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
-        ("requests", f"{asked:,}", count_text(totals.sessions, "session"), False),
-        ("errors", f"{errors:,}", f"{errors / asked:.1%} of requests" if errors and asked else "", errors > 0),
+        ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
+        ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
         ("abandoned", f"{abandoned:,}", "", abandoned > 0),
         ("unanswered", f"{unanswered:,}", "", unanswered > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),

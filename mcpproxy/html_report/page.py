@@ -1,7 +1,7 @@
 """The file: a skeleton, a style sheet, scripts and blocks of data, and the policy that lets nothing else run or load.
 
 The policy allows exactly our style sheet and our script, by their hashes, and no other source of anything: no network,
-no images, no frames, no forms. It stands before everything that it governs. Nothing from a capture is in the markup:
+no images, no frames, no forms. It comes before everything that it governs. Nothing from a capture is in the markup:
 scripts read it from the blocks and set it as text.
 """
 
@@ -35,7 +35,7 @@ SCRIPTS: Final = (
     "theme.js",
     "main.js",
 )
-"""The page's scripts, in the order in which they are put together: each uses only functions of any of them."""
+"""The page's scripts, in the order in which they are concatenated; each may use the functions of all."""
 
 
 def pieces(title: str, first: str, rest: Iterable[str]) -> Iterator[str]:
@@ -63,7 +63,7 @@ def pieces(title: str, first: str, rest: Iterable[str]) -> Iterator[str]:
 
 @cache
 def _script() -> str:
-    """All scripts in one function, so that their names are not those of the window."""
+    """All scripts in one function, so that they add no names to the window."""
     parts = "\n".join(_text(f"{name}") for name in SCRIPTS)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 

@@ -1,4 +1,4 @@
-"""The findings of a report: by rule, what to fix first first, each with the bytes that prove it."""
+"""The findings of a report: by rule, in the order in which to fix them, each with the bytes that prove it."""
 
 from collections import Counter
 from typing import Any, Final
@@ -32,7 +32,7 @@ class Findings:
         self._number = 0
 
     def begin(self) -> None:
-        """A capture is opened."""
+        """Begin with a capture."""
         self._ranking.begin()
 
     def add(self, capture: int, located: LocatedFinding, examination: Examination) -> None:
@@ -41,7 +41,7 @@ class Findings:
         Args:
             capture: the place of its capture among those of the report.
             located: the finding.
-            examination: has found it, and knows where the other records are that prove it.
+            examination: the examination that found it; it knows where the other records are that prove it.
         """
         finding = located.finding
         self._ranking.add(located)
@@ -108,7 +108,7 @@ def _finding(capture: int, located: LocatedFinding) -> dict[str, Any]:
 
 
 def _marked(shown: Excerpt) -> list[str]:
-    """An excerpt as the text before the place, the place, and the text behind it."""
+    """An excerpt as the text before the place, the place, and the text after it."""
     if not shown.carets:
         return [shown.text, "", ""]
     begin = _characters(shown.text, 0, shown.indent)
@@ -117,7 +117,7 @@ def _marked(shown: Excerpt) -> list[str]:
 
 
 def _characters(text: str, begin: int, width: int) -> int:
-    """Where so many cells of a text end, from a place on; combining marks stay with their letter."""
+    """Where `width` cells of a text end, from `begin` on; combining marks stay with their letter."""
     end, used = begin, 0
     while end < len(text) and (used < width or not cells(text[end])):
         used += cells(text[end])

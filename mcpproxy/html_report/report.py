@@ -1,4 +1,4 @@
-"""Builds the report of some captures: each is read once for its rows and findings; the database has the figures."""
+"""Builds a report of captures: each is read once for its rows and findings; the database has the figures."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _NS: Final = 1_000
 
 
 class Report:
-    """A report in the making."""
+    """A report while it is built."""
 
     def __init__(self, rows: ReportRows, progress: Progress, frames: int = limits.FRAMES) -> None:
         """Read everything.
@@ -58,11 +58,11 @@ class Report:
         self._calls = _calls(rows, self.captures, kept)
         self._stderr = _stderr(rows, self.captures)
         self._overview = overview(rows, self.captures, self.redacted)
-        self._tell_what_is_left_out(cut, sizes, rows)
+        self._note_what_is_left_out(cut, sizes, rows)
 
     @property
     def title(self) -> str:
-        """The title: who is in it."""
+        """The title, with the names of up to three servers."""
         names = list(dict.fromkeys(sanitise(capture.name, 60) for capture in self.captures if capture.name))
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return f"{', '.join(names[:3])}{more} – mcpproxy report" if names else "mcpproxy report"
@@ -90,7 +90,7 @@ class Report:
         yield from pieces(self.title, plain("data-overview", first), (*rest, *self._payloads.elements()))
 
     def _nothing_to_check(self) -> str:
-        """Why the absence of findings means nothing; empty if it does mean something, or there are findings."""
+        """Why the absence of findings proves nothing; empty if it proves something, or if there are findings."""
         reasons = list(dict.fromkeys(ended.nothing for ended in self.examined))
         return "" if self.findings or "" in reasons else "; ".join(reasons)
 
@@ -134,7 +134,7 @@ class Report:
             )
         return traffic.last
 
-    def _tell_what_is_left_out(self, cut: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
+    def _note_what_is_left_out(self, cut: int, sizes: Sequence[tuple[int, int]], rows: ReportRows) -> None:
         longer = [(frame, count) for frame, count in sizes if frame > cut]
         if longer:
             count, lost = sum(count for _, count in longer), sum((frame - cut) * count for frame, count in longer)

@@ -31,7 +31,7 @@ NONE: Final = -1
 
 
 class _Row(NamedTuple):
-    """What a row says of a message or remark."""
+    """What a row says about a message or remark."""
 
     kind: str
     """request, response, notification, batch, other (not a message) or remark."""
@@ -198,7 +198,7 @@ class CaptureTraffic:
 
 
 def _text(raw: bytes, most: int) -> str:
-    r"""At most so many bytes as text; bytes that are not UTF-8 become `\xNN`. No character is cut in two."""
+    r"""The first `most` bytes as text; bytes that are not UTF-8 become `\xNN`. No character is split."""
     if len(raw) > most:
         while most and 0x80 <= raw[most] < 0xC0:
             most -= 1

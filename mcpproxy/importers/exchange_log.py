@@ -167,7 +167,7 @@ def _target(url: str) -> bytes:
 
 
 def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Only what can be a field: HTTP/2 has names such as `:path`, which are none."""
+    """Only what can be a field: HTTP/2 has names such as `:path`, which cannot."""
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 

@@ -23,7 +23,7 @@ _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
 def read(file: BinaryIO) -> list[Logged]:
-    """The exchanges of a file; those that are not HTTP are left out.
+    """The HTTP exchanges of a file; all others are left out.
 
     Raises:
         Wrong: it is not HAR, or too large; the message begins with the place.
@@ -34,7 +34,7 @@ def read(file: BinaryIO) -> list[Logged]:
     try:
         har = loads(text)
     except JSONDecodeError as error:
-        raise Wrong(f"no JSON ({error})") from None
+        raise Wrong(f"not JSON ({error})") from None
     log = har.get("log") if isinstance(har, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
     if not isinstance(entries, list):

@@ -141,7 +141,7 @@ def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
     """The values of a file, each with its size.
 
     Raises:
-        Wrong: it is no sequence of netstrings.
+        Wrong: it is not a sequence of netstrings.
     """
     offset = 0
     while first := file.read(1):

@@ -41,7 +41,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     try:
         read = loads(line)
     except JSONDecodeError as error:
-        raise Wrong(f"no JSON ({error})") from None
+        raise Wrong(f"not JSON ({error})") from None
     if not isinstance(read, dict):
         raise Wrong("expected a JSON object")
     return read

@@ -19,7 +19,7 @@ _LONGEST_STEP: Final = 40
 
 @dataclass
 class Account:
-    """What became of a capture."""
+    """What a share did to a capture."""
 
     path: Path
     """The copy."""
@@ -28,7 +28,7 @@ class Account:
     frames: int = 0
     """Frames of the copy."""
     left_out: int = 0
-    """Records of the original that the user did not want in the copy."""
+    """Records of the original that the user left out of the copy."""
     is_damaged: bool = False
     """Whether the original holds bytes that are not a record."""
     is_compared: bool = False
@@ -36,13 +36,13 @@ class Account:
     bytes_before: int = 0
     """Bytes of the frames in the original, as far as they are in the copy."""
     bytes_kept: int = 0
-    """How many of these bytes are in the copy as they were."""
+    """How many of these bytes are unchanged in the copy."""
     replaced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many replacements there are, by kind and place."""
     unparsed: Counter[str] = field(default_factory=Counter)
     """How many frames, and lines of stderr, were replaced whole or searched as plain text, by the reason."""
     changed: list[int] = field(default_factory=list)
-    """Numbers of frames that by themselves mean something else now."""
+    """Numbers of frames whose own verdict has changed."""
     findings_before: int = 0
     findings_kept: int = 0
     """How many findings of the original are in the copy."""
@@ -53,7 +53,7 @@ class Account:
     _secrets: dict[str, set[int]] = field(default_factory=dict)
 
     renamed: dict[str, str] = field(default_factory=dict)
-    """Names of members in the original, and their pseudonyms: places do not give them away."""
+    """Names of members in the original, and their pseudonyms, so that places do not reveal them."""
 
     def add(self, made: list[Replacement], where: str = "") -> None:
         """Count replacements; `where` names a place that is not in a JSON document."""

@@ -16,7 +16,7 @@ _FOLDER: Final = "secret-rules"
 
 
 SCAN_S: Final = 10.0
-"""How long a text is searched; 16 MiB of ordinary text take a twentieth of a second."""
+"""How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
 
 
 class TooMuch(ValueError):
@@ -44,7 +44,7 @@ class Catalogue:
     def __init__(self) -> None:
         below = cache_directory()
         folder = Path(below, _FOLDER) if below is not None else None
-        # Rules of low confidence, too: a scanner of sources must not cry wolf, a shared secret cannot be called back.
+        # Rules of low confidence, too: a false alarm costs little here, and a shared secret cannot be recalled.
         rules = Rules(confidence="low", cache_dir=folder, cache=folder is not None)
         self._scanner = Scanner(rules)
 

@@ -1,4 +1,4 @@
-"""What a user of `share` wants kept, or replaced beside the defaults: by place, by name, or by what a text matches."""
+"""What a user of `share` keeps, or replaces besides the defaults: by place, by name, or by what a text matches."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ class _Patterns(NamedTuple):
     regexes: list[re.Pattern[str]]
 
     def covers(self, path: Path) -> bool:
-        """Whether a place, or something around it, is named."""
+        """Whether a pattern names a place, or a value that contains it."""
         if not self.pointers and not self.names:
             return False
         steps = steps_of(path)
@@ -81,7 +81,7 @@ class Chosen:
         """Whether a value is replaced whole."""
         return self._redact.covers(path)
 
-    def found(self, text: str) -> Iterator[Secret]:
+    def matches(self, text: str) -> Iterator[Secret]:
         """What the user's expressions match."""
         for regex in self._redact.regexes:
             for match in regex.finditer(text):

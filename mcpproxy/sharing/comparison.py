@@ -15,7 +15,7 @@ from mcpproxy.sharing.account import Account
 
 
 class Findings:
-    """What the rules find in one capture, of which items are fed."""
+    """What the rules find in one capture, which is fed item by item."""
 
     def __init__(self) -> None:
         self._checker = Checker(rules_for(lambda _: True))

@@ -63,7 +63,7 @@ def whole_records(capture: Capture, inspection: Inspection) -> Iterator[Record]:
 
 
 def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
-    """A gap that has the number of the last record that it stands for."""
+    """A gap that has the number of the last record that it replaces."""
     span = {"first": first, "last": last - 1} if last > first else {}
     return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
 
@@ -81,7 +81,7 @@ class _Parts:
 
 
 def _is_valid(part: Record) -> bool:
-    """Whether readers take a part for one."""
+    """Whether readers accept a part as valid."""
     values = part.members
     return stream_of(values)[0] is not None and type(values.get("part")) is int and raw_bytes(values) is not None
 
@@ -117,7 +117,7 @@ class Copier:
         self._waiting_bytes = 0
 
     def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
-        """The lines of the copy, each with the record that it stands for."""
+        """The lines of the copy, each with the record that it replaces."""
         for record in records:
             item = self._assembler.feed(record)
             if isinstance(item, Frame | Record):
@@ -173,7 +173,7 @@ class Copier:
             self._give_up(parts)
 
     def _give_up(self, parts: _Parts) -> None:
-        """Replace each part by itself, since its frame is not to be had."""
+        """Replace each part by itself, since its frame cannot be put together."""
         parts.is_given_up = True
         for slot, record in parts.slots:
             redacted = self._frames.line(raw_bytes(record.members) or b"")
@@ -183,7 +183,7 @@ class Copier:
         parts.slots = []
 
     def _fill(self, parts: _Parts, raw: bytes) -> None:
-        """Put the bytes of a frame in place of its parts."""
+        """Divide the bytes of a frame among its parts."""
         at = 0
         left = len(parts.slots)
         for slot, record in parts.slots:
@@ -277,7 +277,7 @@ class Copier:
             return b"", (count, parts.size if parts.count == count else size)
         raw = self._redacted(frame, len(parts.slots) * (MAX_RAW - 4)).raw
         self._fill(parts, raw)
-        # If parts are missing, their number and the size must go on to say so.
+        # If parts are missing, their number and the size must still show it.
         is_complete = not frame.is_partial
         return raw, (count, len(raw) if is_complete else max(size, len(raw) + 1))
 
@@ -288,7 +288,7 @@ class Copier:
         made: list[Replacement] = []
         raw = raw_bytes(values)
         if raw is None:
-            # Of bytes that cannot be read nothing is left, so that the record stays as invalid as it is.
+            # Bytes that cannot be decoded are dropped, and the record stays as invalid as it was.
             own = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
             middle = members(**self._records.members({"rec": record.rec, **own}, made))
         else:
@@ -312,7 +312,7 @@ class Copier:
         self._account.add(made, f"{record.rec} record" if record.rec in _TYPES else "unknown record")
         line = seal(record.seq, record.t_ns, rec, middle)
         if len(line) > MAX_LINE:
-            # Pseudonyms can be longer than what they stand for.
+            # Pseudonyms can be longer than what they replace.
             kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
             line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**kept))
         return line

@@ -1,6 +1,6 @@
 """Leaves out what a user does not want to share, in whole exchanges, and puts gaps in its place.
 
-A request and its response stay together, and the handshake always stays, because everything else is read by it. What is
+A request and its response stay together, and the handshake always stays, because everything else depends on it. What is
 not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time.
 """
 
@@ -143,7 +143,7 @@ class _Selection:
                 self._keep(seen.message)
 
     def finish(self) -> None:
-        """The capture is over: what can be said of requests without a response is known now."""
+        """The capture has ended, so the outcome of requests without a response is known."""
         for exchange in self._fold.finish():
             if exchange.session is not None:
                 asked = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)

@@ -1,4 +1,4 @@
-"""Redacts the bytes of frames, and of stderr, so that what the judges of frames say about them stays.
+"""Redacts the bytes of frames, and of stderr, so that their verdicts stay as they were.
 
 JSON is edited in place. What cannot be parsed is replaced whole, since nothing can vouch for it, unless the user keeps
 it: then it is searched as plain text.
@@ -37,7 +37,7 @@ class Redacted(NamedTuple):
     unparsed: str = ""
     """Why all of it was replaced, or had to be searched as plain text; empty if it was parsed."""
     is_same: bool = True
-    """Whether the frame by itself is what it was: of the same kind, with the same error code and problem."""
+    """Whether the frame's own verdict is unchanged: the same kind, error code and problem."""
 
 
 class FrameRedactor:
@@ -91,7 +91,7 @@ class FrameRedactor:
         return Redacted(*list(self._unparsed(raw))[-1], "stderr")
 
     def _unparsed(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:
-        """Bytes in place of some that were not parsed: the most telling first, the most general last."""
+        """A replacement for bytes that were not parsed: the most telling candidate first, the most general last."""
         text = raw.decode("utf-8", "surrogateescape")
         if _HARMLESS(text):
             yield raw, []

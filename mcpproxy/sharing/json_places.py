@@ -23,7 +23,7 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u.{4}|.)", re.DOTALL)
 
 Path: TypeAlias = "tuple[Path, str | int] | None"
-"""The way to a value: the way to what holds it, and its name or index there. None is the whole text."""
+"""The path to a value: the path to what holds it, and its name or index there. None is the whole text."""
 
 
 class Place(NamedTuple):
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     text: str
     """The value of a string; the token of a number."""
     path: Path
-    """The way to the value; for a name, to the value that it names."""
+    """The path to the value; for a name, to the value that it names."""
     is_name: bool
     is_string: bool
     name: str
@@ -64,7 +64,7 @@ def pointer_of(path: Path) -> str:
 
 
 def steps_of(path: Path) -> list[str]:
-    """The steps of the way to a value."""
+    """The steps of the path to a value."""
     steps: list[str] = []
     while path is not None:
         path, last = path
@@ -77,7 +77,7 @@ def places(text: str, base: Path = None) -> Iterator[Place]:
 
     Args:
         text: the JSON text.
-        base: the way to the text, if it is a string in another.
+        base: the path to the text, if it is a string in another.
 
     Raises:
         NotJson: the text is not JSON; places before the mistake have been yielded.
@@ -117,9 +117,9 @@ class _Reader:
 
     def __init__(self, base: Path) -> None:
         self.stack: list[tuple[Path, bool, str]] = []
-        """What is open: the way to it, whether it is an object, and the name under which it is."""
+        """What is open: the path to it, whether it is an object, and the name under which it is."""
         self.path = base
-        """The way to the value that comes next."""
+        """The path to the value that comes next."""
         self.name = ""
         self.wanted = "value"
         """What may come next: `value`, `item` (a value or `]`), `name`, `first` (a name or `}`), `colon` or `next`."""

@@ -1,4 +1,4 @@
-"""What the name of a member, or the way to it, says about its value: a secret, or one of the protocol's own words."""
+"""What the name of a member, or the path to it, says about its value: a secret, or one of the protocol's own words."""
 
 import re
 from functools import lru_cache
@@ -24,7 +24,7 @@ _VARIABLE: Final = re.compile(
 _PLACEHOLDER: Final = re.compile(
     r"(?i)[*•.x\s]*|[a-z\s]{0,20}(?:redacted|hidden|masked)[a-z\s]{0,20}|[<\[{$]{1,3}[a-z_\s-]{0,40}[>\]}]{0,3}"
 ).fullmatch
-"""What stands for a value that somebody has taken out already, or has not put in yet."""
+"""Placeholders for a value that was taken out already, or is not put in yet."""
 _TOP: Final = frozenset({"jsonrpc", "id", "method"})
 _META_FAMILY: Final = ("io.modelcontextprotocol/", "modelcontextprotocol.io/")
 _SIGNS: Final = {ord(sign): None for sign in "_-. "}
@@ -52,7 +52,7 @@ def is_harmless(value: str) -> bool:
 
 
 def is_protocol(path: Path) -> bool:
-    """Whether a value belongs to the protocol, so that only a certain secret in it is replaced."""
+    """Whether a value belongs to the protocol, so that only unmistakable secrets in it are replaced."""
     steps = _in_message(path)
     if len(steps) == 1:
         return steps[0] in _TOP
@@ -67,13 +67,13 @@ def is_protocol(path: Path) -> bool:
 
 
 def is_payload(path: Path) -> bool:
-    """Whether a value is what is transported, such as the arguments of a call, and not what says how."""
+    """Whether a value is payload, such as the arguments of a call, and not part of the protocol."""
     steps = _in_message(path)
     return len(steps) > 1 and steps[0] in ENVELOPE and steps[1] in PAYLOAD and steps[-1] not in PAYLOAD_FORM
 
 
 def is_client_metadata(path: Path) -> bool:
-    """Whether a value is the client's own note beside a request: hosts put session, workspace and sandbox there."""
+    """Whether a value is what a client adds for its own use, such as a host's session, workspace or sandbox."""
     steps = _in_message(path)
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
 

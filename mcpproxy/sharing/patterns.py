@@ -1,4 +1,4 @@
-"""What a text gives away by its form: credentials, addresses of people, names of users and hosts, card numbers.
+"""What a text reveals by its form: credentials, addresses of people, names of users and hosts, card numbers.
 
 It complements the catalogue of services' tokens, which is made for source code: there a token without a word beside it
 may be an example, and an e-mail address or a home directory is no leak. Every pattern takes linear time: repetitions
@@ -74,7 +74,7 @@ _CREDENTIAL: Final = re.compile(
 )
 _CREDENTIAL_MARKS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
 _CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
-"""A parameter behind a scheme, as in the challenges of servers: no credential."""
+"""A parameter after a scheme, as in the challenges of servers: not a credential."""
 _ASSIGNED: Final = re.compile(
     r"(?:passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
     r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
@@ -200,7 +200,7 @@ def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
 
 @lru_cache(4096)
 def is_public_host(host: str) -> bool:
-    """Whether a host says nothing: this machine, a name that specifications use, or a pseudonym."""
+    """Whether a host reveals nothing: this machine, a name that specifications use, or a pseudonym."""
     name = host.lower().strip("[]").rstrip(".")
     if not name or name in PUBLIC_HOSTS or name.endswith(SPECIAL_DOMAINS):
         return True
@@ -214,7 +214,7 @@ def is_public_host(host: str) -> bool:
 
 
 def is_secret_value(value: str) -> bool:
-    """Whether a word that stands behind `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
+    """Whether a word that follows `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
     plain = value.strip(".,:;!?")
     if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
         return False

@@ -1,9 +1,9 @@
-"""Keyed pseudonyms: what stands in a shared capture for a secret.
+"""Keyed pseudonyms, which replace the secrets in a redacted copy.
 
 The key is random, made for one share and thrown away with this object: the same secret has the same pseudonym within
-a share, and another one in the next share, and nobody can try out guesses. A pseudonym keeps the form that a reader or
-a schema expects: an address stays an address, a number a number of as many digits, base64 stays base64. None of
-them looks like a secret again.
+a share, and a different one in the next share, and guesses cannot be tried out. A pseudonym keeps the form that a
+reader or a schema expects: an address stays an address, a number stays a number with as many digits, base64 stays
+base64. None of them looks like a secret again.
 """
 
 import os
@@ -42,7 +42,7 @@ class Pseudonyms:
         return self.tag(secret.decode("utf-8", "surrogateescape"))
 
     def user(self, name: str) -> str:
-        """A user's name. Letters' case does not matter, as on most systems."""
+        """A user's name. Case is ignored, as on most systems."""
         return f"user-{self._digest('user', name.lower(), 4).hex()}"
 
     def host(self, name: str) -> str:
@@ -65,7 +65,7 @@ class Pseudonyms:
         return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
-        """Anything written in digits: as long, its other signs kept, and never a valid card number."""
+        """Anything written in digits: of the same length, with its other signs, and never a valid card number."""
         stream = int.from_bytes(self._digest("number", re.sub("[^0-9]", "", digits), 32))
         drawn = []
         for char in digits:

@@ -2,7 +2,7 @@
 
 Their values are hashes already where the recorder met a secret (FORMAT.md, Privacy), but hashes by the user's lasting
 key, with which two shares could be compared; so they are hashed again. Names of environment variables, the directory
-and the processes above go; of the command, the launcher, the package and the names of options stay.
+and the parent processes go; of the command, the launcher, the package and the names of options stay.
 """
 
 import re
@@ -21,7 +21,7 @@ from mcpproxy.sharing.word_lists import LAUNCHERS
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
-"""What makes an address invalid, as it shall stay."""
+"""What makes an address invalid, and must stay."""
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})

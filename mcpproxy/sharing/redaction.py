@@ -1,7 +1,7 @@
 """Redaction: finds the secrets in a text or in a JSON document, and replaces them byte by byte.
 
 What is not a secret keeps its place and its spelling. JSON and base64 inside of strings are opened. Nothing here raises
-because of a text, except that `document` says when it is no JSON; the time is linear in the text.
+because of a text, except that `document` says when it is not JSON; the time is linear in the text.
 """
 
 import re
@@ -50,7 +50,7 @@ PERSONAL: Final = frozenset(
     {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
     | {"personal-in-hexadecimal"}
 )
-"""Kinds that say who or where somebody is, and open no door."""
+"""Kinds that identify a person or a host, but give no access."""
 _UNCERTAIN: Final = frozenset({"host", "ip-address", "user-word", "card-number", "url-parameter"})
 """Kinds that are left alone in ids, cursors and other words of the protocol."""
 
@@ -62,16 +62,16 @@ class Replacement(NamedTuple):
     secret: str
     pseudonym: str
     path: Path
-    """The way to it in a JSON document."""
+    """The path to it in a JSON document."""
 
 
 class Choices(Protocol):
-    """What the user wants replaced beside, and kept of, what is replaced by default."""
+    """The user's additions to what is replaced by default, and exceptions from it."""
 
     def redacts(self, path: Path) -> bool:
         """Whether a value is replaced whole."""
 
-    def found(self, text: str) -> Iterable[Secret]:
+    def matches(self, text: str) -> Iterable[Secret]:
         """Further stretches of a text to replace."""
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
@@ -103,11 +103,11 @@ class Redactor:
             catalogue: the rules for secrets.
             choices: the user's.
             bodies: whether values in bodies stay if they are not secret.
-            unparsed: whether binary data stays, although nothing can be found in it.
+            unparsed: whether binary data stays, although it cannot be searched.
         """
         self.pseudonyms = pseudonyms
         self.users: frozenset[str] = frozenset()
-        """Users' names, in lower case, that are replaced as words of a text."""
+        """Users' names, in lower case, that are replaced wherever they are a word."""
         self._catalogue = catalogue
         self._choices = choices
         self._bodies = bodies
@@ -139,7 +139,7 @@ class Redactor:
         return edited(text, self._edits(text, secrets, made, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
-        """What takes the place of a secret of a kind."""
+        """The pseudonym for a secret of a kind."""
         make = self.pseudonyms
         match kind:
             case "email":
@@ -171,7 +171,7 @@ class Redactor:
             self._catalogue.secrets(text),
             credentials(text),
             people(text),
-            self._choices.found(text),
+            self._choices.matches(text),
             self._encoded(text),
             self._users_in(text),
         )
@@ -350,7 +350,7 @@ class Redactor:
         return pseudonym
 
     def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
-        """The edits for secrets, of which those that overlap are replaced together."""
+        """The edits for secrets; overlapping secrets are replaced together."""
         edits: list[Edit] = []
         for start, end, kind in _apart(secrets):
             secret = text[start:end]

@@ -15,7 +15,7 @@ from mcpproxy.sharing.redaction import PERSONAL, Redactor, Replacement
 
 _SHOWN: Final = 4
 _UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
-"""Kinds that are replaced to be on the safe side."""
+"""Kinds that are replaced only as a precaution."""
 
 
 class Likely(NamedTuple):
@@ -67,13 +67,13 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         rec = "frame" if isinstance(item, Frame) else item.rec
         for kind, secret, _, path in made:
             if is_copy and kind == "named-secret" and secret.isdigit():
-                continue  # the pseudonym of a number cannot be told from a number
+                continue  # the pseudonym of a number looks like any number
             if kind not in _UNLIKELY and (personal or kind not in PERSONAL):
                 yield Likely(item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret)
 
 
 def _texts(record: Record) -> list[str]:
-    """The texts of a record that is no frame; a header of HTTP as it was sent, with its name."""
+    """The texts of a record that is not a frame; an HTTP header as it was sent, with its name."""
     raw = raw_bytes(record.members)
     if raw is not None:
         return [raw.decode("utf-8", "replace")]

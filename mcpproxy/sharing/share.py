@@ -1,6 +1,6 @@
 """Writes the redacted copy of a capture.
 
-The copy gets its name when it is complete, and is readable only by its owner. Nothing that exists is overwritten.
+The copy gets its name when it is complete, and is readable only by its owner. Existing files are never overwritten.
 """
 
 import os
@@ -33,7 +33,7 @@ from mcpproxy.sharing.users import users_of
 
 BATCH: Final = 1 << 20
 _MOST_SEGMENTS: Final = 100_000_000
-"""Readers take no greater number in the name of a file."""
+"""Readers accept no greater number in the name of a file."""
 _NEVER: Final = 1 << 62
 """Bytes. The copy begins a segment where the original does, and deletes none."""
 
@@ -153,7 +153,7 @@ def _new_capture(target: Path) -> Iterator[CaptureFile]:
 
 
 def _publish(folder: Path, to: Path) -> None:
-    """Give every file its name, the first segment last; if one cannot have it, none has."""
+    """Give every file its name, the first segment last; if a name is taken, no file gets its name."""
     done: list[Path] = []
     try:
         for path in sorted(folder.iterdir(), key=segment_number, reverse=True):

@@ -1,6 +1,6 @@
 """Words that decide what is redacted: names of members, users, hosts, launchers, URL parameters and schemes.
 
-A list errs on the side of its purpose: names that hold secrets are many, names that identify nobody are few.
+A list errs on the side of its purpose: names that hold secrets are many, names that identify no person are few.
 """
 
 from typing import Final
@@ -62,7 +62,7 @@ META: Final = _words("progressToken traceparent tracestate baggage")
 """Members of `_meta` that the specification defines."""
 
 COMMON_USERS: Final = _words("user username you me shared public default runner root node app name")
-"""Names in paths of home directories that identify nobody."""
+"""Names in paths of home directories that identify no person."""
 
 ACCOUNTS: Final = _words("""
     admin administrator agent api apps azureuser backup bin bitnami build builder centos ci circleci claude cloud code
@@ -72,7 +72,7 @@ ACCOUNTS: Final = _words("""
     service share shared site src ssh staff system temp test tester tmp tool tools ubuntu unknown user username users
     usr vagrant var vscode web work worker workspace www you your yourname
 """)
-"""Names of accounts that are words: without them, no text could be read."""
+"""Names of accounts that are also words: replacing them everywhere would make texts unreadable."""
 
 SPEC_HOSTS: Final = tuple(
     _words("""

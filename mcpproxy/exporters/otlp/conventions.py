@@ -2,12 +2,12 @@
 
 The conventions are in development and have no release yet. This module follows the text of `model/mcp` in
 open-telemetry/semantic-conventions-genai whose manifest names `SCHEMA_URL`, in the state of October 2026. Where that
-text has changed over time, the later one counts: on the server's side, the codes of `NO_ERRORS` are not errors.
+text has changed over time, the later version applies: on the server's side, the codes of `NO_ERRORS` are not errors.
 
-A recorder stands between the two sides, so each call gives two spans: one of kind CLIENT for the side that sent the
+A recorder is between the two sides, so each call becomes two spans: one of kind CLIENT for the side that sent the
 request, and as its child one of kind SERVER for the side that received it. Without a trace context in the request, each
-call is a trace of its own, and the server's requests belong to the trace of the call in whose course they were sent.
-Ids are hashes of the capture's id and the number of the frame: exporting twice gives the same.
+call is a trace of its own, and the server's requests belong to the trace of the call that led to them.
+Ids are hashes of the capture's id and the number of the frame: exporting twice gives the same ids.
 """
 
 import json
@@ -149,7 +149,7 @@ class Conventions:
         outer = call.outer
         if outer is None:
             return self._id(origin_of(call.request), "trace"), None
-        # The span of the side that the outer request made work, which is the one that asks here.
+        # The span of the side that received the outer request, which sends this one.
         of_outer = parsed_traceparent(outer.traceparent)
         return self._id(outer, "trace") if of_outer is None else of_outer[0], self._id(outer, "server")
 
@@ -180,7 +180,7 @@ class Conventions:
         return attributes
 
     def _own(self, call: Call) -> Attributes:
-        """What only spans have: it would split a histogram into one for each call."""
+        """What only spans have, because it would split a histogram into one for each call."""
         request, response = call.request, call.response
         attributes: Attributes = {}
         if request.id.pairs:

@@ -38,7 +38,7 @@ _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class Collector:
-    """A collector that takes OTLP over HTTP."""
+    """A collector that accepts OTLP over HTTP."""
 
     def __init__(self, url: str) -> None:
         """`url` is the base to which `/v1/traces` and `/v1/metrics` are appended."""
@@ -60,21 +60,21 @@ class Collector:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the last failure is about what was sent, so that sending it again is no use."""
+        """Whether the last failure is about what was sent, so that sending it again is pointless."""
         return self._status is not None and self._status not in _RETRIED
 
     @property
     def is_missing(self) -> bool:
-        """Whether the last failure says that there is no such signal: some back ends take spans only."""
+        """Whether the last failure says that there is no such signal: some back ends accept only spans."""
         return self._status in (404, 405, 501)
 
     def send_spans(self, spans: Sequence[CallSpan]) -> bool:
-        """Send spans; returns whether they were taken."""
+        """Send spans; returns whether they were accepted."""
         self._status = None
         return self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS
 
     def send_metrics(self, metrics: MetricsData) -> bool:
-        """Send histograms; returns whether they were taken."""
+        """Send histograms; returns whether they were accepted."""
         self._status = None
         return self._metrics.export(metrics) is MetricExportResult.SUCCESS
 

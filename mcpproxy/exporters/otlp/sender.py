@@ -1,7 +1,7 @@
 """Sends spans in a thread, to a collector that may be down: bounded memory, retries, and a count of what was dropped.
 
 Spans wait in a queue of at most `QUEUE_BYTES`; when it is full, the oldest are dropped. A batch that the collector
-could take later is sent again, with growing pauses; one that it refuses is dropped. Of the histograms, which are
+could accept later is sent again, with growing pauses; one that it refuses is dropped. Of the histograms, which are
 cumulative, only the latest values wait.
 """
 
@@ -89,7 +89,7 @@ class Sender:
             return len(self._queue)
 
     def close(self, patience_s: float) -> Sent:
-        """Send what waits, for so long at most; returns what became of everything."""
+        """Send what waits, for at most `patience_s`; returns what became of everything."""
         with self._condition:
             self._until_s = time.monotonic() + patience_s
             self._condition.notify()
@@ -123,7 +123,7 @@ class Sender:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _rest(self, pause_s: float) -> None:
-        """Wait before the next attempt; the news that no more spans come ends a wait."""
+        """Wait before the next attempt; `close` ends the wait early."""
         with self._condition:
             if self._until_s is None:
                 self._condition.wait_for(lambda: self._until_s is not None, pause_s)
@@ -147,14 +147,14 @@ class Sender:
                     self._metrics = None
         if not taken:
             if metrics is not None and self._collector.is_missing:
-                self._say_once("the collector takes no histograms, only spans")
+                self._say_once("the collector accepts no histograms, only spans")
             elif metrics is not None:
                 self._say_once(f"the collector refuses the histograms: {self._collector.problem}")
             else:
                 self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
         elif self._is_down:
             self._is_down = False
-            self._say("the collector takes spans again")
+            self._say("the collector accepts spans again")
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:
@@ -171,7 +171,7 @@ class Sender:
             with self._condition:
                 self._is_down = True
                 self._condition.notify_all()
-            self._say(f"cannot reach the collector: {self._collector.problem}; spans wait, and are sent again")
+            self._say(f"cannot reach the collector: {self._collector.problem}; spans are kept and sent again")
 
 
 def _cost(span: CallSpan) -> int:

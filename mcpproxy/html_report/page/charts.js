@@ -6,7 +6,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
   const place = section("startup");
   const timed = sessions.filter((one) => one.total_ms !== null);
   if (!timed.length) {
-    place.append(el("p", { class: "dim" }, "No session's start is in these captures."));
+    place.append(el("p", { class: "dim" }, "These captures contain no start of a session."));
     return;
   }
   const longest = Math.max(...timed.map((one) => one.total_ms), 0.001);
@@ -61,7 +61,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
 function drawLatency({ latencies, more_latencies: more, captures }) {
   const place = section("latency");
   if (!latencies.length) {
-    place.append(el("p", { class: "dim" }, "No requests are in these captures."));
+    place.append(el("p", { class: "dim" }, "These captures contain no requests."));
     return;
   }
   const all = latencies.flatMap(({ buckets }) => buckets.map(([bucket]) => bucket));

@@ -41,7 +41,7 @@ class Detail {
       await navigator.clipboard.writeText(this.text ?? "");
       this.said.textContent = "copied";
     } catch {
-      this.said.textContent = "the browser refused to copy";
+      this.said.textContent = "the browser did not allow it";
     }
   }
 
@@ -93,7 +93,7 @@ function factsOf(model, row) {
   if (captures.length > 1) facts.push(["capture", capture.name || capture.file]);
   const clock = capture.opened_ms === null ? "" : utc(capture.opened_ms + rows.t[row] / 1000);
   facts.push(["crossed", `${sinceStart(rows.t[row])} s`, clock && el("span", { class: "dim" }, `  ${clock}`)]);
-  if (rows.kind[row] !== "remark") facts.push(["way", rows.way[row] === "→" ? "client → server" : "server → client"]);
+  if (rows.kind[row] !== "remark") facts.push(["direction", rows.way[row] === "→" ? "client → server" : "server → client"]);
   if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);

@@ -21,9 +21,9 @@ function passes(rows, row, { kind, capture, isBadOnly }) {
  * The rows that a filter selects. First those whose own words match, at once; then, slice by slice, those whose payload
  * does.
  *
- * tell: called with the rows so far and whether they are all. isCurrent: whether the filter is still wanted.
+ * show: called with the rows so far and whether they are all. isCurrent: whether the filter is still wanted.
  */
-async function filterRows(model, wanted, tell, isCurrent) {
+async function filterRows(model, wanted, show, isCurrent) {
   const words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
   const selected = new Uint8Array(model.count);
   const unsure = [];
@@ -32,7 +32,7 @@ async function filterRows(model, wanted, tell, isCurrent) {
     if (words.every((word) => model.wordsOf(row).includes(word))) selected[row] = 1;
     else if (model.rows.payload[row] >= 0) unsure.push(row);
   }
-  tell(listed(selected), !unsure.length);
+  show(listed(selected), !unsure.length);
   let until = performance.now() + SLICE_MS;
   for (const row of unsure) {
     const payload = model.payloadNow(model.rows.payload[row]) ?? (await model.payload(model.rows.payload[row]));
@@ -44,7 +44,7 @@ async function filterRows(model, wanted, tell, isCurrent) {
       until = performance.now() + SLICE_MS;
     }
   }
-  if (unsure.length && isCurrent()) tell(listed(selected), true);
+  if (unsure.length && isCurrent()) show(listed(selected), true);
 }
 
 function listed(selected) {

@@ -1,4 +1,4 @@
-// Findings by rule, what to fix first first, each with the bytes that prove it.
+// Findings by rule, in the order in which to fix them, each with the bytes that prove it.
 
 const OPEN_FINDINGS = 3;
 

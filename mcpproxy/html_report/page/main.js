@@ -37,10 +37,10 @@ async function followAddress(traffic) {
   }
 }
 
-/** Says that the lists could not be drawn, as in a browser that cannot decompress them. */
+/** Says that the lists could not be drawn, for example because the browser cannot decompress them. */
 function fail(error) {
   section("traffic").append(
-    el("p", { class: "notice" }, `The lists could not be drawn by this browser: ${error.message}. A newer one may do.`),
+    el("p", { class: "notice" }, `This browser could not draw the lists: ${error.message}. A newer browser may.`),
   );
   throw error;
 }

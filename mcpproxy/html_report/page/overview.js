@@ -1,4 +1,4 @@
-// The first screen: who talked to whom, how long, what is wrong first, which calls were slow or abandoned.
+// The first screen: who talked to whom, how long, what to fix first, which calls were slow or abandoned.
 
 function drawOverview(overview) {
   section("overview").append(
@@ -19,7 +19,7 @@ function drawOverview(overview) {
 
 function privacy({ captures }) {
   const redacted = captures.filter((capture) => capture.is_redacted).length;
-  if (redacted === captures.length) return "It was made from redacted copies: secrets that were found are replaced.";
+  if (redacted === captures.length) return "It was made from redacted copies: all secrets that were found are replaced.";
   const some = redacted ? ` Of ${captures.length} captures, ${redacted} are redacted copies.` : "";
   return `This file holds recorded traffic: whoever has it can read it.${some}`;
 }
@@ -119,7 +119,7 @@ function firstFindings({ findings, levels, nothing }) {
   return el(
     "div",
     { class: "first" },
-    el("h2", {}, "What is wrong first"),
+    el("h2", {}, "What to fix first"),
     counts.length
       ? el("p", { class: "dim" }, counts.join(", "))
       : el("p", { class: nothing ? "dim" : "fine" }, withoutFindings(nothing)),

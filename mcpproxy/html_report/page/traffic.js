@@ -121,7 +121,7 @@ class Traffic {
     this.bad = el("input", { type: "checkbox", id: "filter-bad" });
     const made = el(
       "form",
-      { class: "tools", role: "search", "aria-label": "Filter of the traffic" },
+      { class: "tools", role: "search", "aria-label": "Filter the traffic" },
       el("label", { for: "filter-text" }, "Filter"),
       this.text,
       el("label", { for: "filter-kind", class: "unseen" }, "Kind"),
@@ -146,7 +146,7 @@ class Traffic {
   async filter() {
     this.asked += 1;
     const own = this.asked;
-    const tell = (rows, isAll) => {
+    const show = (rows, isAll) => {
       this.list.show(rows);
       const count =
         rows.length === this.model.count
@@ -154,7 +154,7 @@ class Traffic {
           : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
       this.said.textContent = isAll ? count : `${count}, searching payloads…`;
     };
-    await filterRows(this.model, this.wanted, tell, () => own === this.asked);
+    await filterRows(this.model, this.wanted, show, ()  => own === this.asked);
   }
 
   choose(row) {

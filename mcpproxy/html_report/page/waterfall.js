@@ -13,7 +13,7 @@ class Waterfall {
     this.ends = to.map((us, call) => model.shared(capture[call], us));
     this.order = this.starts.map((_, call) => call).sort((a, b) => this.starts[a] - this.starts[b] || a - b);
     if (!this.order.length) {
-      place.append(el("p", { class: "dim" }, "No requests are in these captures."));
+      place.append(el("p", { class: "dim" }, "These captures contain no requests."));
       return;
     }
     this.whole = [

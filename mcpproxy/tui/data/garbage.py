@@ -29,7 +29,7 @@ def set_aside() -> None:
 
 
 def search(idle_s: float) -> bool:
-    """Search everything, if this disturbs nobody now; returns whether it did.
+    """Search everything, unless this would make the user wait; returns whether it did.
 
     Args:
         idle_s: seconds since the last key.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAME: Final = 60
 """Cells of the name of a capture in a title."""
 LEAST: Final = 16
-"""Cells that the place gets even if what the screen shows is cut then."""
+"""Cells that the place gets in any case, even if the rest of the title must be cut."""
 PADDING: Final = 2
 """Cells of the line of the title that stay empty."""
 

@@ -678,7 +678,7 @@ def test_the_corpus_gives_what_its_own_test_finds() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"nonsense\n", "line 1: no JSON"),
+        (b"nonsense\n", "line 1: not JSON"),
         (b"", "it contains no case"),
         (trace(CALL, expect=7), "line 1: expected a list of objects with `rule` and `frame` in `expect`"),
         (trace(CALL, expect=[DUE, None]), "in `expect`"),

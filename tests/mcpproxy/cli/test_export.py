@@ -148,7 +148,7 @@ def test_a_damaged_capture_is_exported_as_far_as_it_goes(tmp_path: Path) -> None
 def test_only_the_folder_has_to_be_named() -> None:
     done = mcpproxy("export")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert complaints(done) == b"mcpproxy: the following arguments are required: DIR; see mcpproxy export --help\n"
+    assert complaints(done) == b"mcpproxy: the following arguments are required: OUT; see mcpproxy export --help\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path) -> None:

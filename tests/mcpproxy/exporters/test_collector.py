@@ -181,7 +181,7 @@ def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
             told = process.stderr.readline()
         assert told == (
             b"mcpproxy: cannot reach the collector: no connection, or no answer in time; "
-            b"spans wait, and are sent again\n"
+            b"spans are kept and sent again\n"
         )
         ask(session, 9)
         with backend(port) as there:
@@ -189,7 +189,7 @@ def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
             session.finish()
             _, errors = process.communicate(timeout=DEADLINE_S)
             assert process.returncode == 0, errors
-            assert b"mcpproxy: the collector takes spans again\n" in errors
+            assert b"mcpproxy: the collector accepts spans again\n" in errors
             assert b"dropped" not in errors
             assert len(there.spans) == 2 * counted(session.capture, folder=place.root / "tables")
 
@@ -201,7 +201,7 @@ def test_what_never_arrives_is_counted(capture: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert complaints(done).splitlines()[1:] == [
         b"mcpproxy: sent 0 spans",
-        f"mcpproxy: \xe2\x96\xb2 {spans} spans dropped: the collector did not take them".encode("latin-1"),
+        f"mcpproxy: \xe2\x96\xb2 {spans} spans dropped: the collector did not accept them".encode("latin-1"),
         b"mcpproxy: \xe2\x96\xb2 the latest histograms did not arrive",
     ]
 
@@ -221,7 +221,7 @@ def test_a_back_end_that_takes_spans_only_is_told_and_fine(capture: Path) -> Non
         done = mcpproxy("export", "--to", there.url, capture)
         assert (done.returncode, there.metrics) == (0, [])
         assert complaints(done).decode().splitlines() == [
-            "mcpproxy: the collector takes no histograms, only spans",
+            "mcpproxy: the collector accepts no histograms, only spans",
             f"mcpproxy: sent {len(there.spans)} spans",
         ]
 

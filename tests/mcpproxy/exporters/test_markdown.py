@@ -154,7 +154,7 @@ def test_what_an_issue_cannot_hold_is_told(tmp_path: Path) -> None:
         one.call(20 + number, number, "a", text="x" * 8_000)
     done = mcpproxy("export", "--format", "markdown", "-o", tmp_path / "out.md", one.close())
     assert done.returncode == 0
-    assert b"GitHub takes 65,536 characters in an issue, and there are 1" in complaints(done)
+    assert b"GitHub accepts 65,536 characters in an issue, and this has 1" in complaints(done)
 
 
 @pytest.mark.parametrize("words", [["--follow"], ["--verbose"], ["--frame", "3"], ["--id", "3"]], ids=" ".join)

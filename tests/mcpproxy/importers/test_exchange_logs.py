@@ -171,7 +171,7 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "expected a list in `log.entries`"),
         (
             json.dumps({"log": {"entries": [entry("https://x/", PING, PONG), {}]}}).encode(),

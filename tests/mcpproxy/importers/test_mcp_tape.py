@@ -60,7 +60,7 @@ def test_another_order_of_members_is_read_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("x", "line 1: no JSON"),
+        ("x", "line 1: not JSON"),
         ('{"dir":"up","raw":1,"t":"2026-11-20T10:15:02Z"}', "line 1: expected in or out in `dir`"),
         ('{"dir":"in","t":"2026-11-20T10:15:02Z"}', "line 1: expected a message in `raw`"),
         ('{"dir":"in","raw":{},"t":"x"}', "line 1: expected a date and time in `t`"),

@@ -145,7 +145,7 @@ def test_it_is_read_as_it_comes() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "a JSON object"),
         ('{"dir":"c2s","raw":"{}"}', "in `t`"),
         ('{"t":true,"dir":"c2s","raw":"{}"}', "in `t`"),
