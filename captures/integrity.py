@@ -29,7 +29,7 @@ KEPT: Final = 1000
 
 
 _OWN_NUMBER: Final = frozenset({"damage", "excerpt", "redaction"})
-"""Reasons of gaps that have the number of the last record that they stand for."""
+"""Reasons of gaps that have the number of the last record that they replace."""
 
 
 class Gap(NamedTuple):

@@ -172,7 +172,7 @@ def _text(rows: list[Row], most: int) -> str:
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"
         server = f"{sign} {name}{'':<{width - cells(name)}}"
         line = f"{server}  {started:<19}  {lasted:>7}  {frames:>8}  {size(row.size):>9}  {capture}"
-        # Remarks that do not fit have a line of their own, so that the terminal does not break one amid its words.
+        # Remarks that do not fit have a line of their own, so that the terminal does not break a line within them.
         is_long = cells(line) + 2 + cells(note) > most < WHOLE
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]
     live = sum(row.mark == "live" for row in rows)

@@ -94,7 +94,7 @@ class Ranking:
                 self._rules[broken[0]].count += count - 1
 
     def ranked(self) -> list[Broken]:
-        """All broken rules, what to fix first first."""
+        """All broken rules, in the order in which to fix them."""
         return sorted(self._rules.values(), key=lambda rule: (-rule.impact, -rule.level, -rule.count))
 
     def lines(self, style: Style, width: int) -> Iterator[str]:

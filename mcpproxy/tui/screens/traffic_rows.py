@@ -152,7 +152,7 @@ class TrafficRowsScreen(ArrivalScreen):
         self.show_place()
 
     def action_beside(self) -> None:
-        """Show the messages only, or the records beside them too."""
+        """Show only messages, or all records."""
         entry, reading = self.entry, self.reading
         kinds = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
         self.beside = kinds[(kinds.index(self.beside) + 1) % len(kinds)] if self.beside in kinds else FOLDED

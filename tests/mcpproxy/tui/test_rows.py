@@ -140,7 +140,7 @@ class TestHttp:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("ctrl+p", *"Records")
-            await stage.see("messages only, or the records beside them")
+            await stage.see("messages only, or all records")
             await stage.press("enter")
             await stage.see("all records", "stream opened")
 
