@@ -89,14 +89,14 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
             log, others, bodiless = flows.log, flows.others, flows.bodiless
     except Wrong as wrong:
         raise CaptureError(f"cannot import {options.file}: {wrong}") from None
-    found = servers(log, options.form)
-    if not found.cases:
-        return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'exchange')} is MCP")
-    code = _import_cases(found.cases, options)
-    if found.left_out or others:
-        say(f"{count_text(found.left_out + others, 'other exchange')} left out: not with an MCP server")
-    if found.untimed:
-        streams = count_text(found.untimed, "event stream")
+    sorted_log = servers(log, options.form)
+    if not sorted_log.cases:
+        return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'HTTP exchange')} is MCP")
+    code = _import_cases(sorted_log.cases, options)
+    if sorted_log.left_out or others:
+        say(f"{count_text(sorted_log.left_out + others, 'other exchange')} left out: not with an MCP server")
+    if sorted_log.untimed:
+        streams = count_text(sorted_log.untimed, "event stream")
         say(f"{streams} without the times of events: all events have the time at which the stream ended")
     if bodiless:
         say(f"{count_text(bodiless, 'body', 'bodies')} missing: mitmproxy passed them on without keeping them")
@@ -108,11 +108,11 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
 _NAMED = {"har": "HAR file", "mitmproxy": "flow file"}
 
 
-def _import_cases(found: Iterable[Case | Refused], options: argparse.Namespace) -> int:
+def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) -> int:
     """Write a capture for each case; a mistake in a case does not affect the others."""
     create_directory(options.output)
     code, count = int(Exit.FINE), 0
-    for case in found:
+    for case in cases:
         if options.case not in (None, case.name):
             continue
         count += 1

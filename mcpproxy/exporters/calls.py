@@ -176,14 +176,14 @@ class Calls:
 
     def _outer_of(self, request: Request) -> Origin | None:
         """The only open request of the client that the server can be working on."""
-        found: Origin | None = None
+        outer: Origin | None = None
         carrier = request.frames[0].exchange
         for origin, exchange in islice(reversed(self._open.values()), OUTER_SEARCHED):
             if exchange == carrier:
-                if found is not None:
+                if outer is not None:
                     return None
-                found = origin
-        return found
+                outer = origin
+        return outer
 
     def _end(self, exchange: Exchange, ended_ns: int) -> None:
         request, session = exchange.request, exchange.session

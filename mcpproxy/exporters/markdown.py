@@ -64,16 +64,16 @@ def facts_of(path: Path, *, still_open: bool) -> Facts:
     capture = Capture(path)
     examination = Examination(path, Wanted())
     worst: list[LocatedFinding] = []
-    found = 0
+    count = 0
     for located in chain(
         (one for item in capture for one in examination.feed(item)), examination.finish(still_open=still_open)
     ):
-        found += 1
+        count += 1
         worst.append(located)
         if len(worst) >= 4 * FINDINGS:
             worst = sorted(worst, key=_rank)[:FINDINGS]
     worst = sorted(worst, key=_rank)[:FINDINGS]
-    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, worst, found)
+    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, worst, count)
 
 
 def _rank(located: LocatedFinding) -> tuple[int, int]:

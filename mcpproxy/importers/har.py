@@ -101,9 +101,9 @@ def _content(content: dict[str, Any], place: str) -> bytes:
 
 def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[Event]:
     """The events of a stream with their times, if anything in the entry has those."""
-    told = entry.get("_eventSourceMessages")
-    if not answer and isinstance(told, list):
-        return [_event(message) for message in told if isinstance(message, dict)]
+    sent = entry.get("_eventSourceMessages")
+    if not answer and isinstance(sent, list):
+        return [_event(message) for message in sent if isinstance(message, dict)]
     ours = entry.get("_mcp")
     messages = ours.get("messages") if isinstance(ours, dict) else None
     times = [

@@ -27,9 +27,10 @@ def account_lines(account: Account) -> Iterator[str]:
         for kind, (count, different) in kinds.items():
             yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
     for why, count in account.unparsed.most_common():
-        noun = "line" if why == "stderr" else "frame"
-        reason = "of stderr" if why == "stderr" else f"because {why}"
-        yield f"  {count_text(count, noun)} not parsed {reason}"
+        if why == "stderr":
+            yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} not parsed"
+        else:
+            yield f"  {count_text(count, 'frame')} not parsed because {why}"
     share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
     kept = "all" if account.findings_kept == account.findings_before else f"{account.findings_kept:,}"
     findings = f"; {kept} of {count_text(account.findings_before, 'finding')}" if account.findings_before else ""

@@ -62,10 +62,10 @@ class Catalogue:
         if not findings:
             return []
         is_ascii = len(raw) == len(text)
-        found = []
+        secrets = []
         for finding in findings:
             start, end = finding.location["start_offset"], finding.location["end_offset"]
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
-            found.append(Secret(start, end, finding.rule_id.rpartition(".")[2]))
-        return found
+            secrets.append(Secret(start, end, finding.rule_id.rpartition(".")[2]))
+        return secrets

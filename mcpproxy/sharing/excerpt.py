@@ -136,9 +136,13 @@ class _Selection:
                     self._keep(seen.message)
                 continue
             request = exchange.request
-            asked = Seen(request, seen.session, None, None, seen.revision, era=seen.era)
+            request_seen = Seen(request, seen.session, None, None, seen.revision, era=seen.era)
             is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in request.frames)
-            if is_kept or self._wants(seen, exchange) or (self._is_late(seen.message) and self._wants(asked, exchange)):
+            if (
+                is_kept
+                or self._wants(seen, exchange)
+                or (self._is_late(seen.message) and self._wants(request_seen, exchange))
+            ):
                 self._keep(request)
                 self._keep(seen.message)
 
@@ -146,8 +150,8 @@ class _Selection:
         """The capture has ended, so the outcome of requests without a response is known."""
         for exchange in self._fold.finish():
             if exchange.session is not None:
-                asked = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
-                if self._is_late(exchange.request) and self._wants(asked, exchange):
+                request_seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
+                if self._is_late(exchange.request) and self._wants(request_seen, exchange):
                     self._keep(exchange.request)
 
     def _wants(self, seen: Seen, exchange: Exchange | None) -> bool:

@@ -50,7 +50,7 @@ def keep_layout(layout: Layout) -> None:
 
 
 def kept_theme() -> str:
-    """The name of the theme of the last time; empty if none was chosen. The file may contain any text."""
+    """The name of the theme that was chosen last; empty if there is none. The file may contain any text."""
     return _kept().get("theme", "")
 
 

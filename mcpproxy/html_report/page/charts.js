@@ -4,34 +4,34 @@ const PARTS = ["process", "initialize", "ready", "first list"];
 
 function drawStartup({ sessions, startup, captures, more_sessions: more }) {
   const place = section("startup");
-  const timed = sessions.filter((one) => one.total_ms !== null);
+  const timed = sessions.filter((row) => row.total_ms !== null);
   if (!timed.length) {
     place.append(el("p", { class: "dim" }, "These captures contain no start of a session."));
     return;
   }
-  const longest = Math.max(...timed.map((one) => one.total_ms), 0.001);
+  const longest = Math.max(...timed.map((row) => row.total_ms), 0.001);
   const columns = [
     ["session", "wide-cell"],
     ["path", "chart"],
     ...PARTS.map((part) => [part, "num"]),
     ["total", "num"],
   ];
-  const rows = timed.map((one) => {
+  const rows = timed.map((row) => {
     const who =
-      captures.length > 1 ? captures[one.capture].name || captures[one.capture].file : one.server || "session";
+      captures.length > 1 ? captures[row.capture].name || captures[row.capture].file : row.server || "session";
     const bar = el("div", {
       class: "stack",
       role: "img",
-      "aria-label": PARTS.map((part, at) => one.part_texts[at] && `${part} ${one.part_texts[at]}`)
+      "aria-label": PARTS.map((part, at) => row.part_texts[at] && `${part} ${row.part_texts[at]}`)
         .filter(Boolean)
         .join(", "),
     });
-    one.parts.forEach((ms, at) => {
+    row.parts.forEach((ms, at) => {
       const piece = el("span", { class: `part-${at}` });
       piece.style.width = `${(100 * ms) / longest}%`;
       bar.append(piece);
     });
-    return [el("span", {}, who, el("span", { class: "dim" }, ` #${one.session}`)), bar, ...one.part_texts, one.total];
+    return [el("span", {}, who, el("span", { class: "dim" }, ` #${row.session}`)), bar, ...row.part_texts, row.total];
   });
   place.append(
     el(
@@ -46,7 +46,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
     ),
     table("Start-up by session", columns, rows),
   );
-  if (timed.some((one) => one.is_silent)) {
+  if (timed.some((row) => row.is_silent)) {
     place.append(
       el(
         "p",
@@ -81,17 +81,17 @@ function drawLatency({ latencies, more_latencies: more, captures }) {
     ["max", "num"],
     ["total", "num"],
   ];
-  const rows = latencies.map((one) => [
-    el("span", { class: "name" }, one.what || "–"),
-    ...(hasServers ? [one.server] : []),
-    histogram(one.buckets, low, high),
-    one.calls.toLocaleString("en"),
-    one.errors ? el("span", { class: "bad" }, `${one.errors.toLocaleString("en")} (${one.share})`) : "",
-    one.p50,
-    one.p95,
-    one.p99,
-    one.max,
-    one.total,
+  const rows = latencies.map((row) => [
+    el("span", { class: "name" }, row.what || "–"),
+    ...(hasServers ? [row.server] : []),
+    histogram(row.buckets, low, high),
+    row.calls.toLocaleString("en"),
+    row.errors ? el("span", { class: "bad" }, `${row.errors.toLocaleString("en")} (${row.share})`) : "",
+    row.p50,
+    row.p95,
+    row.p99,
+    row.max,
+    row.total,
   ]);
   place.append(
     el(
@@ -150,16 +150,16 @@ function drawTools({ tools, changes, captures }) {
     ["largest", "num"],
     ["definitions", "num"],
   ];
-  const rows = tools.map((one) => [
-    el("span", { class: "name" }, one.name),
-    ...(hasServers ? [one.server] : []),
-    one.size || "not listed",
-    one.tokens === null ? "" : one.tokens.toLocaleString("en"),
-    one.calls.toLocaleString("en"),
-    one.errors ? el("span", { class: "bad" }, one.errors.toLocaleString("en")) : "",
-    one.results,
-    one.largest,
-    one.definitions > 1 ? el("span", { class: "warn" }, `${one.definitions} – changed`) : one.definitions || "",
+  const rows = tools.map((tool) => [
+    el("span", { class: "name" }, tool.name),
+    ...(hasServers ? [tool.server] : []),
+    tool.size || "not listed",
+    tool.tokens === null ? "" : tool.tokens.toLocaleString("en"),
+    tool.calls.toLocaleString("en"),
+    tool.errors ? el("span", { class: "bad" }, tool.errors.toLocaleString("en")) : "",
+    tool.results,
+    tool.largest,
+    tool.definitions > 1 ? el("span", { class: "warn" }, `${tool.definitions} – changed`) : tool.definitions || "",
   ]);
   place.append(
     el("p", { class: "dim" }, "A model reads every definition in every session; tokens are estimated as bytes / 4."),
@@ -168,21 +168,21 @@ function drawTools({ tools, changes, captures }) {
   if (changes.length) place.append(el("h3", {}, counted(changes.length, "changed definition")), ...changes.map(change));
 }
 
-function change(one) {
-  const isChanged = one.before !== one.after;
+function change(changed) {
+  const isChanged = changed.before !== changed.after;
   return el(
     "article",
     { class: "change" },
-    el("h4", {}, el("span", { class: "name" }, one.name), el("span", { class: "dim" }, ` ${one.server}`)),
-    el("p", {}, `${one.what}; ${one.versions}; ${one.sizes}; `, frameLink(one.capture, one.frame)),
+    el("h4", {}, el("span", { class: "name" }, changed.name), el("span", { class: "dim" }, ` ${changed.server}`)),
+    el("p", {}, `${changed.what}; ${changed.versions}; ${changed.sizes}; `, frameLink(changed.capture, changed.frame)),
     isChanged
       ? el(
           "dl",
           { class: "before-after" },
           el("dt", {}, "before"),
-          el("dd", {}, one.before || "–"),
+          el("dd", {}, changed.before || "–"),
           el("dt", {}, "after"),
-          el("dd", {}, one.after || "–"),
+          el("dd", {}, changed.after || "–"),
         )
       : null,
   );

@@ -10,13 +10,13 @@ class Detail {
     this.findings = el("ul", { class: "plain" });
     this.body = el("div", { class: "body" });
     this.head = el("div", {});
-    this.said = el("span", { class: "dim", role: "status" });
+    this.status = el("span", { class: "dim", role: "status" });
     this.mode = this.button("As it crossed", () => this.setMode(!this.isLaidOut));
     this.copy = this.button("Copy", () => this.copyText());
     this.element = el(
       "aside",
       { class: "detail", "aria-label": "Detail of the chosen row", hidden: true },
-      el("div", { class: "detail-head" }, this.title, this.mode, this.copy, this.said, this.button("Close", close)),
+      el("div", { class: "detail-head" }, this.title, this.mode, this.copy, this.status, this.button("Close", close)),
       this.facts,
       this.findings,
       this.body,
@@ -25,9 +25,9 @@ class Detail {
   }
 
   button(text, act) {
-    const made = el("button", { type: "button" }, text);
-    made.addEventListener("click", act);
-    return made;
+    const element = el("button", { type: "button" }, text);
+    element.addEventListener("click", act);
+    return element;
   }
 
   setMode(isLaidOut) {
@@ -39,9 +39,9 @@ class Detail {
   async copyText() {
     try {
       await navigator.clipboard.writeText(this.text ?? "");
-      this.said.textContent = "copied";
+      this.status.textContent = "copied";
     } catch {
-      this.said.textContent = "the browser did not allow it";
+      this.status.textContent = "the browser did not allow it";
     }
   }
 
@@ -50,7 +50,7 @@ class Detail {
     this.row = row;
     this.text = null;
     this.element.hidden = false;
-    this.said.textContent = "";
+    this.status.textContent = "";
     this.title.textContent = titleOf(rows, row);
     this.facts.replaceChildren(
       ...factsOf(this.model, row).flatMap(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]),

@@ -43,15 +43,15 @@ function headline({ captures, title }) {
     ["frames", "num"],
     ["end", ""],
   ];
-  const rows = captures.map((one) => [
-    el("span", {}, ...peers(one)),
-    one.name,
-    one.transport,
-    one.revisions,
-    one.opened,
-    one.duration,
-    one.frames.toLocaleString("en"),
-    el("span", {}, one.ending, one.missing ? el("strong", { class: "bad" }, ` ${one.missing}`) : ""),
+  const rows = captures.map((capture) => [
+    el("span", {}, ...peers(capture)),
+    capture.name,
+    capture.transport,
+    capture.revisions,
+    capture.opened,
+    capture.duration,
+    capture.frames.toLocaleString("en"),
+    el("span", {}, capture.ending, capture.missing ? el("strong", { class: "bad" }, ` ${capture.missing}`) : ""),
   ]);
   return [
     el("h1", { id: "who" }, title),

@@ -12,9 +12,9 @@ class Traffic {
       columns: this.columns(),
       choose: (row) => this.choose(row),
     });
-    this.said = el("p", { class: "dim", role: "status" });
+    this.status = el("p", { class: "dim", role: "status" });
     this.split = el("div", { class: "split" }, this.list.element, this.detail.element);
-    place.append(this.form(), this.said, this.split);
+    place.append(this.form(), this.status, this.split);
     place.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     this.ready = this.filter();
   }
@@ -116,10 +116,10 @@ class Traffic {
       "select",
       { id: "filter-capture" },
       el("option", { value: -1 }, "all captures"),
-      captures.map((one, at) => el("option", { value: at }, `${one.name || one.file} ${one.opened}`)),
+      captures.map((capture, at) => el("option", { value: at }, `${capture.name || capture.file} ${capture.opened}`)),
     );
     this.bad = el("input", { type: "checkbox", id: "filter-bad" });
-    const made = el(
+    const filterForm = el(
       "form",
       { class: "tools", role: "search", "aria-label": "Filter the traffic" },
       el("label", { for: "filter-text" }, "Filter"),
@@ -129,9 +129,9 @@ class Traffic {
       captures.length > 1 ? [el("label", { for: "filter-capture", class: "unseen" }, "Capture"), this.capture] : [],
       el("span", { class: "check" }, this.bad, el("label", { for: "filter-bad" }, "only errors and findings")),
     );
-    made.addEventListener("submit", (event) => event.preventDefault());
-    made.addEventListener("input", () => this.filter());
-    return made;
+    filterForm.addEventListener("submit", (event) => event.preventDefault());
+    filterForm.addEventListener("input", () => this.filter());
+    return filterForm;
   }
 
   get wanted() {
@@ -152,7 +152,7 @@ class Traffic {
         rows.length === this.model.count
           ? counted(rows.length, "row")
           : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
-      this.said.textContent = isAll ? count : `${count}, searching payloads…`;
+      this.status.textContent = isAll ? count : `${count}, searching payloads…`;
     };
     await filterRows(this.model, this.wanted, show, ()  => own === this.asked);
   }
@@ -175,7 +175,7 @@ class Traffic {
   async showFrame(capture, seq) {
     const row = this.model.nearest(capture, seq);
     if (row < 0) {
-      this.said.textContent = `Frame ${seq} is not in this report.`;
+      this.status.textContent = `Frame ${seq} is not in this report.`;
       return false;
     }
     if (position(this.list.rows, row) < 0) {

@@ -28,7 +28,7 @@ class Waterfall {
     this.to = el("span");
     this.brush = el("div", { class: "brush" });
     this.map = this.drawMap();
-    this.said = el("p", { class: "dim", role: "status" });
+    this.status = el("p", { class: "dim", role: "status" });
     this.list = new List({
       name: "waterfall",
       label: "Requests on one clock",
@@ -36,7 +36,7 @@ class Waterfall {
       columns: this.columns(),
       choose: (call, isEntered) => isEntered && this.follow(call),
     });
-    place.append(this.buttons(), this.map, this.said, this.list.element);
+    place.append(this.buttons(), this.map, this.status, this.list.element);
     this.zoom(...this.whole);
   }
 
@@ -94,9 +94,9 @@ class Waterfall {
 
   buttons() {
     const button = (text, label, act) => {
-      const made = el("button", { type: "button", "aria-label": label }, text);
-      made.addEventListener("click", act);
-      return made;
+      const element = el("button", { type: "button", "aria-label": label }, text);
+      element.addEventListener("click", act);
+      return element;
     };
     return el(
       "div",
@@ -134,7 +134,7 @@ class Waterfall {
     this.brush.style.left = `${(100 * (start - first)) / (last - first)}%`;
     this.brush.style.width = `${(100 * length) / (last - first)}%`;
     const shown = this.order.filter((call) => this.starts[call] <= start + length && this.ends[call] >= start);
-    this.said.textContent = `${counted(shown.length, "request")} from ${sinceStart(start)} to ${sinceStart(start + length)} s`;
+    this.status.textContent = `${counted(shown.length, "request")} from ${sinceStart(start)} to ${sinceStart(start + length)} s`;
     this.from.textContent = sinceStart(start);
     this.to.textContent = sinceStart(start + length);
     this.list.show(shown);

@@ -105,7 +105,7 @@ def peers(reading: Reading, room: int) -> list[Span]:
     left -= cells(_BEFORE + _BETWEEN)
     if sum(min(_LEAST, cells(name)) for name in names) > left:
         return spans
-    # What a shorter name leaves is for the longer.
+    # The longer name gets the cells that the shorter one leaves.
     client = fit(names[0], max(left // 2, left - cells(names[1])))
     server = fit(names[1], left - cells(client))
     return [Span(f"{_BEFORE}{client}{_BETWEEN}{server}"), *spans]

@@ -108,7 +108,7 @@ class Split(Container):
             self.post_message(self.Dragged(is_over=True))
 
     def on_click(self, event: events.Click) -> None:
-        """Let the end of a drag be no click on what is there."""
+        """Keep the end of a drag from being a click on what is there."""
         if self._has_dragged:
             self._has_dragged = False
             event.stop()

@@ -185,7 +185,10 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
             json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), "time": "x"}]}}).encode(),
             "entry 0: expected a number of milliseconds",
         ),
-        (json.dumps({"log": {"entries": [entry("https://x/", None, "")]}}).encode(), "none of its 1 exchange is MCP"),
+        (
+            json.dumps({"log": {"entries": [entry("https://x/", None, "")]}}).encode(),
+            "none of its 1 HTTP exchange is MCP",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_names_its_place(content: bytes, place: str, tmp_path: Path) -> None:
