@@ -23,6 +23,8 @@ _ASSIGNED: Final = re.compile(
 """For text in lower case."""
 _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
+_DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
+"""How the value of the environment variables PWD and OLDPWD begins."""
 _TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
 _LONGEST_QUOTED: Final = 200
 _SHORTEST: Final = 3
@@ -48,6 +50,9 @@ def assigned(text: str, lower: str) -> Iterator[Secret]:
         at = 0
         while match := _ASSIGNED.search(lower, at):
             start, end = match.span("value")
+            if match["name"] == "pwd" and _DIRECTORY(match["value"]):
+                at = start
+                continue
             if _is_code(lower, start, end):
                 at = start
             elif is_random(text[start:end]):

@@ -208,3 +208,17 @@ def test_words_about_passwords_stay(redactor: Redactor, text: str) -> None:
     assert (redactor.text(text, made), made) == (text, [])
     whole = json.dumps({"description": text})
     assert redactor.document(whole, []) == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PWD", "/srv/app1/x"), ("OLDPWD", "C:\\apps\\a1b2"), ("PWD", "~/a1b2c3"), ("pwd", "/srv/app1")]
+)
+def test_the_working_directory_is_no_password(redactor: Redactor, name: str, value: str) -> None:
+    made: list[Replacement] = []
+    assert (redactor.text(f"{name}={value}", made), made) == (f"{name}={value}", [])
+    assert "Secret1" not in redactor.text("UID=sa;PWD=Secret1", [])
+
+
+def test_the_environment_keeps_its_working_directory(redactor: Redactor) -> None:
+    text = json.dumps({"env": {"PWD": "/srv/app1/x", "OLDPWD": "/opt/a1b2c3"}})
+    assert redactor.document(text, []) == text
