@@ -18,9 +18,10 @@ _ASSIGNED: Final = re.compile(
     r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
     r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
     r"[\"']?(?P<sign>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
-    r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>[^\s\"'`,;&|<>(){}\[\]\x1f]{1,4096}+)"
+    r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\x1f]"
+    r"|&(?=[^\s\"'`,;&|<>(){}\[\]\x1f])(?!(?:amp|quot|lt|gt);|[a-z0-9_.%\[\]-]{1,100}+=)){1,4096}+)"
 )
-"""For text in lower case."""
+"""For text in lower case. `&` ends a value where the next parameter of a form, an entity or a command follows."""
 _MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
 _PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
 _DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match

@@ -222,3 +222,12 @@ def test_the_working_directory_is_no_password(redactor: Redactor, name: str, val
 def test_the_environment_keeps_its_working_directory(redactor: Redactor) -> None:
     text = json.dumps({"env": {"PWD": "/srv/app1/x", "OLDPWD": "/opt/a1b2c3"}})
     assert redactor.document(text, []) == text
+
+
+def test_an_ampersand_ends_a_password_only_in_a_form(redactor: Redactor) -> None:
+    for text in ("password: Tr0ub4dor&3", "password: Tr0ub4dor&three words", "password=swordfish&3"):
+        assert "&" not in redactor.text(text, []), text
+    for text in ("user=a&password=Tr0ub4dor3&grant=code", "PASSWORD=Tr0ub4dor3 && run", "PASSWORD=Tr0ub4dor3& run"):
+        new = redactor.text(text, [])
+        assert "Tr0ub4dor3" not in new
+        assert new.endswith(text.partition("Tr0ub4dor3")[2])
