@@ -94,8 +94,10 @@ def _row(path: Path, likely: "Likely", times: int) -> dict[str, Any]:
 
 
 def _lines(path: Path, listed: "list[tuple[Likely, int]]", count: int) -> Iterable[str]:
+    from mcpproxy.report.sharing import NOTHING_FOUND
+
     if not count:
-        yield f"{sanitise(str(path))}: no likely secrets"
+        yield f"{sanitise(str(path))}: {NOTHING_FOUND}"
         return
     more = "" if len(listed) < _MOST else f"; the first {_MOST:,} places are listed"
     yield f"{sanitise(str(path))}: {count_text(count, 'likely secret')}{more}"

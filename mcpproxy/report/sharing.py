@@ -10,6 +10,8 @@ from mcpproxy.sharing.account import Account
 PLACES: Final = 3
 """How many places of a kind the text names."""
 _FRAMES: Final = 10
+NOTHING_FOUND: Final = "no likely secrets; no list of secrets is complete, so look at it before you publish it"
+"""What is said of a capture without a likely secret; it must not sound like a promise."""
 
 
 def account_lines(account: Account) -> Iterator[str]:
@@ -26,6 +28,8 @@ def account_lines(account: Account) -> Iterator[str]:
         yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
         for kind, (count, different) in kinds.items():
             yield f"  {sanitise(kind):<{width}}{count:>7,}  {different:>9,}  {_places(account, kind)}"
+    else:
+        yield f"  {NOTHING_FOUND}"
     for why, count in account.unparsed.most_common():
         if why == "stderr":
             yield f"  {count_text(count, 'line of stderr', 'lines of stderr')} not parsed"

@@ -79,6 +79,17 @@ def test_every_command_reads_the_copy_and_verify_says_redacted(capture: Path) ->
     )
 
 
+def test_an_account_without_replacements_promises_nothing(tmp_path: Path) -> None:
+    clean = tmp_path / "clean.mcpcap"
+    clean.write_bytes(b"".join(written([])))
+    _, first, _ = share(clean)
+    assert (
+        b"no likely secrets; no list of secrets is complete"
+        in share(tmp_path / "copy.mcpcap", output="again.mcpcap")[1]
+    )
+    assert b"replacement" in first
+
+
 def test_json_has_the_whole_account(capture: Path) -> None:
     _, printed, _ = share(capture, "--json")
     account = json.loads(printed)
