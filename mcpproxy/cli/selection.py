@@ -261,6 +261,20 @@ def meaning_of(argument: str) -> Meaning:
     raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
 
 
+def names_recording(argument: str) -> bool:
+    """Whether an argument names an existing capture, a recorded server or stdin; a folder does not."""
+    if argument == "-":
+        return True
+    try:
+        meaning = meaning_of(argument)
+        if meaning.kind == "file":
+            Capture(meaning.paths[0])
+    except (CaptureError, OSError):
+        return False
+    # `./files` is a path, even if there is a server called files.
+    return meaning.kind in ("file", "listed") or (meaning.kind == "server" and "/" not in argument)
+
+
 def _near(argument: str, known: list[Path]) -> str:
     """A hint with the most similar server name, if any."""
     close = get_close_matches(argument, {path.parent.name for path in known}, 1)

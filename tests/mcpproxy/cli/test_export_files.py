@@ -77,6 +77,21 @@ def test_no_file_of_any_format_holds_a_credential_that_the_recorder_replaced(
                 assert not [secret for secret in SECRETS if secret in held], form
 
 
+def test_a_capture_or_a_server_is_not_taken_for_the_output(http: Path, tmp_path: Path) -> None:
+    root = tmp_path / "captures"
+    (root / "files").mkdir(parents=True)
+    (root / "files/a.mcpcap").write_bytes(http.read_bytes())
+    for operand in ("files", str(http)):
+        for form in ("otlp", "parquet"):
+            done = mcpproxy("export", operand, "--format", form, "--force", cwd=tmp_path, MCPPROXY_CAPTURES=str(root))
+            assert (done.returncode, done.stdout) == (2, b"")
+            out = "FILE" if form == "otlp" else "FOLDER"
+            assert f"mcpproxy export {operand} --format {form} -o {out}\n".encode() in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["captures"]
+    done = mcpproxy("export", "--format", "otlp", "./files", cwd=tmp_path, MCPPROXY_CAPTURES=str(root))
+    assert (done.returncode, (tmp_path / "files").is_file()) == (0, True), done.stderr
+
+
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z40"
 MAIL = "jane.roe@bigcorp-mail.com"
 
