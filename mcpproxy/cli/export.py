@@ -19,7 +19,7 @@ from typing import Final
 from analysis.filter import FilterError, parse
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, names_recording, scope_of, selected
+from mcpproxy.cli.selection import add_captures, check_output, names_recording, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -92,6 +92,8 @@ def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
     """The captures that the arguments name; with --redact, redacted copies of them."""
     with ExitStack() as stack:
         paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.output is not None:
+            check_output(options.output, paths)
         if options.redact:
             from mcpproxy.cli.redacted_copies import redacted_copies
 

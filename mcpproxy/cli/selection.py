@@ -197,6 +197,24 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         yield Selected(paths, next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None))
 
 
+def check_output(output: str | Path, paths: Iterable[Path]) -> None:
+    """Refuse to write over what is being read, also under another name of the same file.
+
+    Args:
+        output: the file to write.
+        paths: the captures to read.
+
+    Raises:
+        CaptureError: it is a segment of one of them.
+    """
+    for path in paths:
+        for segment in segments(path):
+            # One that cannot be looked at is not there to be replaced.
+            with suppress(OSError):
+                if os.path.samefile(output, segment):
+                    raise CaptureError(f"cannot write {output}: it is the capture that is read; name another file")
+
+
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
     """The captures that the arguments name now, newest first, each once; an unknown name is ignored.
 
