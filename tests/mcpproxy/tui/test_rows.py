@@ -330,7 +330,12 @@ class TestPointing:
 async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
     await stage.open()
     await stage.press("x", "home", "down", "down", "down", "plus")
-    await stage.see("name:search         tool", "code:-32602   status", "has:error   status", "dir:c2s             side")
+    await stage.see(
+        "name:search         tool",
+        "code:-32602         status",
+        "has:error           status",
+        "dir:c2s             side",
+    )
     await stage.press("3")
     await stage.see("code:-32602", "2 of 16 frames", "no such page")
 
