@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.passwords import assigned
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, passes_luhn
 from mcpproxy.sharing.word_lists import (
     COMMON_USERS,
@@ -75,15 +76,6 @@ _CREDENTIAL: Final = re.compile(
 _CREDENTIAL_MARKS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
 _CHALLENGE: Final = re.compile(r"[a-z_-]{3,30}=").match
 """A parameter after a scheme, as in the challenges of servers: not a credential."""
-_ASSIGNED: Final = re.compile(
-    r"(?:passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
-    r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
-    r"[\"']?[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+[\"']?(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+"
-    r"(?P<value>[^\s\"'`,;&|<>(){}\[\]\x1f]{6,4096}+)"
-)
-"""For text in lower case."""
-_ASSIGNED_MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
-
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
 )
@@ -123,19 +115,8 @@ def credentials(text: str) -> Iterator[Secret]:
         for match in _CREDENTIAL.finditer(lower):
             if not _CHALLENGE(match["value"]):
                 yield Secret(*match.span("value"), "credential")
-    if any(mark in lower for mark in _ASSIGNED_MARKS):
-        yield from _assigned(text, lower)
+    yield from assigned(text, lower)
     yield from _in_urls(text)
-
-
-def _assigned(text: str, lower: str) -> Iterator[Secret]:
-    at = 0
-    while match := _ASSIGNED.search(lower, at):
-        start, at = match.span("value")
-        if is_secret_value(text[start:at]):
-            yield Secret(start, at, "assigned-secret")
-        else:
-            at = start  # the value may itself be a name, as in `token: token: …`
 
 
 def _in_urls(text: str) -> Iterator[Secret]:
@@ -211,17 +192,6 @@ def is_public_host(host: str) -> bool:
     address = ip_address(name)
     is_pseudonym = name.startswith("2001:db8:") or (address.version == 4 and int(address) >> 28 == 15)
     return address.is_loopback or address.is_unspecified or is_pseudonym
-
-
-def is_secret_value(value: str) -> bool:
-    """Whether a word that follows `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
-    plain = value.strip(".,:;!?")
-    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
-        return False
-    has_digit = any(char.isdigit() for char in plain)
-    has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)
-    is_mixed = plain.lower() != plain and plain[1:].lower() != plain[1:]
-    return has_digit or has_sign or (is_mixed and len(plain) >= 8)
 
 
 def is_secret_parameter(name: str, value: str) -> bool:

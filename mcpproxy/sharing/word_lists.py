@@ -36,6 +36,31 @@ HARMLESS: Final = _words("""
 """)
 """Values that are no secret even under such a name."""
 
+NO_PASSWORDS: Final = HARMLESS | _words("""
+    mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
+    provided specified unspecified secure insecure encrypted hashed plain plaintext weak strong ok failed denied
+    accepted supported unsupported deprecated sensitive masked hidden redacted removed placeholder
+    str text varchar char integer int boolean bool bytes object array any value name key description type format
+    return returns raise pass continue break await new input prompt env var variable example
+    credentials credential login username user your_password n/a
+""")
+"""Values that are no password even after `password:` in a text."""
+
+PROSE: Final = _words("""
+    a an the of for to is are was be must may can should will your you our their its his her this that these which
+    with without when if and or not used from in on by at as has have contains protects required optional
+""")
+"""Words that show that a text is a sentence and not a password."""
+
+OBJECTS: Final = _words("""
+    self this os process config settings args options opts req request env environ environment ctx context user params
+    cfg body form data credentials creds secrets session state props input event values
+""")
+"""Objects from which code takes a password."""
+
+COOKIE_ATTRIBUTES: Final = _words("path domain expires max-age samesite version priority")
+"""What stands beside the value in a `Set-Cookie` header (RFC 6265, section 4.1)."""
+
 ENVELOPE: Final = _words("params result error")
 
 SKELETON: Final = _words("""

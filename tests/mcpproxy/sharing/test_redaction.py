@@ -174,3 +174,85 @@ def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_st
     redacted = frames.frame(unjudged, "s2c", "line", whole=True)
     assert redacted.unparsed
     assert redacted.is_same
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("password: correct-horse-battery", "correct-horse-battery"),
+        ("password=correct-horse-battery", "correct-horse-battery"),
+        ('PASSWORD="swordfish"', "swordfish"),
+        ("db_password = letmein", "letmein"),
+        ("login failed: user=app password=letmein host=db", "letmein"),
+        ("The password: swordfish. Keep it.", "swordfish"),
+        ('answer {"password":"correct-horse"} received', "correct-horse"),
+        ('password: "correct horse battery"', "correct horse battery"),
+        ("passphrase: open sesame now", "open sesame now"),
+        ("client_secret=letmein", "letmein"),
+        ("token: abcdefgh", "abcdefgh"),
+        ("auth_token=abcdefgh", "abcdefgh"),
+        ("Set-Cookie: sid=s%3Aabcdef123456.xyz; Path=/; HttpOnly", "s%3Aabcdef123456.xyz"),
+        ("cookie: theme=dark; sid=abcdefgh", "abcdefgh"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "EXAMPLEKEY"),
+    ],
+)
+def test_passwords_that_are_words_go(redactor: Redactor, text: str, secret: str) -> None:
+    made: list[Replacement] = []
+    new = redactor.text(text, made)
+    assert secret not in new
+    assert "hmac:" in new
+    assert redactor.text(new, []) == new
+    assert secret not in redactor.document(json.dumps({"text": text}), [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: The password of the user",
+        "password: required, secret: optional",
+        "Password: string (at least 8 characters); password is required; password must be long",
+        "password: User's password",
+        "passphrase: a phrase that protects the key",
+        'The schema is {"password": {"type": "string"}, "secret": "string"}',
+        '"password": "Your password must have a digit"',
+        "password=${DB_PASSWORD} password=$PASS password=*** password=<password> --password=PASSWORD",
+        "def login(user: str, password: str = None) -> None: ...",
+        "password = getpass.getpass(); password = os.environ[name]; secret = process.env.SECRET",
+        "if (password === undefined) return; if not password: raise",
+        "password: Option<String>, secret::Store, password => password.trim()",
+        "password: /run/secrets/db",
+        "Unexpected token: identifier",
+        "token: the next word",
+        "const token = getToken(); nextToken: abcdefgh",
+        "Cookie: name=value",
+    ],
+)
+def test_words_about_passwords_stay(redactor: Redactor, text: str) -> None:
+    made: list[Replacement] = []
+    assert (redactor.text(text, made), made) == (text, [])
+    whole = json.dumps({"description": text})
+    assert redactor.document(whole, []) == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PWD", "/srv/app1/x"), ("OLDPWD", "C:\\apps\\a1b2"), ("PWD", "~/a1b2c3"), ("pwd", "/srv/app1")]
+)
+def test_the_working_directory_is_no_password(redactor: Redactor, name: str, value: str) -> None:
+    made: list[Replacement] = []
+    assert (redactor.text(f"{name}={value}", made), made) == (f"{name}={value}", [])
+    assert "Secret1" not in redactor.text("UID=sa;PWD=Secret1", [])
+
+
+def test_the_environment_keeps_its_working_directory(redactor: Redactor) -> None:
+    text = json.dumps({"env": {"PWD": "/srv/app1/x", "OLDPWD": "/opt/a1b2c3"}})
+    assert redactor.document(text, []) == text
+
+
+def test_an_ampersand_ends_a_password_only_in_a_form(redactor: Redactor) -> None:
+    for text in ("password: Tr0ub4dor&3", "password: Tr0ub4dor&three words", "password=swordfish&3"):
+        assert "&" not in redactor.text(text, []), text
+    for text in ("user=a&password=Tr0ub4dor3&grant=code", "PASSWORD=Tr0ub4dor3 && run", "PASSWORD=Tr0ub4dor3& run"):
+        new = redactor.text(text, [])
+        assert "Tr0ub4dor3" not in new
+        assert new.endswith(text.partition("Tr0ub4dor3")[2])

@@ -1,0 +1,142 @@
+"""Passwords in a text: what follows `password:`, `secret=`, `token=` and the like, and the values of cookies.
+
+After a name that promises a password, a plain word is one, too, unless it is prose ("password: the password of the
+user"), a placeholder (`password: string`) or code (`password = getpass()`). After other names, such as `token`, a
+value must look random, as they stand in prose and code far more often. Everything takes linear time.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.sharing.catalogue import Secret
+from mcpproxy.sharing.names import holds_secret, is_harmless
+from mcpproxy.sharing.pseudonyms import PSEUDONYM
+from mcpproxy.sharing.word_lists import COOKIE_ATTRIBUTES, NO_PASSWORDS, OBJECTS, PROSE
+
+_ASSIGNED: Final = re.compile(
+    r"(?P<name>passwd|password|passphrase|passcode|pwd|secret|signature|authorization|credential|token"
+    r"|(?:api|access|account|private|secret|signing|encryption)[ _-]?key(?:[ _-]?id)?)"
+    r"[\"']?(?P<sign>[ \t]{0,4}+(?:=>|:=|=|:)[ \t]{0,4}+)(?P<quote>[\"']?)"
+    r"(?:(?:bearer|basic|digest|dpop|token)[ \t]{1,4}+)?+(?P<value>(?:[^\s\"'`,;&|<>(){}\[\]\x1f]"
+    r"|&(?=[^\s\"'`,;&|<>(){}\[\]\x1f])(?!(?:amp|quot|lt|gt);|[a-z0-9_.%\[\]-]{1,100}+=)){1,4096}+)"
+)
+"""For text in lower case. `&` ends a value where the next parameter of a form, an entity or a command follows."""
+_MARKS: Final = ("pass", "pwd", "secret", "signature", "authorization", "credential", "token", "key")
+_PASSWORDS: Final = frozenset({"passwd", "password", "passphrase", "passcode", "pwd", "secret"})
+_DIRECTORY: Final = re.compile(r"[~/.]|[a-z]:[\\/]").match
+"""How the value of the environment variables PWD and OLDPWD begins."""
+_TOKEN_BEFORE: Final = re.compile(r"(?:^|[\n\"'{\x1f])[ \t]{0,40}|(?:access|api|auth|bearer|bot|refresh|session)[_-]?")
+_LONGEST_QUOTED: Final = 200
+_SHORTEST: Final = 3
+_SHORTEST_TOKEN: Final = 8
+_SENTENCE: Final = re.compile(r"[ \t]{1,4}+(?![a-z_.-]{1,40}[=:])[a-z]")
+"""A word after a value: both are prose, unless it is the name of the next value."""
+_PHRASE: Final = re.compile(r"[a-z0-9-]{1,30}+(?: [a-z0-9-]{1,30}+){1,24}+(?=[\s\"'\x1f]|$)")
+_COOKIE: Final = re.compile(r"(?<![a-z0-9-])(?:set-)?cookie[\"']?[ \t]{0,4}+:[ \t]{0,4}+[\"']?")
+_PAIR: Final = re.compile(
+    r"(?P<name>[a-z0-9!#$%&*+.^_|~-]{1,200}+)=(?P<value>[^\s;,\"'\\\x1f]{0,4096}+)(?:;[ \t]{0,4}+)?"
+)
+_WORDS: Final = re.compile(r"[a-z]+")
+
+
+def assigned(text: str, lower: str) -> Iterator[Secret]:
+    """What is assigned to a name that promises a secret.
+
+    Args:
+        text: the text.
+        lower: the text in lower case, of the same length.
+    """
+    if any(mark in lower for mark in _MARKS):
+        at = 0
+        while match := _ASSIGNED.search(lower, at):
+            start, end = match.span("value")
+            if match["name"] == "pwd" and _DIRECTORY(match["value"]):
+                at = start
+                continue
+            if _is_code(lower, start, end):
+                at = start
+            elif is_random(text[start:end]):
+                at = end
+            elif match["name"] in _PASSWORDS or match["name"] == "token":
+                at = _end_of_password(lower, match)
+            else:
+                at = start
+            if at > start:
+                yield Secret(start, at, "assigned-secret")
+            # Otherwise the value may itself be a name, as in `token: token: …`.
+    if "cookie" in lower:
+        yield from _cookies(lower)
+
+
+def is_random(value: str) -> bool:
+    """Whether a word that follows `token=` can be a secret, and is not prose, a placeholder or a pseudonym."""
+    plain = value.strip(".,:;!?")
+    if len(plain) < 6 or plain[0] in "$%*." or PSEUDONYM.fullmatch(plain):
+        return False
+    has_digit = any(char.isdigit() for char in plain)
+    has_sign = any(not char.isalnum() and char not in "._-/" for char in plain)
+    is_mixed = plain.lower() != plain and plain[1:].lower() != plain[1:]
+    return has_digit or has_sign or (is_mixed and len(plain) >= 8)
+
+
+def _is_code(lower: str, start: int, end: int) -> bool:
+    """Whether a value is a call, a member of an object, or a word such as `PASSWORD` in a usage."""
+    value = lower[start:end]
+    if not value.replace(".", "").replace("_", "").isalpha():
+        return False
+    return lower[end : end + 1] == "(" or value.partition(".")[0] in OBJECTS or value in NO_PASSWORDS
+
+
+def _end_of_password(lower: str, match: re.Match[str]) -> int:
+    """Where a password of plain words ends; where its value starts if it is none."""
+    start, end = match.span("value")
+    is_token = match["name"] == "token"
+    if is_token and not _is_own_name(lower, match.start()):
+        return start
+    if match["quote"]:
+        closed = lower.find(match["quote"], start, start + _LONGEST_QUOTED)
+        value = lower[start:closed]
+        is_prose = "\n" in value or "\x1f" in value or any(word in PROSE for word in _WORDS.findall(value))
+        return start if closed < 0 or is_prose or _is_placeholder(value) else closed
+    if match["name"] == "passphrase":
+        phrase = _PHRASE.match(lower, start)
+        if phrase is not None and not any(word in PROSE for word in phrase[0].split()):
+            return phrase.end()
+    value = lower[start:end].rstrip(".!?:")
+    after = lower[end : end + 1]
+    # A call, an index or a type; "user's".
+    is_code = after in ("(", "[", "{", "<") or (after == "'" and lower[end + 1 : end + 2].isalpha()) or "=>" in match[0]
+    is_prose = (
+        ("=" not in match["sign"] or " " in match["sign"])
+        and value == lower[start:end]
+        and _SENTENCE.match(lower, end) is not None
+    )
+    shortest = _SHORTEST_TOKEN if is_token else _SHORTEST
+    return start if len(value) < shortest or is_code or is_prose or _is_placeholder(value) else start + len(value)
+
+
+def _is_own_name(lower: str, start: int) -> bool:
+    """Whether `token` is a name in settings, and not a word as in "unexpected token: identifier"."""
+    before = lower[max(0, start - 50) : start]
+    return any(found.end() == len(before) for found in _TOKEN_BEFORE.finditer(before))
+
+
+def _is_placeholder(value: str) -> bool:
+    """Whether a value in lower case stands for a password, or is code that gets it."""
+    if not value or not any(char.isalnum() for char in value) or value[0] in "$%*.:=/~\\#@&<{":
+        return True
+    first, _, rest = value.partition(".")
+    is_code = bool(rest) and (first in OBJECTS or "." in rest)
+    plain = value.replace("-", "_").rpartition("_")[2]
+    return value in NO_PASSWORDS or is_code or is_harmless(value) or holds_secret(value) or holds_secret(plain)
+
+
+def _cookies(lower: str) -> Iterator[Secret]:
+    for header in _COOKIE.finditer(lower):
+        at = header.end()
+        while pair := _PAIR.match(lower, at):
+            at = pair.end()
+            value = pair["value"]
+            if pair["name"] not in COOKIE_ATTRIBUTES and len(value) > _SHORTEST and not _is_placeholder(value):
+                yield Secret(*pair.span("value"), "assigned-secret")
