@@ -29,6 +29,8 @@ import duckdb
 
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.load import Loader, Progress
+from analysis.store.plain.opening import Doubt
+from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
 from captures.file import is_live
 from captures.listing import segments
@@ -43,6 +45,7 @@ SMALLEST: Final = 128 << 10
 MEMORY: Final = 512_000_000
 """Bytes that DuckDB holds in memory of a file being made; the rest goes to the disk. Otherwise all rows would be held
 until they are committed: a kilobyte for each frame."""
+_OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
@@ -234,7 +237,8 @@ def version() -> str:
     here = Path(__file__).parents[1]
     digest = blake2b(digest_size=16)
     for folder in (here.parent / "captures", here):
-        for source in sorted((*folder.rglob("*.py"), *folder.rglob("tables.sql"), *folder.rglob("*.json"))):
+        names = (*folder.rglob("*.py"), *folder.rglob("*.sql"), *folder.rglob("*.json"))
+        for source in sorted(name for name in names if name.parent.name != "views"):
             digest.update(str(source.relative_to(here.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -288,29 +292,51 @@ def _make(
         target = making / f"made{SUFFIX}"
         if plain is not None:
             shutil.copyfile(plain, target)
-        spilled = str(making / "spilled")
-        with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
-            connection.execute(
-                f"attach {quoted(target)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
-            )
-            connection.execute("use made")
-            if plain is None:
-                connection.execute(creation())
-                connection.execute("create table made_of (key varchar)")
-                connection.execute("insert into made_of values (?)", [key])
-            with Loader(connection) as loader:
-                if plain is None:
-                    loader.load(path, id_, progress)
-                if findings:
-                    loader.load_findings(path, id_)
-            connection.execute("use memory")
-            connection.execute("detach made")
+        else:
+            _load(target, path, id_, key, progress=progress, memory=memory)
+        if findings:
+            with _attached(target, memory) as connection, Loader(connection) as loader:
+                loader.load_findings(path, id_)
         if key_of(path, id_) != key:
             raise BlockingIOError(f"{path} was written to meanwhile")
         target.chmod(0o600)
         target.replace(whole)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | None, memory: int) -> None:
+    """Make a file with all rows but the findings: the plain part by SQL if that is exact, all else by the fold."""
+    how = "plain"
+    try:
+        made = load_plain(path, target, id_, key=key, options=_OPTIONS, memory=memory, progress=progress)
+        with _attached(target, memory) as connection, Loader(connection) as loader:
+            loader.load(path, id_, plain=made)
+    except Doubt as doubt:
+        how = str(doubt)
+        for left in target.parent.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        with _attached(target, memory) as connection:
+            connection.execute(creation())
+            connection.execute("create table made_of (key varchar)")
+            connection.execute("insert into made_of values (?)", [key])
+            with Loader(connection) as loader:
+                loader.load(path, id_, progress)
+    with _attached(target, memory) as connection:
+        connection.execute("create table loaded (how varchar)")
+        connection.execute("insert into loaded values (?)", [how])
+
+
+@contextmanager
+def _attached(target: Path, memory: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose schema in use is that of a file being made."""
+    spilled = str(target.parent / "spilled")
+    with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
+        connection.execute(f"attach {quoted(target)} as made ({_OPTIONS})")
+        connection.execute("use made")
+        yield connection
+        connection.execute("use memory")
+        connection.execute("detach made")
 
 
 def bytes_of(memory: int) -> str:
