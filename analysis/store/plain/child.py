@@ -18,7 +18,6 @@ import duckdb
 import orjson
 
 from analysis.child_process import take_pipes
-from analysis.store.plain.odd import FACTS
 from analysis.store.sandbox.protocol import read, write
 from analysis.store.tables import clocked, creation
 
@@ -34,15 +33,24 @@ def main() -> NoReturn:
     try:
         setup = read(requests)
         if setup is not None:
-            _serve(setup, requests, answers)
+            connection = locked(setup)
+            _limit_all(setup)
+            serve(connection, requests, answers)
             status = 0
     except Exception as error:  # noqa: BLE001 - the parent must learn of any failure here
-        write(answers, orjson.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}))
+        # Not its text, which may cite the capture.
+        write(answers, orjson.dumps({"failed": type(error).__name__}))
     os._exit(status)
 
 
-def _serve(setup: dict[str, Any], requests: int, answers: int) -> None:
-    connection = _locked(setup)
+def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) -> None:
+    """Answer the parent's requests.
+
+    Args:
+        connection: a connection made by `locked`.
+        requests: the descriptor to read from.
+        answers: the one to write to.
+    """
     connection.execute(_statements("messages"))
     write(answers, orjson.dumps({"read": True}))
     known = read(requests)
@@ -74,7 +82,8 @@ def _serve(setup: dict[str, Any], requests: int, answers: int) -> None:
     write(answers, orjson.dumps({"closed": True}))
 
 
-def _locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    """A connection that has the new database file, and can open it, the capture, and nothing else."""
     capture, database, spilled = (os.fsdecode(bytes.fromhex(setup[name])) for name in ("capture", "database", "spilled"))
     connection = duckdb.connect(
         ":memory:",
@@ -101,12 +110,15 @@ def _locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     connection.execute(f"set allowed_paths = [{_quoted(capture)}, {_quoted(database)}, {_quoted(database + '.wal')}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
+    return connection
+
+
+def _limit_all(setup: dict[str, Any]) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, DESCRIPTORS)
     _limit(resource.RLIMIT_CPU, setup["processor_s"])
     _limit(resource.RLIMIT_FSIZE, setup["largest"])
     _limit(resource.RLIMIT_AS, _address_space() + _OVERHEAD + setup["memory"] * 2)
-    return connection
 
 
 def _limit(which: int, limit: int) -> None:
@@ -182,5 +194,3 @@ def _statements(name: str) -> str:
 def _quoted(path: str | Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
-
-assert FACTS  # the columns of `said`: the parent sends them in this order

@@ -5,6 +5,7 @@ what is left for `analysis.store.load` to add. On any doubt there is no result, 
 """
 
 import os
+import re
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -149,6 +150,7 @@ def _loaded(
     return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size)
 
 
+_PLAIN_WORDS: Final = re.compile(r"[A-Za-z ]{1,60}")
 _COUNTS: Final = ("messages", "requests", "latest_ns", "last_ns", "frames", "bytes")
 
 
@@ -183,7 +185,7 @@ class _Talk:
         if not isinstance(message, dict):
             raise Doubt("an answer without sense")
         if "failed" in message:
-            raise Doubt(str(message["failed"]))
+            raise Doubt(why if _PLAIN_WORDS.fullmatch(why := str(message["failed"])) else "an answer without sense")
         return message
 
     def _take(self, size: int) -> bytes:
