@@ -51,6 +51,8 @@ CAP: Final = 2 << 30
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left by a killed process."""
 
+BY_SQL: Final = "sql"
+"""How a capture was loaded, if its plain part was by SQL; otherwise the reason why not."""
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
 """The directory may be a link to one that holds files of other programs."""
@@ -159,6 +161,7 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
     if views.fetchall() != [(0,)]:
         return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
+    connection.execute(f"select how from {name}.loaded").fetchall()  # noqa: S608 - names are ours
     return [digest_of(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
 
 
@@ -307,7 +310,7 @@ def _make(
 
 def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | None, memory: int) -> None:
     """Make a file with all rows but the findings: the plain part by SQL if that is exact, all else by the fold."""
-    how = "plain"
+    how = BY_SQL
     try:
         made = load_plain(path, target, id_, key=key, options=_OPTIONS, memory=memory, progress=progress)
         with _attached(target, memory) as connection, Loader(connection) as loader:
@@ -323,8 +326,8 @@ def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | 
             with Loader(connection) as loader:
                 loader.load(path, id_, progress)
     with _attached(target, memory) as connection:
-        connection.execute("create table loaded (how varchar)")
-        connection.execute("insert into loaded values (?)", [how])
+        connection.execute("create table loaded (capture varchar, how varchar)")
+        connection.execute("insert into loaded values (?, ?)", [id_, how])
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from analysis.conversation.message import Invalid, Notification, Request, Respon
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.store.capture_row import Account
-from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.plain.opening import Doubt
 from analysis.store.plain.parent import Plain
+from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.errors import CaptureError

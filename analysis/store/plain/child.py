@@ -84,7 +84,9 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
 
 def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """A connection that has the new database file, and can open it, the capture, and nothing else."""
-    capture, database, spilled = (os.fsdecode(bytes.fromhex(setup[name])) for name in ("capture", "database", "spilled"))
+    capture, database, spilled = (
+        os.fsdecode(bytes.fromhex(setup[name])) for name in ("capture", "database", "spilled")
+    )
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -105,7 +107,9 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     connection.execute("insert into made_of values (?)", [setup["key"]])
     connection.execute("use memory")
     for name in ("id", "wall", "first", "revision", "server_revision", "server_era"):
-        connection.execute(f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]])
+        connection.execute(
+            f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]]
+        )
     connection.execute("set variable capture = $1::varchar", [capture])
     connection.execute(f"set allowed_paths = [{_quoted(capture)}, {_quoted(database)}, {_quoted(database + '.wal')}]")
     connection.execute("set enable_external_access = false")
@@ -193,4 +197,3 @@ def _statements(name: str) -> str:
 
 def _quoted(path: str | Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-

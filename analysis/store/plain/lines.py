@@ -1,4 +1,4 @@
-"""One pass over the lines of a capture: what makes it safe that DuckDB reads them, too, and everything that it does not.
+"""One pass over the lines of a capture: the proof that DuckDB reads them as we do, and all that it does not read.
 
 A line is plain if its checksum is right and it is spelt as our recorder spells a frame. Whether its text is then one
 JSON string is proved by lengths: DuckDB tells how long all texts are that it has read, when written again. No spelling

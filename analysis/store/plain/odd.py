@@ -9,8 +9,7 @@ import orjson
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.exchange import REASON, Outcome, outcome_of, timed_out
 from analysis.conversation.handshake import text_of
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
-from analysis.conversation.message import parse_exactly
+from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
 from analysis.store.plain.opening import Doubt
 from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of, token_of
 from analysis.store.values import text
@@ -154,9 +153,7 @@ def _add_response(told: dict[str, Any], response: Response) -> None:
         "error": error,
         # The same list may come as a plain frame; then its definitions are not new.
         "listing": f"{response.seq}" if isinstance(result, dict) and isinstance(result.get("tools"), list) else None,
-        "is_quirk": has_task
-        or outcome in (Outcome.INPUT_REQUIRED, Outcome.TASK)
-        or _names_protocol(response.body),
+        "is_quirk": has_task or outcome in (Outcome.INPUT_REQUIRED, Outcome.TASK) or _names_protocol(response.body),
     }
 
 

@@ -22,7 +22,7 @@ MOST_STALLS: Final = 5_000
 """Stalls of client frames; the fold forgets some of twice as many."""
 
 
-class Doubt(Exception):  # noqa: N818 - no error: the capture is then loaded in the other way
+class Doubt(Exception):
     """The plain way is not proved to give the same rows. Its text says why, in a few words without values."""
 
 
@@ -79,11 +79,9 @@ def opening_of(capture: Capture) -> Opening:
     if capture.header.members.get("format") != FORMAT_VERSION or capture.header.line == b"":
         raise Doubt("an older format, or no header")
     fold, stalls, assembler = Fold(), Stalls(), FrameAssembler()
-    expected = 0
-    for record in islice(_records(capture), LONGEST):
+    for expected, record in enumerate(islice(_records(capture), LONGEST)):
         if record.seq != expected or record.skipped or record.t_ns > LARGEST or record.rec in ("part", "gap"):
             raise Doubt("a loss, or a giant frame, in the opening")
-        expected += 1
         if record.rec == "stall":
             stalls.take(record)
         fold.feed(assembler.feed(record))
@@ -91,7 +89,7 @@ def opening_of(capture: Capture) -> Opening:
             (session,) = fold.routing.open()
             in_force = session.in_force
             return Opening(
-                expected,
+                expected + 1,
                 record.offset + len(record.line) + 1,
                 session.handshake,
                 in_force,

@@ -91,9 +91,10 @@ def load_plain(
         CaptureError: it cannot be read.
     """
     capture = Capture(path)
-    if not SMALLEST <= capture.size:
+    if not capture.size >= SMALLEST:
         raise Doubt("small")
     opening = opening_of(capture)
+    processor_s = _SECONDS + capture.size // _BYTES_A_SECOND
     setup = {
         "capture": _digits(capture.segments[0]),
         "database": _digits(database),
@@ -108,7 +109,7 @@ def load_plain(
         "server_era": opening.server_era,
         "memory": memory,
         "threads": min(THREADS, os.cpu_count() or 1),
-        "processor_s": _SECONDS + capture.size // _BYTES_A_SECOND,
+        "processor_s": processor_s,
         "largest": (64 << 20) + capture.size * _ROWS_TO_CAPTURE,
     }
     try:
@@ -116,7 +117,7 @@ def load_plain(
     except OSError:
         raise Doubt("the system starts no process") from None
     try:
-        return _loaded(_Talk(child, setup["processor_s"]), setup, Lines(capture.segments[0], opening), opening, progress)
+        return _loaded(_Talk(child, processor_s), setup, Lines(capture.segments[0], opening), opening, progress)
     finally:
         child.close()
 
@@ -134,19 +135,17 @@ def _loaded(
     if (answer.get("frames"), answer.get("escaped")) != (lines.frames, lines.text_bytes):
         raise Doubt("lines that are not spelt as ours")
     left = _numbers(answer.get("left"))
-    if left is None or len(left) > most:
+    if len(left) > most:
         raise Doubt("many odd frames")
     odd = sorted([*odd, *judged(lines.frames_of(left))], key=lambda each: each.frame.seq)
     talk.say({"facts": [facts(*each) for each in odd], "stalls": opening.stalls.rows})
     answer = talk.hear()
-    listings, counts = _numbers(answer.get("listings")), [answer.get(name) for name in _COUNTS]
-    if listings is None or any(type(count) is not int or not 0 <= count <= LARGEST for count in counts):
-        raise Doubt("an answer without sense")
-    messages, requests, latest_ns, last_ns, frames, size = counts
+    listings = _numbers(answer.get("listings"))
+    messages, requests, latest_ns, last_ns, frames, size = (_count(answer.get(name)) for name in _COUNTS)
     if frames + len(odd) != messages or frames != lines.frames - len(left):
         raise Doubt("rows that are missing")
+    links = _links(answer.get("links"))
     talk.hear()
-    links = {int(seq): (int(request), None if name is None else str(name)) for seq, request, name in answer["links"]}
     return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size)
 
 
@@ -154,11 +153,28 @@ _PLAIN_WORDS: Final = re.compile(r"[A-Za-z ]{1,60}")
 _COUNTS: Final = ("messages", "requests", "latest_ns", "last_ns", "frames", "bytes")
 
 
-def _numbers(value: object) -> list[int] | None:
-    """A list of numbers of frames, in order; None if it is anything else."""
+def _numbers(value: object) -> list[int]:
+    """A list of numbers of frames, in order."""
+    if value is None:
+        raise Doubt("many odd frames")
     if not isinstance(value, list) or any(type(number) is not int or number < 0 for number in value):
-        return None
-    return value if value == sorted(set(value)) else None
+        raise Doubt("an answer without sense")
+    return sorted(set(value))
+
+
+def _links(value: object) -> dict[int, tuple[int, str | None]]:
+    """The requests of odd frames, and the names in them."""
+    try:
+        assert isinstance(value, list)
+        return {int(seq): (int(request), None if name is None else str(name)) for seq, request, name in value}
+    except (TypeError, ValueError, AssertionError):
+        raise Doubt("an answer without sense") from None
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise Doubt("an answer without sense")
+    return value
 
 
 class _Talk:

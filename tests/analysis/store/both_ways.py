@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import duckdb
 import pytest
+from orjson import dumps
 
 from analysis.store.cache import _OPTIONS, _attached
 from analysis.store.load import Loader
@@ -16,7 +17,6 @@ from analysis.store.plain.opening import Doubt
 from analysis.store.plain.parent import load_plain
 from analysis.store.sandbox.protocol import read, write
 from analysis.store.tables import NAMES, creation
-from orjson import dumps
 
 MEMORY = 256_000_000
 

@@ -1,4 +1,4 @@
-"""Captures made at random, for comparing the two ways to load one: conversations, odd frames, odd spellings of lines."""
+"""Captures made at random, for comparing the two ways to load one: conversations, odd frames, odd lines."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,37 @@ from captures.frame import Direction
 from captures.record import frame_members, members, seal, stderr_members
 
 MS: Final = 1_000_000
-TEXTS: Final = ("", "a", "Zeile\nzwei", "naïve ☃", "😀" * 150, "x" * 400, "\x00nul", "\x1b[31m", "\x7f", '"quoted"', "a\\b", "a/b")
+TEXTS: Final = (
+    "",
+    "a",
+    "Zeile\nzwei",
+    "naïve ☃",
+    "😀" * 150,
+    "x" * 400,
+    "\x00nul",
+    "\x1b[31m",
+    "\x7f",
+    '"quoted"',
+    "a\\b",
+    "a/b",
+)
 METHODS: Final = (
     *("tools/call",) * 6,
     *("tools/list",) * 2,
     *("ping", "resources/read", "prompts/get", "completion/complete", "resources/subscribe", "x/y", "résumé"),
 )
-REASONS: Final = (None, "", "user left", "Timed out", "time\u00a0out", "request TIMEOUT", "tım-out", "deadline", "x" * 2000, 7)
+REASONS: Final = (
+    None,
+    "",
+    "user left",
+    "Timed out",
+    "time\u00a0out",
+    "request TIMEOUT",
+    "tım-out",
+    "deadline",
+    "x" * 2000,
+    7,
+)
 TOKENS: Final = (1, 2, "t", "ü", 1.0, 1.5, True, None, 2**60, "a" * 300, "1", [1])
 ODD: Final = (
     b"a log line",
@@ -50,11 +74,54 @@ ODD: Final = (
     b'{"jsonrpc":"2.0","id":"n","method":"notifications/with-id"}',
     b'{"jsonrpc":"2.0","method":"long' + b"g" * 300 + b'"}',
 )
-TORN: Final = (b'{"jsonrpc":', b"[]", b'[{"jsonrpc":"2.0","method":"x"}]', b'{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","method":"b"}')
+TORN: Final = (
+    b'{"jsonrpc":',
+    b"[]",
+    b'[{"jsonrpc":"2.0","method":"x"}]',
+    b'{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","method":"b"}',
+)
 TROUBLE: Final = (
-    *(b"NaN", b"-Infinity", b"nan", b"-0", b"0", b"1e400", b"1.0", b"01", b"null", b"true", b"[]", b"{}", b'""', b'"id"'),
-    *(b"," b":", b"[", b"]", b"{", b"}", b" ", b"\t", b"\\", b"\\u0069", b"\\ud83d", b"\x00", b"\x1f", b"\xff", b"\xc3\xa9"),
-    *(b'"id":1,', b'"id":2,', b'"method":"ping",', b'"params":{},', b'"result":{},', b'"error":{},', b'"jsonrpc":"2.0",'),
+    *(
+        b"NaN",
+        b"-Infinity",
+        b"nan",
+        b"-0",
+        b"0",
+        b"1e400",
+        b"1.0",
+        b"01",
+        b"null",
+        b"true",
+        b"[]",
+        b"{}",
+        b'""',
+        b'"id"',
+    ),
+    *(
+        b",:",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b" ",
+        b"\t",
+        b"\\",
+        b"\\u0069",
+        b"\\ud83d",
+        b"\x00",
+        b"\x1f",
+        b"\xff",
+        b"\xc3\xa9",
+    ),
+    *(
+        b'"id":1,',
+        b'"id":2,',
+        b'"method":"ping",',
+        b'"params":{},',
+        b'"result":{},',
+        b'"error":{},',
+        b'"jsonrpc":"2.0",',
+    ),
     *(b'"name":"n",', b'"progressToken":1,', b'"isError":true,', b'"io.modelcontextprotocol/x":1,', b'"\\u0069d":3,'),
 )
 
@@ -106,12 +173,26 @@ class Maker:
         side: Direction = self.rng.choice(("c2s", "c2s", "c2s", "s2c"))
         self.number += 1
         id_: Any = self.rng.choice((self.number, self.number, f"r{self.number}", f"ü{self.number}"))
-        method = self.rng.choice(METHODS) if side == "c2s" else self.rng.choice(("sampling/createMessage", "ping", "roots/list"))
+        method = (
+            self.rng.choice(METHODS)
+            if side == "c2s"
+            else self.rng.choice(("sampling/createMessage", "ping", "roots/list"))
+        )
         params: dict[str, Any] = {}
         if self.rng.random() < 0.5:
             params["_meta"] = {"progressToken": self.rng.choice(TOKENS)}
         name = self.rng.choice(TEXTS)
-        params |= self.rng.choice(({"name": name}, {"uri": name}, {"ref": {"name": name}}, {"ref": 1}, {"name": 5, "uri": name}, {}, {"task": {}}))
+        params |= self.rng.choice(
+            (
+                {"name": name},
+                {"uri": name},
+                {"ref": {"name": name}},
+                {"ref": 1},
+                {"name": 5, "uri": name},
+                {},
+                {"task": {}},
+            )
+        )
         self.open[side].append(id_)
         if self.rng.random() < 0.1:
             self.say(side, id=id_, method=method)
@@ -125,7 +206,11 @@ class Maker:
         id_ = self.open[side].pop(self.rng.randrange(len(self.open[side])))
         back: Direction = "s2c" if side == "c2s" else "c2s"
         text = self.rng.choice(TEXTS)
-        tool = {"name": self.rng.choice(("a", "b")), "description": self.rng.choice(("", "d")), "inputSchema": {}}
+        tool: dict[str, Any] = {
+            "name": self.rng.choice(("a", "b")),
+            "description": self.rng.choice(("", "d")),
+            "inputSchema": {},
+        }
         results: tuple[dict[str, Any], ...] = (
             {},
             {"content": [{"type": "text", "text": text}]},
@@ -144,7 +229,7 @@ class Maker:
             self.say(back, id=id_, result=self.rng.choice(results))
 
     def _cancel(self) -> None:
-        side = self.rng.choice(("c2s", "s2c"))
+        side: Direction = self.rng.choice(("c2s", "s2c"))
         ids = [*self.open[side], self.number, 10**6, 1.0, None, "nobody"]
         params: dict[str, Any] = {"requestId": self.rng.choice(ids)}
         reason = self.rng.choice(REASONS)
@@ -157,7 +242,9 @@ class Maker:
         self.say(self.rng.choice(("c2s", "s2c")), method="notifications/progress", params=params)
 
     def _notify(self) -> None:
-        method = self.rng.choice(("notifications/message", "notifications/initialized", "notifications/resources/updated"))
+        method = self.rng.choice(
+            ("notifications/message", "notifications/initialized", "notifications/resources/updated")
+        )
         self.say(self.rng.choice(("c2s", "s2c")), method=method, params={"uri": "u"})
 
     def _record(self) -> None:
@@ -211,7 +298,20 @@ class Maker:
         """Change one line, with a right checksum."""
         at = self.rng.randrange(4, len(self.lines))
         line = bytearray(self.lines[at][:-19])
-        more = (b' ', b',"raw":"x"', b',"rec":"frame"', b',"seq":5', b',"seq":1e1', b'\\u0041', b'\\/', b'\xff', b',"x":1', b'\\ud800', b'"', b"\x01")
+        more = (
+            b" ",
+            b',"raw":"x"',
+            b',"rec":"frame"',
+            b',"seq":5',
+            b',"seq":1e1',
+            b"\\u0041",
+            b"\\/",
+            b"\xff",
+            b',"x":1',
+            b"\\ud800",
+            b'"',
+            b"\x01",
+        )
         place = self.rng.choice((line.rfind(b'"'), line.find(b',"t_ns"'), len(line), self.rng.randrange(len(line))))
         line[place:place] = self.rng.choice(more)
         self.lines[at] = b'%b,"crc":"%08x"}\n' % (bytes(line), crc32(line))

@@ -11,9 +11,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.child_process import PythonChild
 from analysis.store import cache
 from analysis.store.open import sources
 from analysis.store.plain import child, parent
@@ -26,10 +27,6 @@ from tests.analysis.store.hostile import ODD, Maker
 from tests.analysis.traces import corpus
 
 SEEDS = st.integers(0, 2**48)
-
-
-def quick(count: int) -> Any:
-    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 # ---- equal rows are the contract
@@ -67,7 +64,7 @@ def test_corpus_loads_the_same_in_both_ways(tmp_path: Path) -> None:
 def test_made_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
     plain = 0
 
-    @quick(60)
+    @settings(max_examples=60, deadline=None, database=None)
     @given(SEEDS)
     def run(seed: int) -> None:
         nonlocal plain
@@ -190,14 +187,14 @@ def how(database: Path | None) -> str:
 def test_process_of_its_own_makes_the_cache_file(big: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (source,) = sources([big]).readable
-    assert how(source.database) == "plain"
+    assert how(source.database) == cache.BY_SQL
     both = Both(big, tmp_path / "rows")
     assert both.doubt is None
     assert both.differences() == {}
 
 
 def test_killed_process_costs_only_time(big: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dying(parent.PythonChild):
+    class Dying(PythonChild):
         def __init__(self, module: str, *, bare: bool = False) -> None:
             super().__init__(module, bare=bare)
             self.kill()
@@ -216,9 +213,14 @@ def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
     capture.write_bytes(b"{}\n")
     other.write_text("{}\n")
     setup = {
-        **{name: os.fsencode(tmp_path / end).hex() for name, end in (("capture", "a.mcpcap"), ("database", "d.duckdb"), ("spilled", "s"))},
+        **{
+            name: os.fsencode(tmp_path / end).hex()
+            for name, end in (("capture", "a.mcpcap"), ("database", "d.duckdb"), ("spilled", "s"))
+        },
         **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era")),
-        **{"memory": MEMORY, "threads": 1, "options": cache._OPTIONS},
+        "memory": MEMORY,
+        "threads": 1,
+        "options": cache._OPTIONS,
     }
     with child.locked(setup) as connection:
         assert connection.execute(f"select count(*) from read_json('{capture}')").fetchall() == [(1,)]

@@ -55,8 +55,11 @@ def test_json_has_the_same_figures(capture: Path) -> None:
     assert latency["tools/call forecast"]["p50_ms"] == 6.5
     assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
     assert [row["what"] for row in found if row["figure"] == "id_mismatches"] == ["id/type-changed"]
-    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time"}
+    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time", "loaded"}
     assert {row["figure"] for row in found} == kinds
+    (loaded,) = [row for row in found if row["figure"] == "loaded"]
+    assert (loaded["by"], loaded["captures"]) == ("fold", 1)
+    assert "small" in loaded["why"]
 
 
 @pytest.mark.parametrize(
