@@ -343,6 +343,7 @@ def _note_loads(connection: duckdb.DuckDBPyConnection, names: list[str], unattac
     """Make the table `origin.loads`: how each capture was loaded."""
     connection.execute("create schema origin")
     connection.execute("create table origin.loads (capture varchar, how varchar)")
+    connection.execute("comment on table origin.loads is 'How each capture was loaded: by SQL, or why not'")
     for name in names:
         connection.execute(f"insert into origin.loads select capture, how from {name}.loaded")  # noqa: S608 - names are ours
     for source in unattached:

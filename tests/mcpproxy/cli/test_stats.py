@@ -272,7 +272,7 @@ def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
     totals, *rest = objects(Written(tmp_path / "none.mcpcap", "weather", 1).close())
     names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
     assert [totals[name] for name in names] == [0] * len(names)
-    assert [row["figure"] for row in rest] == ["time"]
+    assert [row["figure"] for row in rest] == ["time", "loaded"]
 
 
 def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:
