@@ -39,6 +39,7 @@ FACTS: Final = (
     "is_plain",
     "is_quirk",
     "escaped",
+    "names",
 )
 """The columns of `said`, in order."""
 
