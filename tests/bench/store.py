@@ -4,9 +4,9 @@
 
 One conversation, that of the SDK's client with an SDK's server, is repeated with new ids until there are enough frames
 (see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one by the fold alone
-and as usual, with SQL where that is exact, then from it;
-then `--small` captures of one conversation each are asked together. Beside the load stand the reading and the fold
-alone, of which it is made. `--huge` is loaded into the cache only: all its rows in memory would be 16 GiB.
+and as usual, with SQL where that is exact, then from it; then `--small` captures of one conversation each are asked
+together. Beside the load stand the reading and the fold alone, of which it is made. `--huge` is loaded into the cache
+only: all its rows in memory would be 16 GiB.
 """
 
 import argparse
@@ -155,7 +155,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         folded, stored = (row[what]["cpu_s"] * 1e6 / row["frames"] for what in ("folded", "store"))
         lines.append(
-            f"{row['frames']:,} frames into the cache: {folded:.1f} µs of processor a frame by the fold alone, {stored:.1f} with SQL"
+            f"{row['frames']:,} frames into the cache: {folded:.1f} µs of processor a frame by the fold alone, "
+            f"{stored:.1f} with SQL"
         )
     last = max(rows, key=lambda row: int(row["frames"]))
     store = last["store"]["wall_s"] * 1_000_000 / last["frames"]

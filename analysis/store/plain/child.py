@@ -10,6 +10,7 @@ end. Any failure ends it, and the parent then loads the capture in the other way
 
 import os
 import resource
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -122,7 +123,8 @@ def _limit_all(setup: dict[str, Any]) -> None:
     _limit(resource.RLIMIT_NOFILE, DESCRIPTORS)
     _limit(resource.RLIMIT_CPU, setup["processor_s"])
     _limit(resource.RLIMIT_FSIZE, setup["largest"])
-    _limit(resource.RLIMIT_AS, _address_space() + _OVERHEAD + setup["memory"] * 2)
+    if sys.platform != "darwin":  # it has no such limit, and DuckDB's own holds
+        _limit(resource.RLIMIT_AS, _address_space() + _OVERHEAD + setup["memory"] * 2)
 
 
 def _limit(which: int, limit: int) -> None:

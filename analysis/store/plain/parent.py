@@ -25,6 +25,8 @@ from captures.record import Record
 
 SMALLEST: Final = 3 << 20
 """Bytes of a capture. A smaller one is loaded by the fold before the child has started."""
+LEAST_MEMORY: Final = 256_000_000
+"""Bytes that DuckDB needs: it reads lines into buffers of 32 MiB, and several at a time."""
 THREADS: Final = 2
 """More do not help: the parent's pass over the lines takes as long as the rest then does."""
 _LONGEST_ANSWER: Final = 64 << 20
@@ -93,6 +95,8 @@ def load_plain(
     capture = Capture(path)
     if not capture.size >= SMALLEST:
         raise Doubt("small")
+    if memory < LEAST_MEMORY:
+        raise Doubt("little memory")
     opening = opening_of(capture)
     processor_s = _SECONDS + capture.size // _BYTES_A_SECOND
     setup = {
