@@ -49,7 +49,7 @@ create temp table progressed as
 select asked.seq, count(*) as progress
 from (select * from said where role = 'notification' and told is not null) as told
 asof join (select * from asked where token is not null) as asked
-    on told.by_client <> asked.by_client and told.told = asked.token and told.seq > asked.seq
+    on (not told.by_client) = asked.by_client and told.told = asked.token and told.seq > asked.seq
 where asked.response is null or asked.response > told.seq
 group by asked.seq;
 
