@@ -19,7 +19,7 @@ from typing import Final
 from analysis.filter import FilterError, parse
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, check_output, names_recording, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -71,6 +71,12 @@ def run(arguments: list[str]) -> int:
         return send(options)
     if options.output is None:
         options.output = options.capture.pop(0)
+        if names_recording(options.output):
+            what = "FOLDER" if options.format in TABLES else "FILE"
+            return fail(
+                f"{options.output} is recorded traffic, not a place to write to; to export it: "
+                f"mcpproxy export {options.output} --format {options.format} -o {what}"
+            )
     if not options.output:
         return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
     with inputs(options) as paths:
@@ -86,6 +92,8 @@ def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
     """The captures that the arguments name; with --redact, redacted copies of them."""
     with ExitStack() as stack:
         paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        if options.output is not None:
+            check_output(options.output, paths)
         if options.redact:
             from mcpproxy.cli.redacted_copies import redacted_copies
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, check_output, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -61,6 +61,7 @@ def run(arguments: list[str]) -> int:
         return fail(f"{sanitise(options.output)} exists; --force replaces it")
     with ExitStack() as stack:
         paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
+        check_output(options.output, paths)
         if options.redact:
             from mcpproxy.cli.redacted_copies import redacted_copies
 

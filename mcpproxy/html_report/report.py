@@ -107,9 +107,11 @@ class Report:
         traffic = CaptureTraffic(self._traffic, number)
         capture = Capture(path)
         self.redacted.append("redacted_by" in capture.header.members)
+        # Records follow the last frame, too: how the streams, the server and the capture ended.
+        is_whole = row.frames <= self._most
         for item in capture:
             # Rows come first: a finding is noted in the row of its frame.
-            entry = assembler.feed(item) if traffic.frames < self._most else None
+            entry = assembler.feed(item) if is_whole or traffic.frames < self._most else None
             if entry is not None:
                 traffic.feed(entry)
             for located in examination.feed(item):
@@ -117,11 +119,11 @@ class Report:
             self._read += 1
             if not self._read % 1000:
                 self._progress(min(self._read, self.frames), self.frames)
-        if traffic.frames < self._most:
+        if is_whole or traffic.frames < self._most:
             for frame in assembler.end():
                 traffic.feed(frame)
         live = is_live(capture.segments[-1])
-        traffic.finish(still_open=live, is_whole=traffic.frames < self._most or traffic.frames >= row.frames)
+        traffic.finish(still_open=live, is_whole=is_whole)
         for located in examination.finish(still_open=live):
             self._findings.add(number, located, examination)
         self._findings.end(examination.ended)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from mcpproxy.sharing.catalogue import Catalogue, Secret, TooMuch
+from mcpproxy.sharing.escapes import unescaped
 from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
 from mcpproxy.sharing.names import (
     holds_secret,
@@ -167,18 +168,20 @@ class Redactor:
         Raises:
             TooMuch: there are too many, or the search takes too long.
         """
-        searches = chain(
-            self._catalogue.secrets(text),
-            credentials(text),
-            people(text),
-            self._choices.matches(text),
-            self._encoded(text),
-            self._users_in(text),
-        )
+        searches = chain(self._found(text), self._choices.matches(text))
+        seen = unescaped(text)
+        if seen is not None:
+            # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
+            searches = chain(searches, seen.original(list(islice(self._found(seen.text), MOST + 1))))
         secrets = list(islice(searches, MOST + 1))
         if len(secrets) > MOST:
             raise TooMuch(f"it holds more than {MOST:,} secrets")
         return _not_ours(text, secrets) if secrets else secrets
+
+    def _found(self, text: str) -> Iterator[Secret]:
+        return chain(
+            self._catalogue.secrets(text), credentials(text), people(text), self._encoded(text), self._users_in(text)
+        )
 
     def _encoded(self, text: str) -> Iterator[Secret]:
         for uri in _DATA_URI.finditer(text):

@@ -23,7 +23,7 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
         CaptureError: it cannot be created, or the target exists and may not be replaced.
     """
     try:
-        if replace and target.exists() and not stat.S_ISREG(target.lstat().st_mode):
+        if replace and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
             raise CaptureError(f"cannot write {target}: it is not a regular file")
         handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
     except OSError as error:

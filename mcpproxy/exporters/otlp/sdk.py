@@ -56,7 +56,10 @@ class Collector:
     @property
     def problem(self) -> str:
         """Why the last request failed."""
-        return "no connection, or no answer in time" if self._status is None else f"it answered {self._status}"
+        if self._status is None:
+            return "no connection, or no answer in time"
+        is_elsewhere = 300 <= self._status < 400
+        return f"it answered {self._status}{'; redirects are not followed' if is_elsewhere else ''}"
 
     @property
     def is_refusal(self) -> bool:
@@ -71,17 +74,23 @@ class Collector:
     def send_spans(self, spans: Sequence[CallSpan]) -> bool:
         """Send spans; returns whether they were accepted."""
         self._status = None
-        return self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS
+        result = self._traces.export([readable(span) for span in spans])
+        return result is SpanExportResult.SUCCESS and self._is_accepted
 
     def send_metrics(self, metrics: MetricsData) -> bool:
         """Send histograms; returns whether they were accepted."""
         self._status = None
-        return self._metrics.export(metrics) is MetricExportResult.SUCCESS
+        return self._metrics.export(metrics) is MetricExportResult.SUCCESS and self._is_accepted
 
     def close(self) -> None:
         """Give up waiting for the collector, and close the connections."""
         self._traces.shutdown()  # type: ignore[no-untyped-call] # it has no annotation
         self._metrics.shutdown()
+
+    @property
+    def _is_accepted(self) -> bool:
+        # The exporter takes every status below 400 for success, but it follows no redirect, so that delivers nothing.
+        return self._status is not None and 200 <= self._status < 300
 
     def _note(self, response: requests.Response, *_: object, **__: object) -> None:
         self._status = response.status_code

@@ -1,7 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
 First what this screen does, what people need most of it first; then how to get to other screens; and last, but always
-there, how to get back and to the help, which lists all keys.
+there, the help, which lists all keys, and how to leave.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
-ALWAYS: Final = ("back", "app.pop_screen", "app.help", "app.quit")
+ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
 FIRST: Final = ("choose", "filter")
 """The actions whose keys come first, in this order."""

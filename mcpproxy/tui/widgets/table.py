@@ -119,6 +119,7 @@ class Table(ScrollView, can_focus=True):
         self._count = -1
         self.cursor = max(0, cursor)
         self.renew()
+        self.go(self.cursor, keep_following=True)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show these columns."""

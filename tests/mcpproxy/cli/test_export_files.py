@@ -77,6 +77,21 @@ def test_no_file_of_any_format_holds_a_credential_that_the_recorder_replaced(
                 assert not [secret for secret in SECRETS if secret in held], form
 
 
+def test_a_capture_or_a_server_is_not_taken_for_the_output(http: Path, tmp_path: Path) -> None:
+    root = tmp_path / "captures"
+    (root / "files").mkdir(parents=True)
+    (root / "files/a.mcpcap").write_bytes(http.read_bytes())
+    for operand in ("files", str(http)):
+        for form in ("otlp", "parquet"):
+            done = mcpproxy("export", operand, "--format", form, "--force", cwd=tmp_path, MCPPROXY_CAPTURES=str(root))
+            assert (done.returncode, done.stdout) == (2, b"")
+            out = "FILE" if form == "otlp" else "FOLDER"
+            assert f"mcpproxy export {operand} --format {form} -o {out}\n".encode() in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["captures"]
+    done = mcpproxy("export", "--format", "otlp", "./files", cwd=tmp_path, MCPPROXY_CAPTURES=str(root))
+    assert (done.returncode, (tmp_path / "files").is_file()) == (0, True), done.stderr
+
+
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z40"
 MAIL = "jane.roe@bigcorp-mail.com"
 
@@ -249,3 +264,30 @@ def test_wrong_usage_makes_nothing(words: list[str], why: bytes, tmp_path: Path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert why in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["report"], ["report", "--redact"], ["export", "--format", "har"], ["export", "--format", "har", "--redact"]],
+)
+def test_the_capture_that_is_read_is_never_replaced(words: list[str], http: Path, tmp_path: Path) -> None:
+    capture, linked = tmp_path / "a.mcpcap", tmp_path / "linked"
+    capture.write_bytes(http.read_bytes())
+    linked.hardlink_to(capture)
+    for output in (capture, linked):
+        done = mcpproxy(*words, "--force", "-o", output, capture)
+        expected = f"mcpproxy: cannot write {output}: it is the capture that is read; name another file\n"
+        assert (done.returncode, done.stdout, complaints(done)) == (2, b"", expected.encode())
+        assert output.read_bytes() == http.read_bytes()
+
+
+@pytest.mark.parametrize("words", [["report"], ["export", "--format", "har"]])
+def test_no_link_is_replaced_wherever_it_leads(words: list[str], http: Path, tmp_path: Path) -> None:
+    link = tmp_path / "out"
+    link.symlink_to("missing")
+    done = mcpproxy(*words, "--force", "-o", link, http)
+    assert (done.returncode, complaints(done)) == (
+        2,
+        f"mcpproxy: cannot write {link}: it is not a regular file\n".encode(),
+    )
+    assert link.is_symlink()

@@ -216,6 +216,17 @@ def test_a_refusal_is_told_and_not_repeated(capture: Path) -> None:
         assert len(there.bodies) == len(set(there.bodies)) > 0
 
 
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_delivers_nothing_and_that_is_told(status: int, capture: Path) -> None:
+    with backend(statuses=iter([status] * 100)) as there:
+        done = mcpproxy("export", "--to", there.url, capture)
+    assert done.returncode == 2
+    lines = complaints(done).decode()
+    assert f"refuses spans: it answered {status}; redirects are not followed; they are dropped\n" in lines
+    assert "sent 0 spans\n" in lines
+    assert "spans dropped: the collector did not accept them\n" in lines
+
+
 def test_a_back_end_that_takes_spans_only_is_told_and_fine(capture: Path) -> None:
     with backend(no_metrics=True) as there:
         done = mcpproxy("export", "--to", there.url, capture)

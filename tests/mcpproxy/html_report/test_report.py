@@ -193,6 +193,13 @@ def test_frames_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> Non
     assert max(parts.block("data-calls")["request"]) <= max(rows["seq"])
 
 
+def test_the_traffic_of_a_closed_capture_has_what_follows_its_last_frame(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    parts = reported(tmp_path, talk.close())
+    assert "not closed" not in json.dumps(parts.block("data-traffic"))
+
+
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 20))), st.integers(0, 10_000))
 def test_level_is_the_largest_cut_that_fits(things: list[tuple[int, int]], budget: int) -> None:
     sizes = sorted(dict(things).items())

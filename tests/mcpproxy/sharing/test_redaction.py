@@ -42,6 +42,31 @@ def test_prose_and_technical_words_stay(redactor: Redactor, text: str) -> None:
     assert (redactor.text(text, made), made) == (text, [])
 
 
+@pytest.mark.parametrize(
+    "front", ["\x1b[31m", "\x1b[1;32m", "\\u001b[31m", 'Result: {"log":"first\\n', '{"x":"k\\u003d', "a\\\\n"]
+)
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("sk-proj-" + "aB3" * 20, "aB3aB3"),
+        ("sk_live_" + "aB3dE6gH" * 3, "aB3dE6gH"),
+        ("/home/alicesmith/src", "alicesmith"),
+        ("postgres://svc:Q7hunter22x@db.acmecorp.io/x", "Q7hunter22x"),
+    ],
+)
+def test_colour_codes_and_escapes_hide_no_secret(redactor: Redactor, front: str, text: str, secret: str) -> None:
+    whole = f"{front}{text}\x1b[0m"
+    new = redactor.text(whole, [])
+    assert secret not in new
+    assert new.startswith(front)
+    assert new.endswith("\x1b[0m")
+    assert secret not in redactor.document(json.dumps({"log": whole, "more": ["é", whole]}), [])
+
+
+def test_a_folder_that_looks_like_an_escape_is_searched(redactor: Redactor) -> None:
+    assert "nina" not in redactor.text("see C:\\Users\\nina\\notes", [])
+
+
 def test_documentation_stays_but_for_its_examples(redactor: Redactor) -> None:
     root = Path(__file__).parents[3]
     for name in ("README.md", "captures/FORMAT.md", "docs/filter.md", "docs/architecture.md", "CONTRIBUTING.md"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from captures.file import CaptureFile
 from captures.record import seal
+from mcpproxy.tui.data.exchanges import NONE
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, play, record, said
 
@@ -74,3 +75,19 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
 
     play(act, path, size=(140, 40))
     live.close()
+
+
+def test_a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("s")
+        await stage.see("by latency ▼")
+        reading, rows = stage.traffic.reading, stage.traffic._rows.view
+        (number,) = (number for number in reading.exchanges.abandoned_ns if reading.exchanges.response[number] == NONE)
+        waited_ns = reading.exchanges.abandoned_ns[number]
+        place = [*rows].index(reading.exchanges.request[number])
+        answered = dict(zip(reading.exchanges.response, reading.exchanges.latency_ns, strict=True))
+        assert all(answered[row] >= waited_ns for row in rows[:place] if answered.get(row, -1) >= 0)
+        assert all(answered[row] <= waited_ns for row in rows[place:] if answered.get(row, -1) >= 0)
+
+    play(act, hung(tmp_path), size=(140, 40))

@@ -83,7 +83,7 @@ def foot(stage: Stage) -> str:
 def fits(told: str, whole: str, width: int) -> bool:
     """Whether these are the first keys of the line and the general ones at its end, as far as there is room for them,
     and none of them in part."""
-    general = re.search(r"(?:esc back )?\? help q quit$", whole)
+    general = re.search(r"\? help q quit(?: esc back)?$", whole)
     assert general is not None, whole
     first, is_whole = told.removesuffix(general[0]), told.endswith(general[0])
     keys = whole[: general.start()] if is_whole else general[0] + " "
@@ -99,7 +99,7 @@ def test_the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(tmp_path
             await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
             await stage.still()
             whole = foot(stage)
-            assert whole.endswith("? help q quit"), key
+            assert "? help q quit" in whole, key
             for width in (140, 80, 40, 20, 6, 200):
                 await stage.pilot.resize_terminal(width, 24)
                 told = f"some of {whole!r} in {width} after {key}"
@@ -239,7 +239,7 @@ def test_the_keys_that_traffic_needs_most_fit_into_80_columns(tmp_path: Path) ->
         await stage.open()
         foot = stage.text().splitlines()[-1]
         assert re.findall(r"\S+ (\w+)", foot)[:10] == [
-            "help", "filter", "quit", "back", "open", "errors", "sort", "next", "pair", "follow",
+            "open", "filter", "errors", "sort", "next", "pair", "follow", "help", "quit", "back",
         ]  # fmt: skip
 
     play(act, captured(tmp_path), size=(80, 24))

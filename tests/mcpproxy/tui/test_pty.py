@@ -336,7 +336,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
         shown.until(lambda: shown.screen.buffer[tabs + 1][1].reverse)
         shown.until(lambda: shown.screen.buffer[2][4].underscore and not shown.screen.buffer[2][4].reverse)
         shown.press("\t/")
-        shown.until(lambda: "/ filter" in shown.text())
+        shown.until(lambda: "esc cancel" in shown.text())
         shown.press("has")
         shown.until(
             lambda: any(cell.reverse for cell in list(shown.screen.buffer[shown.screen.lines - 2].values())[:9])
@@ -470,7 +470,7 @@ def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
         made.press("!")
         made.until(lambda: "has:error" in made.text(), "the errors of all tools")
         made.press("+")
-        made.until(lambda: "name:search   tool" in made.text(), "the values of the row")
+        made.until(lambda: "name:search         tool" in made.text(), "the values of the row")
         made.press("\r")
         made.until(lambda: "has:error name:search  2 of 16 frames" in made.text(), "the errors")
         assert made.text().count("no such page") == 2

@@ -408,7 +408,8 @@ def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monke
 
 
 def test_the_screens_say_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(understanding, "ROWS", 15)
+    for module in (reading_module, understanding):
+        monkeypatch.setattr(module, "ROWS", 15)
     forgotten = "7 requests were forgotten: more than 50,000, or 16 MiB, were open at once"
 
     async def act(stage: Stage) -> None:

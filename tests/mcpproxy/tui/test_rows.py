@@ -262,6 +262,16 @@ class TestOrder:
 
         play(act, captured(tmp_path), size=(140, 40))
 
+    def test_the_first_row_of_an_order_is_in_sight(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("G", "up", "up", "s")
+            await stage.see("by latency ▼")
+            assert stage.traffic.table.cursor == 0
+            await stage.until(lambda: stage.traffic.table.scroll_y == 0)
+
+        play(act, captured(tmp_path, calls=60), size=(80, 24))
+
     def test_a_size_is_shown_where_it_is_the_order(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -287,7 +297,9 @@ class TestOrder:
             known = [value for value in values if value >= 0]
             assert values[: len(known)] == known
             assert known == sorted(known, reverse=is_down)
-            assert column != "latency" or len(known) == RUN + 1
+            assert column != "latency" or len(known) == RUN + 2, (
+                "the calls, initialize, and the request without an answer"
+            )
             assert NONE not in sorting.rows
 
 
@@ -318,7 +330,12 @@ class TestPointing:
 async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
     await stage.open()
     await stage.press("x", "home", "down", "down", "down", "plus")
-    await stage.see("name:search   tool", "code:-32602   status", "has:error   status", "dir:c2s   side")
+    await stage.see(
+        "name:search         tool",
+        "code:-32602         status",
+        "has:error           status",
+        "dir:c2s             side",
+    )
     await stage.press("3")
     await stage.see("code:-32602", "2 of 16 frames", "no such page")
 
@@ -326,7 +343,7 @@ async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
 async def a_value_is_added_and_taken_back(stage: Stage) -> None:
     await stage.open()
     await stage.press("down", "down", "down", "plus")
-    await stage.see("name:search   tool", "method:tools/call   method", "dir:c2s   side")
+    await stage.see("name:search         tool", "method:tools/call   method", "dir:c2s             side")
     await stage.press("enter")
     await stage.see("name:search", "13 of 16 frames")
     await stage.press("plus", "2")
