@@ -133,7 +133,8 @@ def _is_placeholder(value: str) -> bool:
 
 
 def _cookies(lower: str) -> Iterator[Secret]:
-    for header in _COOKIE.finditer(lower):
+    at = 0
+    while header := _COOKIE.search(lower, at):
         at = header.end()
         while pair := _PAIR.match(lower, at):
             at = pair.end()

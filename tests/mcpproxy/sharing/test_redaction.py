@@ -129,6 +129,8 @@ HOSTILE = [
     ("homes", "/home/"),
     ("keys", "-----BEGIN PRIVATE KEY-----"),
     ("names of secrets", "token: "),
+    ("names of passwords", "passphrase: a "),
+    ("cookies in cookies", "cookie:a=cookie:a=;a="),
     ("half a JWT", "eyJaaaaaaaa."),
     ("digits", "4 4"),
     ("network addresses", "1.2.3.4 "),
