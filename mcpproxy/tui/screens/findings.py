@@ -201,7 +201,7 @@ class FindingsScreen(WordFilterScreen):
         if row is None:
             notify(self.app, f"record {item.finding.frame:,} is not in the traffic")
             return
-        self.app.show(row, is_detailed=True, finding=item.finding)
+        self.app.show(row, finding=item.finding)
 
     def _more(self, group: Group) -> None:
         before = list(self._rows.items)
