@@ -11,15 +11,14 @@ markdown the conversation for an issue report, as `mcpproxy show --format markdo
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from analysis.filter import FilterError, parse
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, check_output, names_recording, scope_of, selected
+from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.selection import add_captures, names_recording
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -85,20 +84,6 @@ def run(arguments: list[str]) -> int:
         from mcpproxy.cli.export_file import export_file
 
         return export_file(paths, options)
-
-
-@contextmanager
-def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
-    """The captures that the arguments name; with --redact, redacted copies of them."""
-    with ExitStack() as stack:
-        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
-        if options.output is not None:
-            check_output(options.output, paths)
-        if options.redact:
-            from mcpproxy.cli.redacted_copies import redacted_copies
-
-            paths = stack.enter_context(redacted_copies(paths))
-        yield paths
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:

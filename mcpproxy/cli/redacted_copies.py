@@ -1,8 +1,9 @@
-"""Redacted copies of captures, for commands that hand them on in another form: one redaction for the whole program.
+"""The captures of commands that hand them on in another form, and redacted copies of them: one redaction for all.
 
 The copies are in a private folder that is deleted when the command ends.
 """
 
+import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,26 @@ from pathlib import Path
 from captures.errors import CaptureError
 from captures.file import create_directory
 from mcpproxy.cli.diagnostics import Progress, say
+from mcpproxy.cli.selection import check_output, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
+
+
+@contextmanager
+def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
+    """The captures that the arguments name; with --redact, redacted copies of them.
+
+    Raises:
+        CaptureError: a capture cannot be read, or is the file to write.
+    """
+    with selected(options.capture, scope_of(options)) as chosen:
+        if options.output is not None:
+            check_output(options.output, chosen.paths)
+        if options.redact:
+            with redacted_copies(chosen.paths) as copies:
+                yield copies
+        else:
+            yield chosen.paths
 
 
 @contextmanager

@@ -10,13 +10,13 @@ import argparse
 import gc
 import os
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, check_output, scope_of, selected
+from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.selection import add_captures
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -59,13 +59,7 @@ def run(arguments: list[str]) -> int:
         return fail(f"cannot write {sanitise(options.output)}: it is a folder; name a file in it")
     if not options.force and os.path.lexists(options.output):
         return fail(f"{sanitise(options.output)} exists; --force replaces it")
-    with ExitStack() as stack:
-        paths = stack.enter_context(selected(options.capture, scope_of(options))).paths
-        check_output(options.output, paths)
-        if options.redact:
-            from mcpproxy.cli.redacted_copies import redacted_copies
-
-            paths = stack.enter_context(redacted_copies(paths))
+    with inputs(options) as paths:
         return _report(paths, options)
 
 

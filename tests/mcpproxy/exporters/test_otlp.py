@@ -3,7 +3,6 @@
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
 from mcpproxy.exporters.otlp.histograms import SERIES_KEPT
 from tests.analysis.store.written import Written
-from tests.harness import Place
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted, demo, over_http
+from tests.mcpproxy.exporters.recorded import corpus, counted
 
 METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
 
@@ -83,18 +81,6 @@ def exported(out: Path, *arguments: str | Path) -> Told:
     done = mcpproxy("export", "--format", "otlp", "--force", "-o", out, *arguments)
     assert (done.returncode, b"\x1b" in done.stderr) == (0, False), complaints(done)
     return Told(out)
-
-
-@pytest.fixture(scope="module")
-def stdio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo(tmp_path_factory.mktemp("demo"))
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = Place(tmp_path_factory.mktemp("http"))
-    yield over_http(place)
-    assert not place.clear()
 
 
 def test_each_call_is_a_span_of_both_sides(stdio: Path, http: Path, tmp_path: Path) -> None:

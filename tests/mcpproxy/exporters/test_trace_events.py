@@ -5,30 +5,14 @@ The `perfetto` package of PyPI downloads that program when it is first used, fro
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.analysis.store.written import MS, OPENED, Written
-from tests.harness import Place
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted, demo, over_http
+from tests.mcpproxy.exporters.recorded import corpus, counted
 
 Event = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def stdio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo(tmp_path_factory.mktemp("demo"))
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = Place(tmp_path_factory.mktemp("http"))
-    yield over_http(place)
-    assert not place.clear()
 
 
 def events(out: Path, *arguments: str | Path) -> list[Event]:

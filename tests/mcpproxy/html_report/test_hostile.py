@@ -1,14 +1,12 @@
 """Reports of captures that attack the page: nothing of them runs, loads, or becomes markup."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.html_report.browser import Opened, browser, opened
+from tests.mcpproxy.html_report.browser import Opened
 from tests.mcpproxy.html_report.conversations import ATTACKS, LANDMARK, hostile
 
 SECTIONS = ("overview", "findings", "startup", "latency", "waterfall", "tools", "stderr", "traffic")
@@ -22,18 +20,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = mcpproxy("report", "-o", made, *hostile(place / "captures"))
     assert made.exists(), done.stderr
     return made
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
-@pytest.fixture
-def report(started: Browser, file: Path) -> Iterator[Opened]:
-    with opened(started, file) as made:
-        yield made
 
 
 def look_at_everything(report: Opened) -> None:

@@ -1,6 +1,5 @@
 """The page in a browser: links, filter, keyboard, lists of any length, accessibility, print."""
 
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from playwright.sync_api import Browser
 from tests.analysis.store.written import OPENED
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.html_report.browser import Opened, browser, opened
+from tests.mcpproxy.html_report.browser import Opened, opened
 from tests.mcpproxy.html_report.conversations import busy, hostile
 
 FRAMES = 3_000
@@ -35,18 +34,6 @@ def file(place: Path) -> Path:
     library = busy(place / "library.mcpcap", FRAMES)
     weather = busy(place / "weather.mcpcap", 300, "weather", OPENED + 2_000_000_000, 2)
     return reported(place / "report.html", library, weather)
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
-@pytest.fixture
-def report(started: Browser, file: Path) -> Iterator[Opened]:
-    with opened(started, file) as made:
-        yield made
 
 
 def count_of(report: Opened) -> int:
