@@ -1,6 +1,6 @@
 """Torn or spread-out JSON: keeps the skeleton of a message, replaces all else.
 
-A message that a server spread over several lines, or that broke off, is no JSON, so nothing can vouch for what is in
+A message that a server spread over several lines, or that broke off, is not JSON, so nothing can vouch for what is in
 it. But its brackets, the members of the envelope and the names of methods show what went wrong, and hold no secret.
 """
 

@@ -47,7 +47,7 @@ def holds_secret_number(name: str) -> bool:
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value is no secret even under such a name."""
+    """Whether a value is harmless even under such a name."""
     return value.lower() in HARMLESS or _PLACEHOLDER(value) is not None
 
 

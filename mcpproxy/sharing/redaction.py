@@ -380,7 +380,7 @@ def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
 
 
 _OWN_NAMES: Final = PROTOCOL | META
-"""Names beside which a value is no secret, whatever they sound like."""
+"""Names that sound like those of secrets, but whose values are harmless."""
 _OPENING: Final = frozenset('{[" \t\r\n')
 
 

@@ -143,7 +143,7 @@ class SqlWorker:
 
     def _write(self, question: dict[str, Any], form: str, place: str | None, most: int) -> dict[str, Any]:
         session = self._about([Path(path) for path in question["paths"]], anew=False)
-        # Writing counts towards the time limit, as with `mcpproxy query -o`: nobody reads while it runs.
+        # Writing counts towards the time limit, as with `mcpproxy query -o`: no row is read while it runs.
         answer = session.ask(question["sql"], counts_reader=True)
         if not answer.columns:
             raise QueryError("empty", "the statement has no rows to write")

@@ -117,7 +117,7 @@ class Replied(Message):
 
 
 class FrameLocated(Message):
-    """The capture of a frame is known; None if it is not among those that were searched."""
+    """The search for a frame's capture has ended; None if no searched capture has the frame."""
 
     def __init__(self, path: Path | None, frame: int) -> None:
         super().__init__()

@@ -68,7 +68,7 @@ class Collector:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the last failure says that there is no such signal: some back ends accept only spans."""
+        """Whether the collector answered that it does not know this signal: some back ends accept only spans."""
         return self._status in (404, 405, 501)
 
     def send_spans(self, spans: Sequence[CallSpan]) -> bool:
