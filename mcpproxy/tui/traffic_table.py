@@ -15,7 +15,6 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.report.units import since_start
 from mcpproxy.report.wording import asked_and_answered
-from mcpproxy.tui import clock
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
@@ -104,7 +103,7 @@ class TrafficRows:
             what = (*what, Span(f"  {note}", "accent")) if note else what
             return Line({**cells_, "what": what}, wide="what")
         status = self._status_cell(entry, number, answer, is_answer=is_answer)
-        latency = self._latency_cell(entry, number, is_answer=is_answer)
+        latency = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
         # What is longer than its column extends over the empty cells after it.
         spills = "status" if any(span.text for span in status) else "what"
@@ -178,7 +177,7 @@ class TrafficRows:
                     parts.append(Span(text, "dim"))
         return tuple(parts)
 
-    def _latency_cell(self, entry: int, number: int | None, *, is_answer: bool) -> Span:
+    def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
         """How long a response took, or how long a request has waited."""
         if number is None:
             return Span("")
@@ -187,7 +186,8 @@ class TrafficRows:
         if is_answer and latency_ns >= 0:
             is_slow = self.reading.paces.is_slow(exchanges.call[number], latency_ns)
             return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
-        return Span(self._waited(entry, number) if exchanges.response[number] == NONE else "", "dim")
+        waited_ns = self.reading.waited_ns(number)
+        return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
     def _open(self, row: int) -> Span:
         """The status of a request without a response."""
@@ -203,17 +203,6 @@ class TrafficRows:
         if number is not None and outcome is None and self.reading.has_ended:
             return Span("forgotten", "dim")
         return Span("" if outcome is not None or not self.reading.is_live else "waiting", "dim")
-
-    def _waited(self, row: int, number: int) -> str:
-        """How long an unanswered request has waited: until it was abandoned, up to the end, or up to now."""
-        reading, wall_ns = self.reading, self.reading.fold.wall_ns
-        outcome, sent_ns = reading.outcome(number), reading.index.t_ns(row)
-        waited_ns = reading.exchanges.abandoned_ns.get(number)
-        if waited_ns is None and outcome is None and reading.is_live and wall_ns is not None:
-            waited_ns = max(0, clock.since_ns(wall_ns) - sent_ns)
-        elif waited_ns is None and outcome is Outcome.UNANSWERED and reading.has_ended:
-            waited_ns = max(0, reading.index.last_ns - sent_ns)
-        return "" if waited_ns is None else latency_text(waited_ns)
 
     def _time(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")

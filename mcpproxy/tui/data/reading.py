@@ -1,9 +1,8 @@
 """Reading: one open capture, which a thread reads and interprets step by step.
 
 It first indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
-million. Then the fold interprets them, as in all commands. Its results are kept in arrays of some 25 bytes per frame:
-the request of a response, the response to a request, how long it took, and how it ended. The rest of a row is read
-again from the file when it is shown.
+million. Then the fold interprets them, as in all commands, and its results are kept in columns (`Understanding`). The
+rest of a row is read again from the file when it is shown.
 """
 
 from array import array
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from analysis.conversation.exchange import Outcome
 from analysis.summary import bad_ending
 from captures.file import is_live
 from captures.index import Index
@@ -21,6 +21,8 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import Remark, remark_on
+from mcpproxy.tui import clock
+from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.row_views import Left, Without
@@ -158,6 +160,23 @@ class Reading(Understanding):
         if self._behind is not None:
             self._behind.close()
         self.has_ended = True
+
+    def waited_ns(self, number: int) -> int | None:
+        """How long a request without a response has waited: until it was abandoned, up to the end, or up to now.
+
+        None if there is a response, or if it does not wait or that is unknown.
+        """
+        exchanges, wall_ns = self.exchanges, self.fold.wall_ns
+        if exchanges.response[number] != NONE:
+            return None
+        if number in exchanges.abandoned_ns:
+            return exchanges.abandoned_ns[number]
+        outcome, sent_ns = self.outcome(number), self.index.t_ns(exchanges.request[number])
+        if outcome is None and self.is_live and wall_ns is not None:
+            return max(0, clock.since_ns(wall_ns) - sent_ns)
+        if outcome is Outcome.UNANSWERED and self.has_ended:
+            return max(0, self.index.last_ns - sent_ns)
+        return None
 
     def next_wrong(self, row: int, by: int) -> int | None:
         """The nearest row after another, or before it, with an error or with a finding that is a warning or error.

@@ -33,7 +33,6 @@ _RANKS: Final = {
 }
 _RANK_OF: Final = [_RANKS[outcome] for outcome in OUTCOMES]
 _RANK_OPEN: Final = 5
-_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _UNMATCHED: Final = {"response": 8, "error": 9, "invalid": 10}
 """The ranks of frames without an exchange."""
 
@@ -111,15 +110,9 @@ class Sorting:
         if number is None:
             return -1
         if exchanges.response[number] == NONE:
-            return self._waited(number) if row == exchanges.request[number] else -1
+            waited_ns = self._reading.waited_ns(number) if row == exchanges.request[number] else None
+            return -1 if waited_ns is None else waited_ns
         return exchanges.latency_ns[number] if self._is_exchanges or exchanges.response[number] == row else -1
-
-    def _waited(self, number: int) -> int:
-        exchanges, index = self._reading.exchanges, self._reading.index
-        if number in exchanges.abandoned_ns:
-            return exchanges.abandoned_ns[number]
-        is_open = exchanges.outcome[number] in (OPEN, _UNANSWERED)
-        return max(0, index.last_ns - index.t_ns(exchanges.request[number])) if is_open else -1
 
     def _status(self, row: int) -> int:
         number, exchanges = self._reading.exchange(row), self._reading.exchanges
