@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from textual.widgets import Input
 
 from captures.file import CaptureFile
 from captures.frame import Direction
@@ -345,7 +346,8 @@ def app_of(scene: Scene, folder: Path) -> Iterator[TuiApp]:
 
 
 def freeze(setattr_: Callable[[object, str, object], None]) -> None:
-    """Have it be ten minutes after most captures began."""
+    """Have it be ten minutes after most captures began, and no cursor blink."""
+    setattr_(Input, "_toggle_cursor", lambda _box: None)
     setattr_(clock, "since_ns", lambda wall_ns: max(0, NOW_NS - wall_ns) if wall_ns is not None else 0)
 
 
