@@ -122,8 +122,10 @@ class Backlog:
         """Copy every record that may not be in the file yet."""
         if self._journal is None:
             return
-        if self.direct is not None:
-            self._journal.put(seal_direct(self.direct), self.direct.first + len(self.direct.middles) - 1)
+        # The thread that writes them may be done at any time; then their copy is freed with the next that is written.
+        direct = self.direct
+        if direct is not None:
+            self._journal.put(seal_direct(direct), direct.first + len(direct.middles) - 1)
         self.save([*self.taken, *self.carry, *self.queue], next_seq)
 
     def free(self, written_seq: int) -> None:

@@ -19,6 +19,7 @@ from captures import writer as writer_module
 from captures.file import AppendError, CaptureFile, is_live
 from captures.frame import UNJUDGED, Direction
 from captures.integrity import inspect
+from captures.journal import Journal
 from captures.loss import Entry, Loss
 from captures.reader import Capture, Damage
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
@@ -406,6 +407,33 @@ class TestHangingWrites:
         counts = accounted(recording)
         assert (counts["frame"], counts["lost"]) == (230, 0)
         assert recording.told == []
+
+    def test_a_write_may_return_while_its_records_are_copied(self, recordings: Callable[..., Recording]) -> None:
+        hang = threading.Event()
+        recording = recordings(at(4, hang), journal=Journal())
+        recording.say("c2s", b"fine")
+        # Large, so that sealing the copy takes longer than the write needs to return.
+        stuck = threading.Thread(target=recording.say, args=("s2c", b"x" * (4 << 20)))
+        stuck.start()
+        recording.disk.hanging.wait()
+        faults: list[BaseException] = []
+
+        def rescue() -> None:
+            try:
+                recording.writer.degrade()
+            except AttributeError as error:
+                faults.append(error)
+
+        rescuer = threading.Thread(target=rescue)
+        rescuer.start()
+        wait_until(lambda: recording.writer._queue_only, "the rescue")
+        hang.set()
+        stuck.join()
+        rescuer.join()
+        assert faults == []
+        recording.healed()
+        assert recording.close()
+        assert accounted(recording) == {"header": 1, "frame": 2, "close": 1}
 
     @pytest.mark.parametrize("quickly", [True, False])
     def test_a_queue_that_overflows_is_a_gap_of_the_slow(
