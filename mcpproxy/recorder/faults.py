@@ -45,7 +45,7 @@ class Faults:
         """By direction; None is the server's stderr."""
         self._writer = writer
         self._tell = tell
-        self._has_reported = False
+        self._has_reported = self._has_reported_event = False
 
     def in_verdict(self, error: Exception) -> None:
         """A frame is recorded without a verdict: report it, once."""
@@ -54,6 +54,12 @@ class Faults:
             self._tell(
                 f"a fault in mcpproxy leaves frames without a verdict ({type(error).__name__}); they are recorded"
             )
+
+    def in_event(self, error: Exception) -> None:
+        """An event or the end of the session is not recorded: report it, once. The guard completes the capture."""
+        if not self._has_reported_event:
+            self._has_reported_event = True
+            self._tell(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic goes on")
 
     def in_recording(self, stream: str, error: Exception) -> None:
         """The recording of a stream has ended: report it, also in the capture, which is now incomplete."""

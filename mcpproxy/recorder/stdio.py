@@ -379,8 +379,7 @@ class Recorder:
         """Record that the server was started."""
         started = int(start) if start and start.isdigit() else start
         self.writer.start()
-        # Posted, not added: the main thread, which receives the signals, must never wait for a disk.
-        self.writer.post(Entry("process", members(event="spawned", pid=pid, start=started)))
+        self._post("process", members(event="spawned", pid=pid, start=started))
 
     def running(self) -> None:
         """Load orjson alongside the traffic: 25 ms of imports for which the first response need not wait."""
@@ -398,15 +397,18 @@ class Recorder:
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """Record a signal that arrived."""
         origin = "terminal" if from_terminal else "process"
-        self.writer.post(Entry("signal", members(event="received", name=_signal_name(signum), origin=origin)))
+        self._post("signal", members(event="received", name=_signal_name(signum), origin=origin))
 
     def sent(self, signum: int, reason: str, pids: list[int]) -> None:
         """Record a signal that was sent."""
-        self.writer.post(Entry("signal", members(event="sent", name=_signal_name(signum), reason=reason, pids=pids)))
+        self._post("signal", members(event="sent", name=_signal_name(signum), reason=reason, pids=pids))
 
     def stuck(self) -> None:
         """A write hangs."""
-        self.writer.degrade()
+        try:
+            self.writer.degrade()
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs records, never the session
+            self.faults.in_event(error)
 
     def stop(self) -> None:
         """Under the policy `stop`, the session must end."""
@@ -425,8 +427,19 @@ class Recorder:
         """Record the end and close the capture; returns True if the capture is complete."""
         rest = [entry for tap in (self.client, self.server, self.stderr) for entry in _rest(tap)]
         ended = Entry("process", members(event="ended", status=status, signal=_signal_name(signum)))
-        self.writer.post(*rest, ended)
-        return self._close(cause, status, signum)
+        try:
+            self.writer.post(*rest, ended)
+            return self._close(cause, status, signum)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+            self.faults.in_event(error)
+            return False
+
+    def _post(self, rec: str, middle: bytes) -> None:
+        """Record an event. Posted, not added: the thread that receives the signals must never wait for a disk."""
+        try:
+            self.writer.post(Entry(rec, middle))
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs a record, never the session
+            self.faults.in_event(error)
 
     def _close(self, ending: str, status: int | None, signum: int | None) -> bool:
         self.faults.write_off()

@@ -49,11 +49,17 @@ import captures.backlog
 for name in ("seal", "seal_all"):
     sabotage(captures.backlog, name, MemoryError)
 """
+ENDINGS = """
+from captures.writer import Writer
+def broken(*arguments, **named):
+    raise ZeroDivisionError("by the test")
+Writer.%s = broken
+"""
 
 
-def start(place: Place, sabotage: str, *options: str) -> Session:
+def start(place: Place, sabotage: str, *options: str, server: tuple[str, ...] = ("cat",)) -> Session:
     capture = place.root / "x.mcpcap"
-    words = ["run", "--capture", str(capture), *options, "--", "cat"]
+    words = ["run", "--capture", str(capture), *options, "--", *server]
     session = place.start([sys.executable, "-P", "-c", SABOTAGE % sabotage, *words], direct=True)
     session.capture = capture
     return session
@@ -86,6 +92,18 @@ def test_a_fault_costs_a_frame_its_verdict_and_nothing_else(place: Place, sabota
     told = session.errors()
     assert told.count(b"leaves frames without a verdict") == 1, "once for a session"
     assert verified(place, session.capture)[0] == 0
+
+
+@pytest.mark.parametrize("method", ["close", "degrade", "post"])
+def test_a_fault_at_the_end_does_not_change_how_the_session_ends(place: Place, method: str) -> None:
+    session = start(place, ENDINGS % method, server=("sh", "-c", "read line; echo $line; exit 5"))
+    say(session, PING % 1)
+    assert session.end() == 5
+    told = session.errors()
+    assert b"Traceback" not in told
+    assert told.count(b"a fault in mcpproxy lost records (ZeroDivisionError); traffic goes on") == 1, "once"
+    assert session.capture is not None
+    assert session.recorded("c2s") == session.recorded("s2c") == PING % 1
 
 
 HTTP_JUDGE = """
