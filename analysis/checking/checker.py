@@ -2,7 +2,7 @@
 
 Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that are now certain. Decisions depend
 only on the bytes and times in the capture. The rules for a message are looked up by its kind, method, revision, era
-and transport; the result is cached, so a rule that does not apply costs nothing.
+and transport (`plans`), so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -15,58 +15,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal
 
+from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
 from analysis.conversation.envelope import lacks
 from analysis.conversation.exchange import Exchange, Outcome
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response, is_as_written
+from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
 from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Seen, Session
-from analysis.protocol.methods import METHODS, REQUESTS, UNPREFIXED
-from analysis.rules.base import Ending, Later, ResultKind, Rule
+from analysis.protocol.methods import REQUESTS
+from analysis.rules.base import Ending, Later, Rule
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
-from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords, words_of
-from analysis.shapes.bodies import problems_of, proof_for
+from analysis.rules.unchanged_content import words_of
+from analysis.shapes.bodies import problems_of
 from captures.frame import Frame
 from captures.limits import MEMBERS
 from captures.record import Record
 
-Hook = Callable[..., Iterable[Finding]]
-Calls = tuple[tuple[Rule, Hook], ...]
-
-PLANS: Final = 10_000
-"""The maximum number of message kinds whose plans are cached."""
-# Enum members are slow to look up.
-_COMPLETE: Final = Outcome.RESULT
-_ERROR: Final = Outcome.ERROR
-_OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
-    Outcome.ERROR: "error",
-    Outcome.TOOL_ERROR: "failed",
-    Outcome.INPUT_REQUIRED: "interim",
-    Outcome.TASK: "task",
-}
+_ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 LARGE: Final = 1 << 20
 """A frame with more bytes than this counts as odd."""
-
-_HOOKS: Final[dict[str, tuple[str, ...]]] = {
-    "request": ("request",),
-    "notification": ("notification",),
-    **dict.fromkeys(get_args(ResultKind), ("response", "result")),
-    "error": ("response", "error"),
-    "unpaired result": ("response", "unpaired"),
-    "unpaired error": ("response", "error", "unpaired"),
-    "invalid": ("invalid",),
-    "batch": ("batch",),
-}
-_HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
-_MEDIA: Final = frozenset({"application/json", "text/event-stream"})
-_OF_RESULTS: Final = frozenset(get_args(ResultKind))
-_PROVEN: Final = frozenset({"request", "notification", "complete"})
-_SHAPED: Final = _OF_RESULTS | {"request", "notification"}
 
 
 class Checker:
@@ -85,22 +56,20 @@ class Checker:
             shown: called with each message before the rules run on it.
             costs: records the cost of each rule; None to measure nothing.
         """
-        self._shown, self._costs = shown, costs
+        self._shown = shown
         self.fold = Fold()
         """The state of the capture."""
-        self.faults: dict[str, str] = {}
-        """Exceptions by the id of the rule that raised them; each is a bug in that rule."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """The number of violations of rules that report only the first one, by rule, session and side."""
-        self._rules = [rule() for rule in (rules().values() if picked is None else picked)]
-        for rule in self._rules:
-            rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
-        self._plans: dict[tuple[object, ...], _Plan] = {}
-        self._exchange_plans: dict[tuple[object, ...], Calls] = {}
-        self._with_hook: dict[str, list[Rule]] = {}
+        self._bound = Bound(rules().values() if picked is None else picked, costs, self._prepare)
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
         self._watching: dict[int, dict[Rule, None]] = {}
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Exceptions by the id of the rule that raised them; each is a bug in that rule."""
+        return self._bound.faults
 
     # ---- inputs
 
@@ -152,7 +121,7 @@ class Checker:
         for session in self.fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
             ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
-            for rule, hook in self._hooks("end", session.observed_start, session.is_http):
+            for rule, hook in self._bound.of_session("end", session):
                 ended += self._ask(rule, hook, session, ending)
         return findings + self._settled(ended)
 
@@ -164,19 +133,19 @@ class Checker:
             findings += self._settled(self._look_at(message))
         if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
             reported: list[Finding] = []
-            self._run(self._plan("batch", seen[0], "").usual, seen, reported)
+            self._run(self._bound.of_message("batch", seen[0], "").usual, seen, reported)
             findings += self._settled(reported)
         return findings
 
     def _look_at(self, seen: Seen) -> list[Finding]:
-        kind, method = _kind_of(seen)
+        kind, method = kind_of(seen)
         if self._shown is not None:
             self._shown(seen)
-        plan = self._plan(kind, seen, method)
+        plan = self._bound.of_message(kind, seen, method)
         findings: list[Finding] = []
         if self._watching and seen.session.number in self._watching:
             findings += self._tell_watchers(seen)
-        if plan.odd and is_odd(seen):
+        if plan.outline.odd and is_odd(seen):
             self._run(plan.odd, seen, findings)
         if plan.usual:
             self._run(plan.usual, seen, findings)
@@ -184,34 +153,35 @@ class Checker:
             self._look_closer(plan, seen, findings)
         return findings
 
-    def _look_closer(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
+    def _look_closer(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        body = seen.body.get(plan.part)
+        outline = plan.outline
+        body = seen.body.get(outline.part)
         if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
             self._run(plan.calls_for(present), seen, findings)
         raw = plain_bytes(seen.message)
-        for word, calls in plan.worded.items():
+        for word in plan.words:
             if raw is None or word in raw:
-                self._run(calls, seen, findings)
-        if plan.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
+                self._run(plan.worded(word), seen, findings)
+        if outline.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(seen, raw)):
             for rule, hook in plan.meta:
                 findings += self._ask(rule, hook, seen, metas)
         before, envelope, is_known = len(findings), None, False
-        if plan.by_envelope:
+        if outline.by_envelope:
             envelope = words_of(seen, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
                 self._run(plan.by_envelope, seen, findings)
-        if plan.is_list:
+        if outline.is_list:
             self._look_at_list(plan, seen, findings)
-        elif plan.problems:
-            proves = plan.proves_rest if is_known else plan.proves
+        elif outline.problems:
+            proves = outline.proves_rest if is_known else outline.proves
             if type(body) is not dict or proves is None or not proves(body):
                 self._look_at_shape(plan, seen, findings)
         if envelope is not None and not is_known and len(findings) == before:
             plan.clean_words.add(envelope)
 
-    def _look_at_list(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
+    def _look_at_list(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
         words, before = words_of(seen, "result"), len(findings)
         if words is not None and words in plan.clean_words:
@@ -221,7 +191,7 @@ class Checker:
         if words is not None and len(findings) == before:
             plan.clean_words.add(words)
 
-    def _look_at_shape(self, plan: "_Plan", seen: Seen, findings: list[Finding]) -> None:
+    def _look_at_shape(self, plan: Plan, seen: Seen, findings: list[Finding]) -> None:
         problems = problems_of(seen)
         if problems:
             for rule, hook in plan.problems:
@@ -240,7 +210,7 @@ class Checker:
             findings += self._look_at_exchange(record)
         elif self.fold.transport != "http":
             for session in self.fold.routing.open():
-                for rule, hook in self._hooks("record", session.observed_start, session.is_http):
+                for rule, hook in self._bound.of_session("record", session):
                     findings += self._ask(rule, hook, record, session)
         return self._settled(findings)
 
@@ -251,45 +221,19 @@ class Checker:
             return []
         session, findings = self.fold.routing.of(http), list[Finding]()
         if http.answered is not None and http.answered.seq == record.seq:
-            for rule, hook in self._exchange_hooks("answered", http, session):
+            for rule, hook in self._bound.of_exchange("answered", http, session):
                 findings += self._ask(rule, hook, http, session)
         if http.over is None or http.over.seq != record.seq:
             return findings
-        for rule, hook in self._exchange_hooks("over", http, session):
+        for rule, hook in self._bound.of_exchange("over", http, session):
             findings += self._ask(rule, hook, http, session)
         messages = http.received or http.sent
         if messages:
-            for rule, hook in self._said_hooks(messages[0].session):
+            for rule, hook in self._bound.of_session("http", messages[0].session):
                 findings += self._ask(rule, hook, http, messages[0].session)
         return findings
 
-    def _said_hooks(self, session: Session) -> "Calls":
-        """The hooks for the HTTP exchanges that carried messages of a session."""
-        key = ("http", session.observed_start, session.is_http)
-        calls = self._exchange_plans.get(key)
-        if calls is None:
-            calls = self._exchange_plans[key] = tuple(self._hooks("http", session.observed_start, session.is_http))
-        return calls
-
-    def _exchange_hooks(self, hook: str, http: HttpExchange, session: Session | None) -> "Calls":
-        """The hooks for exchanges like this one."""
-        started = session is not None and session.observed_start
-        media = http.media if http.media in _MEDIA else ""
-        method = http.method if http.method in _HTTP_METHODS else ""
-        rank, era = http.spoken(session)
-        key = (hook, method, http.status, media, started, rank, era)
-        calls = self._exchange_plans.get(key)
-        if calls is None:
-            if len(self._exchange_plans) > PLANS:
-                self._exchange_plans.clear()
-            calls = self._exchange_plans[key] = tuple(
-                (rule, call)
-                for rule, call in self._hooks(hook, started, True)
-                if rule.versions.holds(rank, era) and self._concerns(rule, rule.concerns_exchange, hook, http)
-            )
-        return calls
-
-    def _run(self, calls: "Calls", what: object, findings: list[Finding]) -> None:
+    def _run(self, calls: Calls, what: object, findings: list[Finding]) -> None:
         for rule, call in calls:
             # `_ask`, inlined: nearly all the work of a check is calling rules that report nothing.
             try:
@@ -300,62 +244,6 @@ class Checker:
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
-    def _plan(self, kind: str, where: Seen, method: str) -> "_Plan":
-        """The plan for messages like this one."""
-        session = where.session
-        known = method if method in METHODS else ""
-        started, transport = session.observed_start, session.transport
-        key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) > PLANS:  # peers can invent revisions
-                self._plans.clear()
-            odd = () if kind in ("invalid", "batch") else self._calls("odd", where, method)
-            problems = self._calls("problems", where, method) if kind in _SHAPED else ()
-            meta = self._calls("meta", where, method) if kind in _SHAPED else ()
-            is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
-            plan = self._plans[key] = _Plan(odd=odd, meta=meta, problems=problems, is_list=is_list)
-            plan.part = "result" if kind in _OF_RESULTS else "params"
-            if problems and kind in _PROVEN:
-                plan.proves, plan.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
-            for hook in _HOOKS[kind]:
-                for call in self._calls(hook, where, method):
-                    if kind not in _OF_RESULTS or call[0].results is None or kind in call[0].results:
-                        plan.add(call, hook, method, where, is_shaped=kind in _SHAPED)
-            waits = plan.members or plan.worded or plan.by_envelope
-            plan.looks_closer = bool(waits or meta or problems or is_list)
-        return plan
-
-    def _calls(self, hook: str, where: Seen, method: str) -> "Calls":
-        rank, era = where.rank, where.era
-        return tuple(
-            (rule, call)
-            for rule, call in self._hooks(hook, where.session.observed_start, where.session.is_http)
-            if rule.versions.holds(rank, era)
-            and (rule.methods is None or method in rule.methods)
-            and (rule.states is None or where.state in rule.states)
-            and rule.sender in (None, where.message.sender)
-            and rule.era in (None, era)
-            and self._concerns(rule, rule.concerns, hook, method, where)
-        )
-
-    def _hooks(self, hook: str, started: bool, is_http: bool) -> list[tuple[Rule, Hook]]:
-        with_hook = self._with_hook.get(hook)
-        if with_hook is None:
-            # Most rules have one or two hooks; examining all of them for each kind of message takes half the time.
-            name = f"on_{hook}"
-            own = getattr(Rule, name)
-            with_hook = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
-        return [
-            (rule, self._hook(rule, hook))
-            for rule in with_hook
-            if rule.id not in self.faults and (started or not rule.needs_start) and (is_http or not rule.needs_http)
-        ]
-
-    def _hook(self, rule: Rule, name: str) -> Hook:
-        hook: Hook = getattr(rule, f"on_{name}")
-        return hook if self._costs is None else self._costs.timed(rule.id, hook)
-
     def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
         if rule.id in self.faults:
             return []
@@ -365,19 +253,13 @@ class Checker:
             self._switch_off(rule, error)
             return []
 
-    def _concerns(self, rule: Rule, question: Callable[..., bool], *what: object) -> bool:
-        try:
-            return question(*what)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._switch_off(rule, error)
-            return False
-
     def _switch_off(self, rule: Rule, error: Exception) -> None:
-        self.faults[rule.id] = f"{type(error).__name__}: {error}"
-        self._plans.clear()
-        self._exchange_plans.clear()
+        self._bound.switch_off(rule.id, named(error))
 
     # ---- services that rules can call
+
+    def _prepare(self, rule: Rule) -> None:
+        rule.later, rule.watch = partial(self._later, rule), partial(self._watch, rule)
 
     def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
         self._timer_count += 1
@@ -411,88 +293,6 @@ class Checker:
         before = self.counts[key]
         self.counts[key] += finding.stands_for
         return not before
-
-
-class _Plan:
-    """The hooks for one kind of message."""
-
-    def __init__(self, *, odd: Calls, meta: Calls, problems: Calls, is_list: bool) -> None:
-        self.odd = odd
-        """Called if something about the message is odd."""
-        self.meta = meta
-        """Called if its `_meta` is unusual."""
-        self.problems = problems
-        """Called if its body does not fit its shape."""
-        self.usual: Calls = ()
-        """Always called."""
-        self.members: frozenset[str] = frozenset()
-        """Members whose presence triggers a hook."""
-        self.worded: dict[bytes, Calls] = {}
-        """Called if a word occurs in its bytes."""
-        self.by_envelope: Calls = ()
-        """Called if its envelope is new."""
-        self.by_result: Calls = ()
-        """Called if it is a list that differs from the previous one."""
-        self.part = "params"
-        """The member that holds the body of the messages."""
-        self.proves: Callable[[Any], bool] | None = None
-        """Whether a body certainly fits its shape; None if there is no quick test."""
-        self.proves_rest: Callable[[Any], bool] | None = None
-        """The same, for a body whose envelope is known to fit."""
-        self.is_list = is_list
-        self.looks_closer = False
-        """Whether there are hooks that are not always called."""
-        self.clean_words = CleanWords()
-        """Envelopes or lists that led to no findings."""
-        self._waiting: list[tuple[frozenset[str], tuple[Rule, Hook]]] = []
-        self._calls: dict[frozenset[str], Calls] = {}
-
-    def add(self, call: tuple[Rule, Hook], hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
-        """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
-        rule = call[0]
-        goes_by = rule.goes_by(hook, method, like) if is_shaped else None
-        if goes_by == "result" and self.is_list:
-            self.by_result += (call,)
-        elif goes_by == "envelope":
-            self.by_envelope += (call,)
-        elif is_shaped and (word := rule.word_of(hook, method, like)):
-            self.worded[word] = (*self.worded.get(word, ()), call)
-        elif is_shaped and (members := rule.members_of(hook, method, like)):
-            self._waiting.append((members, call))
-            self.members |= members
-        else:
-            self.usual += (call,)
-
-    def calls_for(self, present: frozenset[str]) -> Calls:
-        """The hooks that any of these members triggers; all of them are in `members`."""
-        calls = self._calls.get(present)
-        if calls is None:
-            if len(self._calls) > PLANS:
-                self._calls.clear()
-            waiting = tuple(call for members, call in self._waiting if not members.isdisjoint(present))
-            calls = self._calls[present] = waiting
-        return calls
-
-
-def _kind_of(seen: Seen) -> tuple[str, str]:
-    """The kind of a message, a key of `_HOOKS`, and the method whose rules apply to it."""
-    message = seen.message
-    if isinstance(message, Request):
-        return "request", message.method
-    if isinstance(message, Notification):
-        return "notification", UNPREFIXED.get(message.method, message.method)
-    if isinstance(message, Invalid):
-        return "invalid", ""
-    if seen.exchange is None:
-        return "unpaired error" if message.is_error else "unpaired result", ""
-    exchange = seen.exchange
-    if exchange.outcome is not _COMPLETE:
-        return _OUTCOMES[exchange.outcome], exchange.request.method
-    if seen.era != "handshake":
-        result = message.body["result"]
-        if type(result) is not dict or result.get("resultType") != "complete":
-            return "untyped", exchange.request.method
-    return "complete", exchange.request.method
 
 
 def is_odd(seen: Seen) -> bool:

@@ -6,11 +6,10 @@ was nothing to check, 130 after Ctrl-C, which with --follow prints the totals fi
 
 import argparse
 import asyncio
-import gc
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -21,20 +20,19 @@ from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Level
 from analysis.rules.old_ids import current_id
 from captures.errors import CaptureError
-from captures.file import is_live
 from captures.follow import follow
-from captures.reader import Capture, Damage
-from captures.record import Record
+from captures.reader import Damage
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
-from mcpproxy.cli.diagnostics import Exit, fail, say, say_table
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
-from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import STDIN, LocatedFinding, Report, Totals
+from mcpproxy.examination.examine import Examination, Wanted, spare_collections
+from mcpproxy.examination.result import STDIN, Ended, Event, Report, Totals
+from mcpproxy.examination.workers import examined_all, processes
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
@@ -172,12 +170,11 @@ class _Check:
         self._is_empty = True
         """Whether none of the captures so far held anything to check."""
         self._following: Examination | None = None
+        self._progress = Progress()
         self._began_ns = time.perf_counter_ns()
 
     def run(self) -> int:
-        # Nearly all of millions of objects die young, and few are in cycles: collecting as often as Python does by
-        # default takes a tenth of the time.
-        gc.set_threshold(50_000, 20, 50)
+        spare_collections()
         try:
             self._check_all()
         except KeyboardInterrupt:
@@ -185,9 +182,9 @@ class _Check:
             if self._following is None:
                 raise
             self._end(self._following, still_open=True)
-            _write(self._report.close(self._totals))
+            self._write(self._report.close(self._totals))
             raise
-        _write(self._report.close(self._totals))
+        self._write(self._report.close(self._totals))
         if self._wanted.costs is not None:
             took_ns = time.perf_counter_ns() - self._began_ns
             rule_ids = [rule.id for rule in rules_for(self._wanted.picks)]
@@ -235,10 +232,13 @@ class _Check:
             asyncio.run(self._follow_all())
             return
         with selected(self._options.capture, scope_of(self._options)) as chosen:
-            for path in chosen.paths:
+            count = 0 if self._wanted.costs is not None else processes(chosen.paths)
+            for number, (path, events) in enumerate(examined_all(chosen.paths, self._wanted, count), 1):
                 self._name = STDIN if path == chosen.stdin else path
+                if len(chosen.paths) > 1:
+                    self._progress.show(f"checking {number:,} of {len(chosen.paths):,} captures")
                 try:
-                    self._check(path)
+                    self._take_all(events)
                 except CaptureError as error:
                     self._fail(error, path)
 
@@ -258,59 +258,70 @@ class _Check:
 
     def _fail(self, error: CaptureError, path: Path) -> None:
         self._failed = True
+        self._progress.clear()
         why = str(error).replace(str(path), str(self._name))
         say(why)
-        _write(self._report.unreadable(self._name, why))
+        self._write(self._report.unreadable(self._name, why))
 
-    def _check(self, path: Path) -> None:
-        capture = Capture(path)
-        examination = self._begin(path)
-        for item in capture:
-            self._feed(examination, item)
-        self._end(examination, still_open=is_live(capture.segments[-1]))
+    def _take_all(self, events: Iterator[Event]) -> None:
+        """Report a capture."""
+        has_begun = False
+        for event in events:
+            if not has_begun:
+                self._begin()
+                has_begun = True
+            self._take(event)
 
     async def _follow(self, path: Path) -> None:
         async for item in follow(path):
-            self._following = self._following or self._begin(path)
+            if self._following is None:
+                self._begin()
+                self._following = Examination(path, self._wanted)
             if item is None:
                 sys.stdout.flush()
-            else:
-                self._feed(self._following, item)
+                continue
+            if isinstance(item, Damage) and item.cause != "torn" and not self._following.is_damaged:
+                self._take(item)
+            for located in self._following.feed(item):
+                self._take(located)
         if self._following is not None:
             self._end(self._following, still_open=False)
 
-    def _begin(self, path: Path) -> Examination:
-        self._totals.captures += 1
-        _write(self._report.begin(self._name))
-        return Examination(path, self._wanted)
-
-    def _feed(self, examination: Examination, item: Record | Damage) -> None:
-        if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-            say_damage(item, self._name)
-        self._add(examination.feed(item))
-
-    def _add(self, findings: Iterable[LocatedFinding]) -> None:
-        for located in findings:
-            named = located._replace(capture=self._name)
-            self._totals.add(named)
-            if self._updated is not None:
-                self._updated.add(named)
-            _write(self._report.add(named))
-
-    def _end(self, examination: Examination, *, still_open: bool) -> None:
+    def _end(self, followed: Examination, *, still_open: bool) -> None:
         self._following = None
-        self._add(examination.finish(still_open=still_open))
-        ended = examination.ended._replace(capture=self._name)
+        for located in followed.finish(still_open=still_open):
+            self._take(located)
+        self._take(followed.ended)
+
+    def _begin(self) -> None:
+        self._totals.captures += 1
+        self._write(self._report.begin(self._name))
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Damage):
+            self._progress.clear()
+            say_damage(event, self._name)
+        elif isinstance(event, Ended):
+            self._take_end(event._replace(capture=self._name))
+        else:
+            located = event._replace(capture=self._name)
+            self._totals.add(located)
+            if self._updated is not None:
+                self._updated.add(located)
+            self._write(self._report.add(located))
+
+    def _take_end(self, ended: Ended) -> None:
+        self._progress.clear()
         if not ended.nothing:
             self._is_empty = False
         elif not self._options.allow_empty:
             say(f"{sanitise(str(self._name))}: nothing to check: {ended.nothing}; --allow-empty accepts that")
-        self._totals.frames += examination.frames
-        self._totals.sessions += examination.sessions
-        _write(self._report.end(ended))
-        self._failed = not say_ended(examination, ended) or self._failed
+        self._totals.frames += ended.frames
+        self._totals.sessions += ended.sessions
+        self._write(self._report.end(ended))
+        self._failed = not say_ended(ended) or self._failed
 
-
-def _write(pieces: Iterable[str]) -> None:
-    for piece in pieces:
-        sys.stdout.write(piece)
+    def _write(self, pieces: Iterable[str]) -> None:
+        for piece in pieces:
+            self._progress.clear()
+            sys.stdout.write(piece)

@@ -113,4 +113,4 @@ def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
     add(examination.finish(still_open=is_live(capture.segments[-1])))
     for rule_evidence in evidence.values():
         rule_evidence.end(examination, name)
-    return say_ended(examination, examination.ended._replace(capture=name))
+    return say_ended(examination.ended._replace(capture=name))

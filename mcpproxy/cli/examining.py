@@ -4,7 +4,6 @@ from pathlib import Path
 
 from captures.reader import Damage
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.examination.examine import Examination
 from mcpproxy.examination.result import STDIN, Ended
 from mcpproxy.sanitise import sanitise
 
@@ -15,11 +14,11 @@ def say_damage(damage: Damage, name: Path) -> None:
     say(f"{sanitise(str(named))}; `mcpproxy verify` lists the damage, `mcpproxy repair` copies everything intact")
 
 
-def say_ended(examination: Examination, ended: Ended) -> bool:
+def say_ended(ended: Ended) -> bool:
     """Report missing records and failed rules; returns whether all of the capture could be checked."""
     name = sanitise(str(ended.capture))
-    if examination.missing:
-        count = f"{examination.missing:,} record{'s are' if examination.missing > 1 else ' is'} missing"
+    if ended.missing:
+        count = f"{ended.missing:,} record{'s are' if ended.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")
     for forgotten in ended.forgotten:
         say(f"{name}: {forgotten.text}")

@@ -6,10 +6,11 @@ A report takes these one by one and returns text for stdout, so that its memory 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Blames, Finding, Level
+from captures.reader import Damage
 
 STDIN: Final = Path("stdin")
 """The name of a capture read from stdin; its temporary file is gone by the time the report is read."""
@@ -82,6 +83,14 @@ class Ended(NamedTuple):
     """Why there was nothing to check; empty if there was."""
     forgotten: Sequence[Forgotten] = ()
     """What had to be forgotten because too much was open at once."""
+    frames: int = 0
+    sessions: int = 0
+    missing: int = 0
+    """Records that are missing without a gap record, by the numbers of the others."""
+
+
+Event: TypeAlias = LocatedFinding | Damage | Ended
+"""What examining a capture yields: its findings, the first damage, and the outcome at the end."""
 
 
 class Totals:

@@ -5,7 +5,8 @@
 Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
 each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
 comes again and again, each time with ids, tokens and stamps of its own. What is timed is the command, from its start to
-its end. Twice the frames must take twice the time, so half of them are measured first.
+its end. Twice the frames must take twice the time, so half of them are measured first. Last, the same captures are
+checked on one processor and on all, which a process each shares.
 
 Processors that others use, too, are slower at times, by as much as two: what a fixed loop of Python takes is told
 beside each figure, as measured right before and after it.
@@ -126,6 +127,20 @@ def timed(places: list[Path], rules: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def alone_and_together(places: list[Path]) -> tuple[float, float]:
+    """Seconds by the clock that checking captures takes on one processor, and on all: the better of three each."""
+    usable = sorted(os.sched_getaffinity(0))
+    took: dict[int, list[float]] = {1: [], len(usable): []}
+    for _ in range(3):
+        for count in took:
+            os.sched_setaffinity(0, usable[:count])
+            began = time.perf_counter()
+            timed(places, [])
+            took[count].append(time.perf_counter() - began)
+    os.sched_setaffinity(0, usable)
+    return min(took[1]), min(took[len(usable)])
+
+
 def pace() -> float:
     """Milliseconds of processor that a fixed loop of Python takes: the middle one of seven."""
     took = []
@@ -180,9 +195,11 @@ def main(argv: list[str]) -> int:
             )
         if options.profile:
             _profile(many)
+        alone_s, together_s = alone_and_together(many) if hasattr(os, "sched_setaffinity") else (0.0, 0.0)
     rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     if options.json:
-        print(json.dumps({"rows": rows, "max_rss_mib": rss}, indent=1))
+        several = {"captures": len(many), "one_processor_s": alone_s, "all_processors_s": together_s}
+        print(json.dumps({"rows": rows, "max_rss_mib": rss, "several": several}, indent=1))
         return 0
     for row in rows:
         each = row["seconds"] / row["frames"] * 1e6
@@ -191,6 +208,12 @@ def main(argv: list[str]) -> int:
             f"  (the loop: {row['pace_ms']:.0f} ms)"
         )
     print(f"twice the frames: {rows[1]['seconds'] / rows[0]['seconds']:.2f} × the time; at most {rss:,.0f} MiB")
+    if together_s:
+        count = len(os.sched_getaffinity(0))
+        print(
+            f"{len(many)} captures by the clock: {alone_s:.1f} s on one processor, {together_s:.1f} s on {count}"
+            f" ({alone_s / together_s / count:.2f} × as many)"
+        )
     return 0
 
 

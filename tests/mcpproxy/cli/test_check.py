@@ -1,6 +1,7 @@
 """`mcpproxy check` as a process: what it finds, in which form, and how it ends."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -19,17 +20,21 @@ from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.reader import Capture
 from captures.record import Record, members
+from mcpproxy.examination import workers
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
+from tests.bench.check import repeated
 from tests.captures.samples import frame, header, in_pieces, lines
+from tests.harness import ROOT, children, is_alive, prepared, wait_until
 from tests.http_harness import free_port, post
 from tests.mcpproxy.cli.test_follow import DEADLINE_S, Growing, Output
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 from tests.mcpproxy.report.findings import twisted
 
+DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 IDS = ("--rule", "id/*")
 """What tests look at, so that no other rule changes what they see."""
 CLOSE = ("close", members(ending="server", status=0, totals={}))
@@ -478,6 +483,52 @@ def test_a_closed_pipe_ends_it_silently(capture: Path) -> None:
         assert process.wait(DEADLINE_S) in (0, 1)
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+# ---- several processes
+
+
+def large(path: Path, id_: int) -> Path:
+    """A capture of some megabytes in which a request is answered under another id."""
+    call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a","arguments":{"b":"%b"}}}'
+    answer = b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}' % id_
+    frames = [("frame", frame("c2s", call % (id_, b"c" * workers.WORTH))), ("frame", frame("s2c", answer))]
+    path.write_bytes(b"".join(lines([("header", header()), *frames, CLOSE])))
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
+@pytest.mark.parametrize("form", ["text", "json", "junit", "sarif", "github"])
+def test_several_captures_are_reported_in_order(tmp_path: Path, form: str) -> None:
+    names = [large(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
+    assert workers.processes(names) in (0, min(4, os.cpu_count() or 1))
+    missing = tmp_path / "none.mcpcap"
+    missing.write_bytes(b"no capture\n")
+    done = mcpproxy("check", "--format", form, *IDS, *names[:2], missing, *names[2:])
+    one = prepared("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", [sys.executable, "-m", "mcpproxy"])
+    alone = subprocess.run(
+        [*one, "check", "--format", form, *IDS, *names[:2], missing, *names[2:]], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    places = [done.stdout.index(name.name.encode()) for name in names]
+    assert places == sorted(places)
+
+
+def test_ctrl_c_ends_every_process_at_once(tmp_path: Path) -> None:
+    names = [tmp_path / f"{number}.mcpcap" for number in range(4)]
+    for name in names:
+        repeated(DEMO, 20_000, name)
+    if not workers.processes(names):
+        pytest.skip("there is one processor")
+    with started("check", "--json", *names) as process:
+        pids = wait_until(lambda: len(found := children(process.pid)) == workers.processes(names) and found, "workers")
+        assert isinstance(pids, list)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert [pid for pid in pids if is_alive(pid)] == []
 
 
 # ---- places

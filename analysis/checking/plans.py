@@ -1,0 +1,388 @@
+"""Plans: which hooks of which rules run on messages, HTTP exchanges and records of a kind.
+
+Whether a rule concerns a kind is a fact about the rule, not about a capture. Asking all rules takes longer than
+checking a small capture, so the process keeps the answers as `Outline`s, and each checker binds them to rules of its
+own (`Bound`). Rules are created when they are first bound, because most captures need only some of them.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from analysis.checking.profile import Costs
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Invalid, Notification, Request
+from analysis.conversation.session import Seen, Session
+from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.rules.base import ResultKind, Rule
+from analysis.rules.finding import Finding
+from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords
+from analysis.shapes.bodies import proof_for
+
+Hook: TypeAlias = Callable[..., Iterable[Finding]]
+Calls: TypeAlias = tuple[tuple[Rule, Hook], ...]
+Wants: TypeAlias = tuple[tuple[type[Rule], str], ...]
+"""Calls before they are bound: the class of the rule, and the name of the hook."""
+Proof: TypeAlias = Callable[[Any], bool]
+
+MOST: Final = 10_000
+"""The most kinds that are kept: peers can invent revisions."""
+
+_HOOKS: Final[dict[str, tuple[str, ...]]] = {
+    "request": ("request",),
+    "notification": ("notification",),
+    **dict.fromkeys(get_args(ResultKind), ("response", "result")),
+    "error": ("response", "error"),
+    "unpaired result": ("response", "unpaired"),
+    "unpaired error": ("response", "error", "unpaired"),
+    "invalid": ("invalid",),
+    "batch": ("batch",),
+}
+_HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
+_MEDIA: Final = frozenset({"application/json", "text/event-stream"})
+_OF_RESULTS: Final = frozenset(get_args(ResultKind))
+_PROVEN: Final = frozenset({"request", "notification", "complete"})
+_SHAPED: Final = _OF_RESULTS | {"request", "notification"}
+# Enum members are slow to look up.
+_COMPLETE: Final = Outcome.RESULT
+_OUTCOMES: Final[dict[Outcome, ResultKind | Literal["error"]]] = {
+    Outcome.ERROR: "error",
+    Outcome.TOOL_ERROR: "failed",
+    Outcome.INPUT_REQUIRED: "interim",
+    Outcome.TASK: "task",
+}
+
+
+class Outline:
+    """The hooks for one kind of message, and what must be true of a message for each to be called."""
+
+    def __init__(self) -> None:
+        self.odd: Wants = ()
+        """Called if something about the message is odd."""
+        self.meta: Wants = ()
+        """Called if its `_meta` is unusual."""
+        self.problems: Wants = ()
+        """Called if its body does not fit its shape."""
+        self.usual: Wants = ()
+        """Always called."""
+        self.by_members: tuple[tuple[frozenset[str], type[Rule], str], ...] = ()
+        """Called if one of these members is present."""
+        self.worded: dict[bytes, Wants] = {}
+        """Called if a word occurs in its bytes."""
+        self.by_envelope: Wants = ()
+        """Called if its envelope is new."""
+        self.by_result: Wants = ()
+        """Called if it is a list that differs from the previous one."""
+        self.part = "params"
+        """The member that holds the body of the messages."""
+        self.proves: Proof | None = None
+        """Whether a body certainly fits its shape; None if there is no quick test."""
+        self.proves_rest: Proof | None = None
+        """The same, for a body whose envelope is known to fit."""
+        self.is_list = False
+
+    @property
+    def looks_closer(self) -> bool:
+        """Whether there are hooks that are not always called."""
+        waits = self.by_members or self.worded or self.by_envelope
+        return bool(waits or self.meta or self.problems or self.is_list)
+
+
+class Plan:
+    """An outline with hooks of one checker's own rules, and what these have not objected to so far.
+
+    Hooks are bound when a message first needs them: most captures hold nothing odd.
+    """
+
+    def __init__(self, outline: Outline, bind: Callable[[Wants], Calls]) -> None:
+        self.outline, self._bind = outline, bind
+        self.usual = bind(outline.usual)
+        self.looks_closer = outline.looks_closer
+        self.words = (*outline.worded,)
+        """The keys of `worded`."""
+        self.members: frozenset[str] = frozenset().union(*(members for members, _, _ in outline.by_members))
+        """Members whose presence triggers a hook."""
+        self.clean_words = CleanWords()
+        """Envelopes or lists that led to no findings."""
+        self._for_members: dict[frozenset[str], Calls] = {}
+        self._worded: dict[bytes, Calls] = {}
+
+    @cached_property
+    def odd(self) -> Calls:
+        """As in the outline, like the others."""
+        return self._bind(self.outline.odd)
+
+    @cached_property
+    def meta(self) -> Calls:
+        """As in the outline."""
+        return self._bind(self.outline.meta)
+
+    @cached_property
+    def problems(self) -> Calls:
+        """As in the outline."""
+        return self._bind(self.outline.problems)
+
+    @cached_property
+    def by_envelope(self) -> Calls:
+        """As in the outline."""
+        return self._bind(self.outline.by_envelope)
+
+    @cached_property
+    def by_result(self) -> Calls:
+        """As in the outline."""
+        return self._bind(self.outline.by_result)
+
+    def worded(self, word: bytes) -> Calls:
+        """The hooks that a word triggers, which is one of `words`."""
+        calls = self._worded.get(word)
+        if calls is None:
+            calls = self._worded[word] = self._bind(self.outline.worded[word])
+        return calls
+
+    def calls_for(self, present: frozenset[str]) -> Calls:
+        """The hooks that any of these members triggers; all of them are in `members`."""
+        calls = self._for_members.get(present)
+        if calls is None:
+            waiting = self.outline.by_members
+            calls = self._bind(
+                tuple((rule, hook) for members, rule, hook in waiting if not members.isdisjoint(present))
+            )
+            _keep(self._for_members, present, calls)
+        return calls
+
+
+class _Outlines:
+    """What rules say about kinds. It knows no capture: its rules are asked only what they concern."""
+
+    def __init__(self, picked: tuple[type[Rule], ...]) -> None:
+        self._rules = [rule() for rule in picked]
+        self.faults: dict[str, str] = {}
+        """Exceptions by the id of the rule that raised them."""
+        self._with_hook: dict[str, list[Rule]] = {}
+        self._messages: dict[Hashable, Outline] = {}
+        self._others: dict[Hashable, Wants] = {}
+
+    def of_messages(self, key: Hashable, kind: str, where: Seen, method: str) -> Outline:
+        """The hooks for messages like this one."""
+        outline = self._messages.get(key)
+        if outline is None:
+            outline = self._outline(kind, where, method)
+            _keep(self._messages, key, outline)
+        return outline
+
+    def of_exchanges(self, key: Hashable, hook: str, http: HttpExchange, session: Session | None) -> Wants:
+        """The hooks for HTTP exchanges like this one."""
+        wants = self._others.get(key)
+        if wants is None:
+            rank, era = http.spoken(session)
+            started = session is not None and session.observed_start
+            wants = tuple(
+                (type(rule), hook)
+                for rule in self._hooks(hook, started, is_http=True)
+                if rule.versions.holds(rank, era) and self._concerns(rule, rule.concerns_exchange, hook, http)
+            )
+            _keep(self._others, key, wants)
+        return wants
+
+    def of_sessions(self, hook: str, started: bool, *, is_http: bool) -> Wants:
+        """The hooks that run in all sessions of a kind: `record`, `http` and `end`."""
+        key = (hook, started, is_http)
+        wants = self._others.get(key)
+        if wants is None:
+            wants = tuple((type(rule), hook) for rule in self._hooks(hook, started, is_http=is_http))
+            _keep(self._others, key, wants)
+        return wants
+
+    def _outline(self, kind: str, where: Seen, method: str) -> Outline:
+        outline = Outline()
+        is_shaped = kind in _SHAPED
+        if kind not in ("invalid", "batch"):
+            outline.odd = self._wants("odd", where, method)
+        if is_shaped:
+            outline.problems, outline.meta = self._wants("problems", where, method), self._wants("meta", where, method)
+        outline.is_list = kind in _OF_RESULTS and kind != "interim" and method in LISTS
+        outline.part = "result" if kind in _OF_RESULTS else "params"
+        if outline.problems and kind in _PROVEN:
+            outline.proves, outline.proves_rest = proof_for(where), proof_for(where, frozenset(ENVELOPE))
+        for hook in _HOOKS[kind]:
+            for rule in self._concerned(hook, where, method):
+                if kind not in _OF_RESULTS or rule.results is None or kind in rule.results:
+                    _add(outline, rule, hook, method, where, is_shaped=is_shaped)
+        return outline
+
+    def _wants(self, hook: str, where: Seen, method: str) -> Wants:
+        return tuple((type(rule), hook) for rule in self._concerned(hook, where, method))
+
+    def _concerned(self, hook: str, where: Seen, method: str) -> list[Rule]:
+        rank, era = where.rank, where.era
+        return [
+            rule
+            for rule in self._hooks(hook, where.session.observed_start, is_http=where.session.is_http)
+            if rule.versions.holds(rank, era)
+            and (rule.methods is None or method in rule.methods)
+            and (rule.states is None or where.state in rule.states)
+            and rule.sender in (None, where.message.sender)
+            and rule.era in (None, era)
+            and self._concerns(rule, rule.concerns, hook, method, where)
+        ]
+
+    def _hooks(self, hook: str, started: bool, *, is_http: bool) -> list[Rule]:
+        with_hook = self._with_hook.get(hook)
+        if with_hook is None:
+            # Most rules have one or two hooks; examining all of them for each kind of message takes half the time.
+            name = f"on_{hook}"
+            own = getattr(Rule, name)
+            with_hook = self._with_hook[hook] = [rule for rule in self._rules if getattr(type(rule), name) is not own]
+        return [rule for rule in with_hook if (started or not rule.needs_start) and (is_http or not rule.needs_http)]
+
+    def _concerns(self, rule: Rule, question: Callable[..., bool], *what: object) -> bool:
+        if rule.id in self.faults:
+            return False
+        try:
+            return question(*what)
+        except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
+            self.faults[rule.id] = named(error)
+            return False
+
+
+class Bound:
+    """The hooks of one checker's own rules, by kinds of messages, exchanges and sessions."""
+
+    def __init__(self, picked: Iterable[type[Rule]], costs: Costs | None, prepare: Callable[[Rule], None]) -> None:
+        """Bind nothing yet.
+
+        Args:
+            picked: the rules, in the order in which they are called.
+            costs: records the cost of each rule; None to measure nothing.
+            prepare: called with each rule before any of its hooks.
+        """
+        self._outlines, self._costs, self._prepare = _outlines_of(tuple(picked)), costs, prepare
+        self.faults: dict[str, str] = {}
+        """Exceptions by the id of the rule that raised them; the hooks of these rules are not bound."""
+        self._rules: dict[type[Rule], Rule] = {}
+        self._messages: dict[Hashable, Plan] = {}
+        self._others: dict[Hashable, Calls] = {}
+
+    def of_message(self, kind: str, where: Seen, method: str) -> Plan:
+        """The plan for messages like this one.
+
+        Args:
+            kind: what it is, from `kind_of`, or `batch`.
+            where: the message.
+            method: the method whose rules apply to it.
+        """
+        session = where.session
+        known = method if method in METHODS else ""
+        started, transport = session.observed_start, session.transport
+        key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
+        plan = self._messages.get(key)
+        if plan is None:
+            outline = self._outlines.of_messages(key, kind, where, method)
+            self._note_faults()
+            plan = Plan(outline, self._bind)
+            _keep(self._messages, key, plan)
+        return plan
+
+    def of_exchange(self, hook: Literal["answered", "over"], http: HttpExchange, session: Session | None) -> Calls:
+        """The hooks for HTTP exchanges like this one."""
+        media = http.media if http.media in _MEDIA else ""
+        method = http.method if http.method in _HTTP_METHODS else ""
+        started = session is not None and session.observed_start
+        key = (hook, method, http.status, media, started, *http.spoken(session))
+        return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session))
+
+    def of_session(self, hook: Literal["record", "http", "end"], session: Session) -> Calls:
+        """The hooks that run in all sessions like this one."""
+        key = (hook, session.observed_start, session.is_http)
+        return self._calls(
+            key, partial(self._outlines.of_sessions, hook, session.observed_start, is_http=session.is_http)
+        )
+
+    def switch_off(self, rule_id: str, fault: str) -> None:
+        """Bind no hook of a rule any more."""
+        self.faults[rule_id] = fault
+        self._messages.clear()
+        self._others.clear()
+
+    def _calls(self, key: Hashable, wants: Callable[[], Wants]) -> Calls:
+        calls = self._others.get(key)
+        if calls is None:
+            found = wants()
+            self._note_faults()
+            calls = self._bind(found)
+            _keep(self._others, key, calls)
+        return calls
+
+    def _note_faults(self) -> None:
+        """Take over rules that failed when they were asked what they concern, here or for an earlier capture."""
+        for rule_id, fault in self._outlines.faults.items():
+            if rule_id not in self.faults:
+                self.switch_off(rule_id, fault)
+
+    def _bind(self, wants: Wants) -> Calls:
+        return tuple((rule := self._rule(of), self._hook(rule, hook)) for of, hook in wants if of.id not in self.faults)
+
+    def _rule(self, of: type[Rule]) -> Rule:
+        rule = self._rules.get(of)
+        if rule is None:
+            rule = self._rules[of] = of()
+            self._prepare(rule)
+        return rule
+
+    def _hook(self, rule: Rule, name: str) -> Hook:
+        hook: Hook = getattr(rule, f"on_{name}")
+        return hook if self._costs is None else self._costs.timed(rule.id, hook)
+
+
+@lru_cache(maxsize=8)
+def _outlines_of(picked: tuple[type[Rule], ...]) -> _Outlines:
+    return _Outlines(picked)
+
+
+def _keep(cached: dict[Any, Any], key: Hashable, value: object) -> None:
+    if len(cached) > MOST:
+        cached.clear()
+    cached[key] = value
+
+
+def _add(outline: Outline, rule: Rule, hook: str, method: str, like: Seen, *, is_shaped: bool) -> None:
+    """Add a hook; only requests, notifications and results can contain the members or words that trigger it."""
+    want = (type(rule), hook)
+    goes_by = rule.goes_by(hook, method, like) if is_shaped else None
+    if goes_by == "result" and outline.is_list:
+        outline.by_result += (want,)
+    elif goes_by == "envelope":
+        outline.by_envelope += (want,)
+    elif is_shaped and (word := rule.word_of(hook, method, like)):
+        outline.worded[word] = (*outline.worded.get(word, ()), want)
+    elif is_shaped and (members := rule.members_of(hook, method, like)):
+        outline.by_members += ((members, *want),)
+    else:
+        outline.usual += (want,)
+
+
+def named(error: Exception) -> str:
+    """The text of a fault."""
+    return f"{type(error).__name__}: {error}"
+
+
+def kind_of(seen: Seen) -> tuple[str, str]:
+    """The kind of a message, and the method whose rules apply to it."""
+    message = seen.message
+    if isinstance(message, Request):
+        return "request", message.method
+    if isinstance(message, Notification):
+        return "notification", UNPREFIXED.get(message.method, message.method)
+    if isinstance(message, Invalid):
+        return "invalid", ""
+    if seen.exchange is None:
+        return "unpaired error" if message.is_error else "unpaired result", ""
+    exchange = seen.exchange
+    if exchange.outcome is not _COMPLETE:
+        return _OUTCOMES[exchange.outcome], exchange.request.method
+    if seen.era != "handshake":
+        result = message.body["result"]
+        if type(result) is not dict or result.get("resultType") != "complete":
+            return "untyped", exchange.request.method
+    return "complete", exchange.request.method

@@ -1,0 +1,90 @@
+"""Events of an examination as lines of JSON, for processes that examine captures and the one that reports.
+
+Encoding and decoding give an equal event, so a report does not depend on where a capture was examined.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from analysis.conversation.limited import Forgotten
+from analysis.rules.finding import Finding, Level
+from captures.errors import CaptureError
+from captures.reader import Damage
+from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place
+
+
+def encoded(event: Event | CaptureError) -> bytes:
+    """An event, or the reason why a capture cannot be read, on one line."""
+    # Not orjson: paths and text of peers may hold lone surrogates.
+    return json.dumps(_members(event), separators=(",", ":")).encode() + b"\n"
+
+
+def decoded(line: bytes) -> Event | CaptureError:
+    """The event on a line that `encoded` wrote."""
+    name, values = json.loads(line)
+    return _FROM[name](values)
+
+
+def is_last(line: bytes) -> bool:
+    """Whether no event of the same capture follows that on a line."""
+    return line.startswith((b'["ended"', b'["unreadable"'))
+
+
+def _members(event: Event | CaptureError) -> tuple[str, list[Any]]:
+    if isinstance(event, LocatedFinding):
+        return "finding", [
+            list(event.finding),
+            str(event.capture),
+            event.wall_ns,
+            None if event.place is None else _place(event.place),
+            event.fingerprint,
+            event.accepted,
+            [(seq, _place(place)) for seq, place in event.proofs],
+            list(event.forgotten),
+        ]
+    if isinstance(event, Ended):
+        return "ended", [str(event.capture), [*event.counts.items()], dict(event.faults), *event[3:]]
+    if isinstance(event, Damage):
+        return "damage", [str(event.path), *event[1:]]
+    return "unreadable", [str(event)]
+
+
+def _place(place: Place) -> list[Any]:
+    return [str(place.path), *place[1:]]
+
+
+def _finding(values: list[Any]) -> LocatedFinding:
+    found, capture, wall_ns, place, fingerprint, accepted, proofs, forgotten = values
+    finding = Finding(*found)
+    return LocatedFinding(
+        finding._replace(level=Level(finding.level), related=tuple(finding.related)),
+        Path(capture),
+        wall_ns,
+        None if place is None else _place_from(place),
+        fingerprint,
+        accepted,
+        tuple((seq, _place_from(proof)) for seq, proof in proofs),
+        tuple(Forgotten(*kind) for kind in forgotten),
+    )
+
+
+def _ended(values: list[Any]) -> Ended:
+    capture, counts, faults, *rest = values
+    ended = Ended(
+        Path(capture), {(rule, session, side): count for (rule, session, side), count in counts}, faults, *rest
+    )
+    return ended._replace(forgotten=tuple(Forgotten(*kind) for kind in ended.forgotten))
+
+
+def _place_from(values: list[Any]) -> Place:
+    return Place(Path(values[0]), *values[1:])
+
+
+_FROM: Final[dict[str, Callable[[list[Any]], Event | CaptureError]]] = {
+    "finding": _finding,
+    "ended": _ended,
+    "damage": lambda values: Damage(Path(values[0]), *values[1:]),
+    "unreadable": lambda values: CaptureError(*values),
+}
