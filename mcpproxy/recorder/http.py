@@ -152,9 +152,12 @@ class HttpRecorder:
             self._waiting_bytes = 0
             written = asyncio.ensure_future(write(executor=self._threads))
             done, _ = await asyncio.wait({written}, timeout=STUCK_S)
-            if not done:
-                self.writer.degrade()
-            await written
+            try:
+                if not done:
+                    self.writer.degrade()
+                await written
+            except Exception as error:  # noqa: BLE001 - a bug of ours costs records; without this task, all that follow
+                self.faults.in_event(error)
 
     def place(self, entries: Sequence[Entry], at_ns: int) -> None:
         """Number the records of what happened at that time; they are written soon."""
@@ -211,7 +214,10 @@ class HttpRecorder:
             return Entry("close", text)
 
         # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
-        self.writer.close(closing)
+        try:
+            self.writer.close(closing)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not change how the session ends
+            self.faults.in_event(error)
 
 
 class Unrecorded:

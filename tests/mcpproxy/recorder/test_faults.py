@@ -141,6 +141,15 @@ def test_a_fault_of_serve_costs_a_frame_its_verdict_and_nothing_else(place: Plac
     assert verified(place, capture)[0] == 0
 
 
+def test_a_fault_of_the_writer_of_serve_costs_what_it_was_writing(place: Place) -> None:
+    capture, told = post_all(place, WRITERS, PING % 1, BOOM % 2, *(PING % number for number in range(3, 200)))
+    assert told.count(b"a fault in mcpproxy lost records (MemoryError); traffic goes on") == 1
+    status, found = verified(place, capture)
+    assert (status, found["state"], found["holes"]) == (3, "incomplete", [])
+    requests = [members for members in members_of(capture, "frame") if members["dir"] == "c2s"]
+    assert requests[-1]["raw"] == (PING % 199).decode(), "the writer went on"
+
+
 def test_what_a_fault_costs_a_connection_of_serve_is_counted(place: Place) -> None:
     capture, told = post_all(place, HTTP_RECORDER, PING % 1, BOOM % 2, PING % 3, PING % 4)
     assert b"a fault in mcpproxy ended the recording of a connection" in told
