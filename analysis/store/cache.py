@@ -155,8 +155,20 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
     views = connection.execute("select count(*) from duckdb_views() where database_name = ? and not internal", [name])
     if views.fetchall() != [(0,)]:
         return False
+    # So does a generated column.
+    made = connection.execute("select table_name, sql from duckdb_tables() where database_name = ?", [name]).fetchall()
+    if {table: sql for table, sql in made if table != "made_of"} != _table_texts():
+        return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
     return [digest_of(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
+
+
+@cache
+def _table_texts() -> dict[str, str]:
+    """The statements of our tables, as DuckDB writes them."""
+    with duckdb.connect() as connection:
+        connection.execute(creation())
+        return dict(connection.execute("select table_name, sql from duckdb_tables()").fetchall())
 
 
 def discard(file: Path) -> None:

@@ -23,7 +23,7 @@ import duckdb
 from analysis.store import cache, cache_workers
 from analysis.store.load import Loader
 from analysis.store.reference import view_texts
-from analysis.store.tables import NAMES, creation, definition
+from analysis.store.tables import NAMES, copy_from, creation, definition
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, path_id
 from captures.listing import find_captures, first_segment, real_path, segment_number, segments
@@ -328,7 +328,7 @@ def prepare(
         connection.execute(creation())
     for name in copied:
         for table in _wanted(findings=findings):
-            connection.execute(f"insert into {table} select * from {name}.{table}")  # noqa: S608 - names are ours
+            connection.execute(copy_from(name, table))
         connection.execute(f"detach {name}")
     refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
     connection.execute("use memory.main")

@@ -23,7 +23,7 @@ from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.stats import LOSSES, Loss
-from analysis.store.tables import NAMES
+from analysis.store.tables import NAMES, copy_from
 from captures.errors import CaptureError
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
@@ -209,7 +209,7 @@ def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Pat
             connection.execute(text)
     rows = 0
     for table in tables:
-        connection.execute(f"insert into {table} by name select * from memory.main.{table}")  # noqa: S608 - names are ours
+        connection.execute(copy_from("memory.main", table))
         rows += _count(connection, table)
     for table in left_out:
         connection.execute(f"drop table {table}")

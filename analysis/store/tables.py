@@ -1,6 +1,7 @@
 """The tables for inserts: which values come from Python, and which columns SQL computes from them.
 
 tables.sql declares the columns. Values that SQL does not compute come from Python, in the order of the columns there.
+`frames.message` is a generated column: stored beside `raw`, the same text would take as much again, in time and room.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
 from there by one INSERT … SELECT, which turns nanoseconds into wall clock. Rows of many small captures share a batch.
@@ -51,7 +52,7 @@ _COMPUTED: Final[dict[str, dict[str, str]]] = {
         "time": "clock(t_ns)",
         "size": "octet_length(raw)",
         "waited_ns": "null",  # see _STALLED
-        "message": "case when is_json and json_valid(try(decode(raw))) then decode(raw) end",
+        "is_json": "is_json and try(decode(raw)) is not null",  # `message`, generated from it, must never raise
     },
     "exchanges": {
         "time": "clock(started_ns)",
@@ -67,19 +68,23 @@ _COMPUTED: Final[dict[str, dict[str, str]]] = {
 }
 # Values that rows have in place of a computed column, from which SQL computes it.
 _IN_PLACE_OF: Final = {
-    ("frames", "message"): ("is_json", "boolean"),
+    ("frames", "is_json"): ("is_json", "boolean"),
     ("exchanges", "stall_ms"): ("stall_ns", "bigint"),
     ("exchanges", "waiting_ms"): ("waiting_ns", "bigint"),
 }
 _STALLS: Final = {"dir": "varchar", "first": "bigint", "last": "bigint", "waited_ns": "bigint"}
 
 _CREATE: Final = re.compile(r"^create table (?P<name>\w+) \((?P<columns>.*?)^\);$", re.MULTILINE | re.DOTALL)
+_GENERATED: Final = re.compile(r",\s*\w+ \w+ generated always as .* virtual", re.DOTALL)
 _COLUMN: Final = re.compile(r"(?P<name>\w+|\"\w+\") (?P<type>[\w\[\]]+)(?: not null)?(?:,|$)")
 
 
 def _declared() -> dict[str, dict[str, str]]:
-    """The types of all columns in tables.sql, by table and name."""
-    texts = {table["name"]: " ".join(table["columns"].split()) for table in _CREATE.finditer(definition())}
+    """The types of all columns in tables.sql that are stored, by table and name."""
+    texts = {
+        table["name"]: " ".join(_GENERATED.sub("", table["columns"]).split())
+        for table in _CREATE.finditer(definition())
+    }
     return {name: {column["name"]: column["type"] for column in _COLUMN.finditer(text)} for name, text in texts.items()}
 
 
@@ -99,6 +104,17 @@ _DECLARED: Final = _declared()
 _GIVEN: Final = {name: _given(name, columns) for name, columns in _DECLARED.items()} | {"stalls": _STALLS}
 NAMES: Final = tuple(_DECLARED)
 """The tables."""
+
+
+def copy_from(source: str, table: str) -> str:
+    """The statement that copies the rows of a table.
+
+    Args:
+        source: the database or schema to copy from, an identifier of ours.
+        table: one of `NAMES`.
+    """
+    names = ", ".join(_DECLARED[table])
+    return f"insert into {table} ({names}) select {names} from {source}.{table}"  # noqa: S608 - all of it is ours
 
 
 def ordered(table: str, values: Mapping[str, object]) -> Row:
@@ -230,7 +246,8 @@ def _insertion(table: str) -> str:
     """The statement that moves waiting rows into a table, and computes the other columns."""
     computed = _COMPUTED[table]
     cells = ", ".join(_clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
-    return f"insert into {table} select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours
+    names = ", ".join(_DECLARED[table])
+    return f"insert into {table} ({names}) select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours
 
 
 def _clocked(computed: str) -> str:

@@ -74,7 +74,8 @@ create table frames (
     capture varchar not null, seq bigint not null, t_ns bigint not null, time timestamp_ns, dir varchar not null,
     session integer, conn bigint not null, exchange bigint, unit varchar not null, event_id varchar, kind varchar not null,
     id varchar, method varchar, name varchar, code bigint, problem varchar, size bigint not null, waited_ns bigint,
-    request bigint, message json, raw blob not null
+    request bigint, is_json boolean not null, raw blob not null,
+    message json generated always as (case when is_json then try_cast(decode(raw) as json) end) virtual
 );
 comment on table frames is 'one row per frame: a line, an HTTP body or the data of an event';
 comment on column frames.capture is 'id of the capture';
@@ -96,6 +97,7 @@ comment on column frames.problem is 'first rule that this frame violates by itse
 comment on column frames.size is 'its bytes, without the delimiter';
 comment on column frames.waited_ns is 'how long it waited because its receiver did not read it; NULL if it did not wait';
 comment on column frames.request is 'frame number of the request that it is or answers; NULL if it matches none';
+comment on column frames.is_json is 'whether it is JSON, and not nested too deeply for DuckDB';
 comment on column frames.message is 'its JSON; NULL if it is not JSON, or if DuckDB cannot read it';
 comment on column frames.raw is 'its exact bytes';
 

@@ -600,12 +600,24 @@ def test_files_of_others_stay(tmp_path: Path, folder: Path, monkeypatch: pytest.
     assert (folder / "project.duckdb/thesis").exists()
 
 
-def test_a_file_with_sql_of_its_own_is_not_used(capture: Path, folder: Path) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [
+        "alter table frames rename to hidden; create view frames as select * replace ('x' as dir) from hidden",
+        """
+        alter table frames rename to hidden;
+        create table frames (dir varchar generated always as ('x'), raw blob);
+        insert into frames (raw) select raw from hidden;
+        drop table hidden
+        """,
+    ],
+    ids=["a view", "a generated column"],
+)
+def test_a_file_with_sql_of_its_own_is_not_used(capture: Path, folder: Path, own: str) -> None:
     file = only(sources([capture])).database
     assert file is not None
     with duckdb.connect(str(file)) as connection:
-        connection.execute("alter table frames rename to hidden")
-        connection.execute("create view frames as select * replace ('x' as dir) from hidden")
+        connection.execute(own)
     found = sources([capture])
     assert counts(found) == (2 * MANY, MANY, 0)
     with duckdb.connect() as connection:
