@@ -32,6 +32,8 @@ METRICS_S: Final = 10.0
 """How often the histograms are sent."""
 PATIENCE_S: Final = 10.0
 """How long, at the end, to wait for a collector that does not answer."""
+HURRY_S: Final = 2.0
+"""The same after Ctrl-C or another signal."""
 
 
 def send(options: argparse.Namespace) -> int:
@@ -47,13 +49,14 @@ def send(options: argparse.Namespace) -> int:
 
     sender = Sender(Collector(options.to), say)
     sending = _Sending(sender, options)
-    code = int(Exit.FINE)
+    code, patience_s = int(Exit.FINE), HURRY_S
     try:
         code = asyncio.run(sending.follow()) if options.follow else sending.once()
+        patience_s = PATIENCE_S
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        is_whole = sending.close()
+        is_whole = sending.close(patience_s)
     return code if is_whole else max(code, int(Exit.USAGE))
 
 
@@ -133,10 +136,10 @@ class _Sending:
             say(f"{sanitise(str(damage))}; the rest was sent; `mcpproxy verify` lists the damage")
         return int(Exit.FINE if damage is None else Exit.USAGE)
 
-    def close(self) -> bool:
-        """Send what is left; returns whether everything arrived, and reports how much did."""
+    def close(self, patience_s: float) -> bool:
+        """Send what is left, for at most so long; returns whether everything arrived, and reports how much did."""
         self._send_metrics()
-        sent = self._sender.close(PATIENCE_S)
+        sent = self._sender.close(patience_s)
         say(f"sent {count_text(sent.sent, 'span')}")
         if sent.dropped:
             say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not accept them")

@@ -5,13 +5,16 @@ The exporter reads its own variables: OTEL_EXPORTER_OTLP_HEADERS for a token, â€
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
 import requests
+from google.protobuf.message import DecodeError
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Histogram,
@@ -29,6 +32,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from mcpproxy import __version__
+from mcpproxy.exporters.otlp.connection import BoundedAdapter
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, CallSpan, Service
 from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
 
@@ -47,7 +51,14 @@ class Collector:
             logger.addHandler(logging.NullHandler())
             logger.propagate = False
         self._status: int | None = None
+        self._answer = b""
+        self._is_unsendable = False
+        self._adapter = BoundedAdapter()
         self._session = requests.Session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, self._adapter)
+        # What says how many spans were rejected is a few bytes, which need no decompression.
+        self._session.headers["Accept-Encoding"] = "identity"
         self._session.hooks["response"].append(self._note)
         base = url.rstrip("/")
         self._traces = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
@@ -56,6 +67,8 @@ class Collector:
     @property
     def problem(self) -> str:
         """Why the last request failed."""
+        if self._is_unsendable:
+            return "the exporter cannot make a request of them; look at the variables OTEL_EXPORTER_OTLP_â€¦"
         if self._status is None:
             return "no connection, or no answer in time"
         is_elsewhere = 300 <= self._status < 400
@@ -64,23 +77,31 @@ class Collector:
     @property
     def is_refusal(self) -> bool:
         """Whether the last failure is about what was sent, so that sending it again is pointless."""
-        return self._status is not None and self._status not in _RETRIED
+        return self._is_unsendable or (self._status is not None and self._status not in _RETRIED)
 
     @property
     def is_missing(self) -> bool:
         """Whether the collector answered that it does not know this signal: some back ends accept only spans."""
         return self._status in (404, 405, 501)
 
-    def send_spans(self, spans: Sequence[CallSpan]) -> bool:
-        """Send spans; returns whether they were accepted."""
-        self._status = None
-        result = self._traces.export([readable(span) for span in spans])
-        return result is SpanExportResult.SUCCESS and self._is_accepted
+    def send_spans(self, spans: Sequence[CallSpan]) -> int | None:
+        """Send spans; returns how many of them were accepted, or None if the request failed."""
+        if not self._sends(lambda: self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS):
+            return None
+        try:
+            rejected = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
+        except DecodeError:
+            rejected = 0
+        return len(spans) - max(0, min(rejected, len(spans)))
 
-    def send_metrics(self, metrics: MetricsData) -> bool:
-        """Send histograms; returns whether they were accepted."""
-        self._status = None
-        return self._metrics.export(metrics) is MetricExportResult.SUCCESS and self._is_accepted
+    def send_metrics(self, metrics: MetricsData) -> bool | None:
+        """Send histograms; returns whether all were accepted, or None if the request failed."""
+        if not self._sends(lambda: self._metrics.export(metrics) is MetricExportResult.SUCCESS):
+            return None
+        try:
+            return ExportMetricsServiceResponse.FromString(self._answer).partial_success.rejected_data_points <= 0
+        except DecodeError:
+            return True
 
     def close(self) -> None:
         """Give up waiting for the collector, and close the connections."""
@@ -92,8 +113,16 @@ class Collector:
         # The exporter takes every status below 400 for success, but it follows no redirect, so that delivers nothing.
         return self._status is not None and 200 <= self._status < 300
 
+    def _sends(self, export: Callable[[], bool]) -> bool:
+        """Whether a request succeeds."""
+        self._status, self._answer = None, b""
+        requests_before = self._adapter.requests
+        is_exported = export()
+        self._is_unsendable = not is_exported and self._adapter.requests == requests_before
+        return is_exported and self._is_accepted
+
     def _note(self, response: requests.Response, *_: object, **__: object) -> None:
-        self._status = response.status_code
+        self._status, self._answer = response.status_code, response.content
 
 
 def readable(span: CallSpan) -> ReadableSpan:

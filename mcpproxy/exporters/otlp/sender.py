@@ -1,13 +1,14 @@
 """Sends spans in a thread, to a collector that may be down: bounded memory, retries, and a count of what was dropped.
 
 Spans wait in a queue of at most `QUEUE_BYTES`; when it is full, the oldest are dropped. A batch that the collector
-could accept later is sent again, with growing pauses; one that it refuses is dropped. Of the histograms, which are
+could accept later is sent again, with growing pauses; what it refuses is dropped. Of the histograms, which are
 cumulative, only the latest values wait.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
     from mcpproxy.exporters.otlp.sdk import Collector
 
 BATCH: Final = 512
+"""The most spans of a request."""
+BATCH_BYTES: Final = 8 << 20
+"""The most bytes of a request, if it has several spans: collectors accept 20 MiB by default."""
 QUEUE_BYTES: Final = 32 << 20
 SPAN_COST: Final = 2_000
 """Bytes that a span takes besides the text of its attributes."""
 LONGEST_PAUSE_S: Final = 30.0
+GRACE_S: Final = 2.0
+"""How long `close` waits for a request that it has interrupted."""
 
 
 class Sent(NamedTuple):
@@ -49,6 +55,7 @@ class Sender:
         self._condition = Condition()
         self._queue: deque[CallSpan] = deque()
         self._queued = 0
+        self._under_way: list[CallSpan] = []
         self._metrics: MetricsData | None = None
         self._sent = self._dropped = 0
         self._said: set[str] = set()
@@ -89,18 +96,31 @@ class Sender:
             return len(self._queue)
 
     def close(self, patience_s: float) -> Sent:
-        """Send what waits, for at most `patience_s`; returns what became of everything."""
+        """Send what waits, for at most `patience_s` or until Ctrl-C; returns what became of everything."""
         with self._condition:
             self._until_s = time.monotonic() + patience_s
             self._condition.notify()
-        self._thread.join(patience_s)
-        self._collector.close()
-        self._thread.join()
+        with suppress(KeyboardInterrupt):
+            self._thread.join(patience_s)
         with self._condition:
-            dropped = self._dropped + len(self._queue)
-        return Sent(self._sent, dropped, self._metrics is None and not self._has_refused_metrics)
+            self._until_s = 0
+        self._collector.close()
+        with suppress(KeyboardInterrupt):
+            # A search for the collector's address cannot be interrupted.
+            self._thread.join(GRACE_S)
+        with self._condition:
+            dropped = self._dropped + len(self._queue) + len(self._under_way)
+            return Sent(self._sent, dropped, self._metrics is None and not self._has_refused_metrics)
 
     def _run(self) -> None:
+        try:
+            self._send_all()
+        finally:
+            with self._condition:
+                self._is_down = True
+                self._condition.notify_all()
+
+    def _send_all(self) -> None:
         pause_s = 1.0
         while True:
             with self._condition:
@@ -108,19 +128,36 @@ class Sender:
                     self._condition.wait()
                 if self._is_over():
                     return
-                batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
-                self._queued -= sum(map(_cost, batch))
+                batch = self._under_way = self._next_batch()
                 self._condition.notify_all()
                 metrics = None if batch else self._metrics
-            taken = self._collector.send_spans(batch) if metrics is None else self._collector.send_metrics(metrics)
-            if taken or self._collector.is_refusal:
-                self._settle(batch, metrics, taken=taken)
+            if metrics is not None:
+                are_taken = self._collector.send_metrics(metrics)
+                if is_settled := are_taken is not None or self._collector.is_refusal:
+                    self._settle_metrics(metrics, are_taken)
+            else:
+                taken = self._collector.send_spans(batch)
+                if is_settled := taken is not None or self._collector.is_refusal:
+                    self._settle(batch, taken or 0, is_refused=taken is None)
+            if is_settled:
                 pause_s = 1.0
                 continue
             self._put_back(batch)
             self._tell_down()
             self._rest(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _next_batch(self) -> list[CallSpan]:
+        batch: list[CallSpan] = []
+        size = 0
+        while self._queue and len(batch) < BATCH:
+            cost = _cost(self._queue[0])
+            if batch and size + cost > BATCH_BYTES:
+                break
+            batch.append(self._queue.popleft())
+            size += cost
+        self._queued -= size
+        return batch
 
     def _rest(self, pause_s: float) -> None:
         """Wait before the next attempt; `close` ends the wait early."""
@@ -135,26 +172,30 @@ class Sender:
             return False
         return (not self._queue and self._metrics is None) or time.monotonic() >= self._until_s
 
-    def _settle(self, batch: list[CallSpan], metrics: "MetricsData | None", *, taken: bool) -> None:
+    def _settle(self, batch: list[CallSpan], taken: int, *, is_refused: bool) -> None:
         with self._condition:
-            if taken:
-                self._sent += len(batch)
-            else:
-                self._dropped += len(batch)
-            if metrics is not None:
-                self._has_refused_metrics = not (taken or self._collector.is_missing)
-                if self._metrics is metrics:
-                    self._metrics = None
-        if not taken:
-            if metrics is not None and self._collector.is_missing:
-                self._say_once("the collector accepts no histograms, only spans")
-            elif metrics is not None:
-                self._say_once(f"the collector refuses the histograms: {self._collector.problem}")
-            else:
-                self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
-        elif self._is_down:
-            self._is_down = False
-            self._say("the collector accepts spans again")
+            self._under_way = []
+            self._sent += taken
+            self._dropped += len(batch) - taken
+        if is_refused:
+            self._say_once(f"the collector refuses spans: {self._collector.problem}; they are dropped")
+            return
+        if taken < len(batch):
+            self._say_once("the collector rejects some of the spans; they are dropped")
+        self._tell_up()
+
+    def _settle_metrics(self, metrics: "MetricsData", are_taken: bool | None) -> None:
+        with self._condition:
+            self._has_refused_metrics = not (are_taken or self._collector.is_missing)
+            if self._metrics is metrics:
+                self._metrics = None
+        if are_taken:
+            self._tell_up()
+        elif self._collector.is_missing:
+            self._say_once("the collector accepts no histograms, only spans")
+        else:
+            problem = self._collector.problem if are_taken is None else "it rejects some of them"
+            self._say_once(f"the collector refuses the histograms: {problem}")
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:
@@ -163,8 +204,14 @@ class Sender:
 
     def _put_back(self, batch: list[CallSpan]) -> None:
         with self._condition:
+            self._under_way = []
             self._queue.extendleft(reversed(batch))
             self._queued += sum(map(_cost, batch))
+
+    def _tell_up(self) -> None:
+        if self._is_down:
+            self._is_down = False
+            self._say("the collector accepts spans again")
 
     def _tell_down(self) -> None:
         if not self._is_down:
@@ -175,4 +222,6 @@ class Sender:
 
 
 def _cost(span: CallSpan) -> int:
-    return SPAN_COST + sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+    return SPAN_COST + sum(
+        len(value.encode("utf-8", "replace")) for value in span.attributes.values() if isinstance(value, str)
+    )

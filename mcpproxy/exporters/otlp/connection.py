@@ -1,0 +1,112 @@
+"""Connections to a collector that may be broken or hostile: every request ends in time, little of an answer is kept.
+
+The time-outs of `requests` are those of a single read, so an answer that comes byte by byte never ends, and the whole
+of it is kept in memory. Here the time-out is that of the whole request. An answer counts as soon as its head is known;
+what follows is read up to a limit.
+"""
+
+import socket
+import time
+from contextlib import suppress
+from io import BytesIO
+from threading import Event, Thread
+from typing import Any, Final
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPResponse
+from urllib3.exceptions import HTTPError
+
+LARGEST_ANSWER: Final = 64 << 10
+"""Bytes of an answer that are kept; that of a collector is empty, or a short message."""
+BODY_S: Final = 1.0
+"""How long to wait for the rest of an answer once its head has come."""
+_TIMEOUT_S: Final = 10.0
+"""For requests without a time-out of their own."""
+_POLL_S: Final = 0.1
+
+
+class BoundedAdapter(HTTPAdapter):
+    """Sends requests, one at a time."""
+
+    def __init__(self) -> None:
+        """Nothing is connected yet."""
+        super().__init__()
+        self.requests = 0
+        """How many were sent, or tried."""
+        self._connection: Any = None
+        """The newest connection: the only one that can be in use."""
+        self._until_s = 0.0
+        """When the request under way must have ended, by the monotonic clock."""
+        self._is_closed = False
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,  # noqa: ARG002 - the signature is that of `requests`
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: dict[str, str] | None = None,
+    ) -> requests.Response:
+        """Send, and read the beginning of the answer, within `timeout` seconds.
+
+        Raises:
+            requests.RequestException: there was no answer in time.
+        """
+        self.requests += 1
+        limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
+        self._until_s = time.monotonic() + limit_s
+        done = Event()
+        watch = Thread(target=self._interrupt_when_late, args=(done,), name="otlp deadline", daemon=True)
+        watch.start()
+        try:
+            response = super().send(request, True, limit_s, verify, cert, proxies)
+            self._until_s = min(self._until_s, time.monotonic() + BODY_S)
+            response.raw = BytesIO(_beginning(response.raw))
+            return response
+        finally:
+            done.set()
+            watch.join()
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> HTTPConnectionPool:
+        """The pool of connections for a request; the newest connection that it opens is remembered."""
+        pool = super().get_connection_with_tls_context(request, verify, proxies, cert)
+        opened = type(pool).ConnectionCls
+
+        def connection(*arguments: Any, **options: Any) -> Any:
+            self._connection = opened(*arguments, **options)
+            return self._connection
+
+        pool.ConnectionCls = connection  # type: ignore[assignment] # it is only ever called
+        return pool
+
+    def close(self) -> None:
+        """Close the connections. A request under way fails."""
+        self._is_closed = True
+        super().close()
+
+    def _interrupt_when_late(self, done: Event) -> None:
+        """Until the request is done, end what the thread that sends it may wait for: it may be between two sockets."""
+        while not done.wait(_POLL_S):
+            sock = getattr(self._connection, "sock", None)
+            if (self._is_closed or time.monotonic() >= self._until_s) and isinstance(sock, socket.socket):
+                with suppress(OSError):
+                    # Not the method of a TLS socket, which would change it under the thread that reads.
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _beginning(answer: HTTPResponse) -> bytes:
+    """What follows the head, up to the limit. The connection stays open for the next request if that was all."""
+    kept = b""
+    try:
+        if int(answer.headers.get("Content-Length", 0)) <= LARGEST_ANSWER:
+            kept = answer.read(LARGEST_ANSWER, decode_content=False)
+            if not answer.read(1, decode_content=False):
+                return kept
+    except (HTTPError, OSError, ValueError):
+        pass  # the head has come, and says enough
+    answer.close()
+    return kept

@@ -1,0 +1,277 @@
+"""`export --to` with collectors that are broken or hostile: it ends, keeps little, and counts what did not arrive."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+
+from mcpproxy.exporters.otlp.capture import CaptureSpans
+from mcpproxy.exporters.otlp.conventions import CallSpan
+from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.otlp.sdk import Collector
+from mcpproxy.exporters.otlp.sender import BATCH_BYTES, Sender
+from mcpproxy.exporters.reading import Reading
+from tests.harness import DEADLINE_S, Place, wait_until
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.exporters.recorded import demo
+from tests.mcpproxy.exporters.test_collector import ask, backend, following, talk
+from tests.mcpproxy.exporters.test_otlp import exported
+
+MEASURED = """
+import atexit, resource, runpy, sys
+atexit.register(lambda: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr))
+runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
+"""
+"""Says at the end how many MiB it took."""
+Answer = Callable[[socket.socket, threading.Event], None]
+"""What a collector does once it has read a request."""
+
+
+@contextmanager
+def listening(answer: Answer) -> Iterator[str]:
+    """A collector; yields its URL."""
+    over = threading.Event()
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+    def serve(client: socket.socket) -> None:
+        with client, suppress(OSError):
+            while read_request(client):
+                answer(client, over)
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        over.set()
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join()
+
+
+def read_request(client: socket.socket) -> bool:
+    read = b""
+    while b"\r\n\r\n" not in read:
+        piece = client.recv(65536)
+        if not piece:
+            return False
+        read += piece
+    head, _, body = read.partition(b"\r\n\r\n")
+    size = re.search(rb"(?i)content-length: (\d+)", head)
+    left = int(size[1]) - len(body) if size else 0
+    while left > 0:
+        left -= len(client.recv(65536)) or left
+    return True
+
+
+def drip(client: socket.socket, over: threading.Event, text: bytes) -> None:
+    """A byte at a time, each well within the time-out of a read."""
+    for at in range(len(text)):
+        client.sendall(text[at : at + 1])
+        if over.wait(0.2):
+            return
+
+
+def slow_head(client: socket.socket, over: threading.Event) -> None:
+    drip(client, over, b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000)
+
+
+def slow_body(client: socket.socket, over: threading.Event) -> None:
+    client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+    drip(client, over, bytes(10_000))
+
+
+def endless_head(client: socket.socket, over: threading.Event) -> None:
+    while not over.is_set():
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
+def endless_body(client: socket.socket, over: threading.Event) -> None:
+    client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while not over.is_set():
+        client.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+
+
+def endless_redirect(client: socket.socket, over: threading.Event) -> None:
+    client.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n")
+    while not over.is_set():
+        client.sendall(bytes(1 << 20))
+
+
+def closing(client: socket.socket, over: threading.Event) -> None:
+    client.close()
+
+
+def other_protocol(client: socket.socket, over: threading.Event) -> None:
+    client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+    client.close()
+
+
+def silent(client: socket.socket, over: threading.Event) -> None:
+    over.wait()
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def count(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many spans the capture has."""
+    return len(exported(tmp_path_factory.mktemp("out") / "spans", capture).spans)
+
+
+@pytest.fixture
+def spans(capture: Path) -> list[CallSpan]:
+    """Some spans."""
+    made = CaptureSpans("0" * 32, Histograms())
+    return [span for item in Reading(capture) for span in made.feed(item)]
+
+
+def dropped_by(url: str, spans: list[CallSpan], patch: pytest.MonkeyPatch) -> int:
+    """How many spans are given up, if the end comes after the first attempt."""
+    patch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    heard: list[str] = []
+    sender = Sender(Collector(url), heard.append)
+    sender.put(spans)
+    wait_until(lambda: bool(heard), "that the collector cannot be reached")
+    assert heard == ["cannot reach the collector: no connection, or no answer in time; spans are kept and sent again"]
+    sent = sender.close(0.1)
+    assert sent.sent == 0
+    return sent.dropped
+
+
+@pytest.mark.parametrize("answer", [slow_head, endless_head, closing, other_protocol, silent])
+def test_a_request_without_an_answer_ends_in_time(
+    answer: Answer, spans: list[CallSpan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening(answer) as url:
+        assert dropped_by(url, spans, monkeypatch) == len(spans)
+
+
+def test_a_collector_that_never_accepts_costs_the_time_out(
+    spans: list[CallSpan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as server, socket.socket() as first, socket.socket() as second:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(server.getsockname())
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert dropped_by(url, spans, monkeypatch) == len(spans)
+
+
+def test_closing_interrupts_the_request_under_way_and_counts_its_spans(spans: list[CallSpan]) -> None:
+    asked = threading.Event()
+
+    def noting(client: socket.socket, over: threading.Event) -> None:
+        asked.set()
+        slow_head(client, over)
+
+    with listening(noting) as url:
+        sender = Sender(Collector(url), lambda _: None)
+        sender.put(spans)
+        assert asked.wait(DEADLINE_S)
+        assert sender.waiting == 0
+        sent = sender.close(0.1)
+        assert (sent.sent, sent.dropped) == (0, len(spans))
+    assert not any(thread.name.startswith("otlp") for thread in threading.enumerate())
+
+
+def test_a_request_stays_below_what_collectors_accept(spans: list[CallSpan]) -> None:
+    wide = [span._replace(attributes={"text": "\N{SNOWMAN}" * 65_536}) for span in spans]
+    with backend() as there:
+        sender = Sender(Collector(there.url), lambda _: None, queue_bytes=1 << 30)
+        sender.put(wide * 10)
+        sent = sender.close(DEADLINE_S)
+        assert (sent.sent, sent.dropped) == (10 * len(spans), 0)
+        assert len(there.bodies) > 1
+        assert all(len(body) <= BATCH_BYTES for body in there.bodies)
+
+
+@pytest.mark.parametrize("answer", [slow_body, endless_body])
+def test_once_the_head_has_come_the_rest_of_the_answer_does_not_matter(
+    answer: Answer, capture: Path, count: int
+) -> None:
+    with listening(answer) as url:
+        done = mcpproxy("export", "--to", url, capture)
+    assert (done.returncode, complaints(done)) == (0, f"mcpproxy: sent {count} spans\n".encode())
+
+
+@pytest.mark.parametrize("answer", [endless_body, endless_redirect])
+def test_an_endless_answer_takes_no_memory(answer: Answer, capture: Path) -> None:
+    with listening(answer) as url:
+        # What is not limited is hundreds of megabytes within a time-out.
+        words = ["export", "--to", url, str(capture)]
+        done = subprocess.run([sys.executable, "-c", MEASURED, *words], capture_output=True, timeout=DEADLINE_S)
+    assert done.returncode == (2 if answer is endless_redirect else 0), done.stderr
+    assert int(done.stderr.splitlines()[-1]) < 250
+
+
+def test_spans_that_the_collector_rejects_are_counted(capture: Path, count: int) -> None:
+    rejected = ExportTraceServiceResponse(
+        partial_success=ExportTracePartialSuccess(rejected_spans=2)
+    ).SerializeToString()
+    bodies = iter([rejected])
+
+    def rejecting(client: socket.socket, over: threading.Event) -> None:
+        body = next(bodies, b"")
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    with listening(rejecting) as url:
+        done = mcpproxy("export", "--to", url, capture)
+    assert done.returncode == 2
+    lines = complaints(done).decode()
+    assert "the collector rejects some of the spans; they are dropped\n" in lines
+    assert f"mcpproxy: sent {count - 2} spans\nmcpproxy: ▲ 2 spans dropped" in lines
+
+
+def test_a_request_that_cannot_be_made_is_told_and_not_repeated(capture: Path, count: int) -> None:
+    with backend() as there:
+        done = mcpproxy("export", "--to", there.url, capture, OTEL_EXPORTER_OTLP_HEADERS="x-token=a%0Asecret")
+    assert done.returncode == 2
+    assert not there.bodies
+    assert b"the exporter cannot make a request of them; look at the variables OTEL_EXPORTER_OTLP_" in done.stderr
+    assert f"{count} spans dropped".encode() in done.stderr
+    assert b"secret" not in done.stderr
+
+
+@pytest.mark.parametrize("answer", [slow_head, endless_head, silent])
+def test_ctrl_c_ends_a_live_export_however_bad_the_collector(answer: Answer, place: Place) -> None:
+    asked = threading.Event()
+
+    def noting(client: socket.socket, over: threading.Event) -> None:
+        asked.set()
+        answer(client, over)
+
+    session = talk(place, 3)
+    with listening(noting) as url, following("--to", url, session.capture, place=place) as process:
+        assert asked.wait(DEADLINE_S)
+        ask(session, 9)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        session.finish()
+    assert (process.returncode, b"Traceback" in errors) == (130, False), errors
+    assert b"sent 0 spans\n" in errors
+    assert re.search(rb"\d spans dropped: the collector did not accept them\n", errors)
