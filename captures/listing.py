@@ -24,6 +24,8 @@ from captures.places import (
 )
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
+UNPUBLISHED: Final = ".mcpproxy-"
+"""How the name of a folder begins whose files are not complete yet."""
 _SETTLED_NS: Final = 3_000_000_000
 """The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
 
@@ -100,7 +102,8 @@ def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
 def find_captures(root: Path) -> list[Path]:
     """The captures in `root` and below it, by the path of their first existing segment, latest start first."""
     seen: dict[Path, Path] = {}
-    for folder, _, names in os.walk(root):
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith(UNPUBLISHED)]
         for name in sorted(names, key=lambda n: segment_number(Path(n))):
             if name.endswith(SUFFIX):
                 path = Path(folder, name)

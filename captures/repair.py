@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.file import CaptureFile
 from captures.integrity import inspect
 from captures.places import safe_name
+from captures.publication import new_capture
 from captures.reader import Capture, Damage
 from captures.record import members, seal
 from captures.versions import FORMAT_VERSION
@@ -39,13 +39,11 @@ def repair(capture: Capture, output: Path) -> Repair:
 
     Raises:
         CannotCreate: the copy cannot be created; nothing that exists is overwritten.
-        OSError: the copy cannot be written.
+        CaptureError: the copy cannot be written.
     """
     inspection = inspect(capture)
     done = Repair(dropped_bytes=inspection.damaged_bytes)
-    copy = CaptureFile(output)
-    is_whole = False
-    try:
+    with new_capture(output) as copy:
         batch: list[bytes] = []
         size = 0
         for line in _copied(capture, deque(inspection.holes), done):
@@ -55,11 +53,6 @@ def repair(capture: Capture, output: Path) -> Repair:
                 copy.append(b"".join(batch))
                 batch, size = [], 0
         copy.append(b"".join(batch))
-        is_whole = True
-    finally:
-        copy.close()
-        if not is_whole:
-            output.unlink(missing_ok=True)
     return done
 
 

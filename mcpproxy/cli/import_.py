@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from captures.errors import CannotCreate, CaptureError
-from captures.file import AppendError, CaptureFile, choose_path, create_directory
+from captures.file import choose_path, create_directory
 from captures.places import SUFFIX, safe_name, segment_of
+from captures.publication import new_capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.importers import har, mitmproxy, ndjson
@@ -153,12 +154,10 @@ def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a new capture of these lines, or leave no file."""
-    capture = CaptureFile(path)
-    is_whole = False
+    """Write a new capture of these lines; it appears when it is complete."""
     count = size = 0
     batch: list[bytes] = []
-    try:
+    with new_capture(path) as capture:
         for line in lines:
             count += 1
             batch.append(line)
@@ -167,11 +166,4 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
                 capture.append(b"".join(batch))
                 batch, size = [], 0
         capture.append(b"".join(batch))
-        is_whole = True
-    except AppendError as error:
-        raise CaptureError(f"cannot write to the capture {path}: {error.strerror}") from error
-    finally:
-        capture.close()
-        if not is_whole:
-            path.unlink(missing_ok=True)
     sys.stdout.write(f"{sanitise(str(path))}: {count_text(count, 'record')}\n")

@@ -4,19 +4,16 @@ The copy gets its name when it is complete, and is readable only by its owner. E
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from analysis.filter import Filter
-from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, choose_path, let_go, sync
 from captures.integrity import inspect
-from captures.listing import segment_number
+from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
 from mcpproxy.sharing.account import Account
@@ -34,8 +31,6 @@ from mcpproxy.sharing.users import users_of
 BATCH: Final = 1 << 20
 _MOST_SEGMENTS: Final = 100_000_000
 """Readers accept no greater number in the name of a file."""
-_NEVER: Final = 1 << 62
-"""Bytes. The copy begins a segment where the original does, and deletes none."""
 
 
 @dataclass
@@ -86,7 +81,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         account,
         findings.feed if findings is not None else lambda _: None,
     )
-    with _new_capture(target) as file:
+    with new_capture(target) as file:
         _write(file, copier.lines(_records(capture, wanted, account)))
         if findings is not None:
             compare(findings, Path(file.path), account)
@@ -131,39 +126,3 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
             file.append(b"".join(batch))
             batch, size = [], 0
     file.append(b"".join(batch))
-    sync(file.fd)
-
-
-@contextmanager
-def _new_capture(target: Path) -> Iterator[CaptureFile]:
-    """A capture in a private folder beside the target, whose files get their names once it is complete."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=".mcpproxy-", dir=target.parent)
-    except OSError as error:
-        raise CannotCreate(f"cannot create {target}: {error.strerror}; name another place") from error
-    with folder as name:
-        file = CaptureFile(Path(name, target.name), segment_bytes=_NEVER, ring_bytes=_NEVER)
-        try:
-            yield file
-        except OSError as error:
-            raise CaptureError(f"cannot write {target}: {error.strerror}") from error
-        finally:
-            file.close()
-        _publish(Path(name), target.parent)
-
-
-def _publish(folder: Path, to: Path) -> None:
-    """Give every file its name, the first segment last; if a name is taken, no file gets its name."""
-    done: list[Path] = []
-    try:
-        for path in sorted(folder.iterdir(), key=segment_number, reverse=True):
-            # Unlike a rename, a link never replaces a file that was created meanwhile.
-            os.link(path, to / path.name)
-            done.append(to / path.name)
-    except OSError as error:
-        for path in done:
-            with suppress(FileNotFoundError):
-                path.unlink()
-        if isinstance(error, FileExistsError):
-            raise CannotCreate(f"cannot create {to / path.name}: it exists, and nothing is ever overwritten") from error
-        raise CannotCreate(f"cannot create {to / path.name}: {error.strerror}") from error

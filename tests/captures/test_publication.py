@@ -1,0 +1,108 @@
+"""`captures.publication`: a capture that a command writes is there as a whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from captures.errors import CannotCreate, CaptureError
+from captures.integrity import inspect
+from captures.listing import find_captures
+from captures.publication import LEFT_S, new_capture
+from captures.reader import Capture
+from tests.harness import DEADLINE_S
+
+FRAMES = b"".join(b'{"t":%d,"dir":"c2s","raw":"{}"}\n' % number for number in range(3))
+KILLED = """
+import os, signal, sys
+place, left = sys.argv[1], int(sys.argv[2])
+
+def step(event, arguments):
+    # Every step that a path in the folder takes, before it is taken.
+    global left
+    if event.startswith(("os.", "open", "shutil.")) and any(place in str(argument) for argument in arguments):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+from mcpproxy.cli import dispatch
+import mcpproxy.cli.import_
+sys.addaudithook(step)
+sys.exit(dispatch(["import", "--from", "ndjson", "-", "-o", f"{place}/x.mcpcap"]))
+"""
+
+
+def imported(place: Path, kill_after: int) -> "subprocess.CompletedProcess[bytes]":
+    """An import into a folder, killed before the step after so many."""
+    words = [sys.executable, "-c", KILLED, str(place), str(kill_after)]
+    return subprocess.run(words, input=FRAMES, capture_output=True, timeout=DEADLINE_S)
+
+
+def test_a_kill_at_any_step_leaves_a_whole_capture_or_none(tmp_path: Path) -> None:
+    seen = set()
+    for steps in range(100):
+        place = tmp_path / str(steps)
+        place.mkdir()
+        done = imported(place, steps)
+        there = find_captures(place)
+        seen.add(len(there))
+        assert there in ([], [place / "x.mcpcap"]), steps
+        assert not there or inspect(Capture(there[0])).state == "complete", steps
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        if not there:
+            for left in place.iterdir():
+                os.utime(left, (0, 0))
+            assert imported(place, 100).returncode == 0, steps
+            assert [path.name for path in place.iterdir()] == ["x.mcpcap"], steps
+    assert done.returncode == 0
+    assert steps > 5
+    assert seen == {0, 1}
+
+
+def test_what_is_being_written_stays(tmp_path: Path) -> None:
+    with new_capture(tmp_path / "a.mcpcap"):
+        (folder,) = tmp_path.iterdir()
+        os.utime(folder, (0, 0))
+        with new_capture(tmp_path / "b.mcpcap"):
+            assert folder.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mcpcap", "b.mcpcap"]
+
+
+def test_a_folder_that_may_be_new_stays(tmp_path: Path) -> None:
+    with new_capture(tmp_path / "a.mcpcap"):
+        (name,) = os.listdir(tmp_path)
+    (tmp_path / name).mkdir()
+    with new_capture(tmp_path / "b.mcpcap"):
+        pass
+    assert (tmp_path / name).exists()
+    os.utime(tmp_path / name, (0, (tmp_path / name).stat().st_mtime - LEFT_S))
+    with new_capture(tmp_path / "c.mcpcap"):
+        pass
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "a.mcpcap"
+    with pytest.raises(CannotCreate, match="it exists") as caught, new_capture(target):
+        target.write_bytes(b"mine")
+    assert str(target) in str(caught.value)
+    assert target.read_bytes() == b"mine"
+    assert os.listdir(tmp_path) == ["a.mcpcap"]
+
+
+def test_an_error_leaves_nothing_and_names_the_target(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError) as caught, new_capture(tmp_path / "a.mcpcap"):
+        raise OSError(28, "No space left on device")
+    assert str(caught.value) == f"cannot write {tmp_path}/a.mcpcap: No space left on device"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CannotCreate) as caught, new_capture(tmp_path / "none" / "a.mcpcap"):
+        pass
+    assert str(caught.value).startswith(f"cannot create {tmp_path}/none/a.mcpcap: No such file")
