@@ -109,6 +109,14 @@ def safe_name(name: str) -> str:
     return slug(name) or "server"
 
 
+def file_name(name: str) -> str:
+    """A file name for a capture of that name; never one that looks like the second segment of another capture."""
+    stem = safe_name(name)
+    if segment_of(stem + SUFFIX) != (stem, 1):
+        stem = stem.replace(".", "-")
+    return stem + SUFFIX
+
+
 def segment_of(name: str) -> tuple[str, int] | None:
     """A file name's stem and segment number: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`; None for any other name."""
     stem = name.removesuffix(SUFFIX)

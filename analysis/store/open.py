@@ -328,7 +328,7 @@ def prepare(
         connection.execute(creation())
     for name in copied:
         for table in _wanted(findings=findings):
-            connection.execute(copy_from(name, table))
+            connection.execute(copy_from(f"{name}.{table}", table))
         connection.execute(f"detach {name}")
     refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
     connection.execute("use memory.main")

@@ -80,6 +80,7 @@ def export(
     *,
     findings: bool = False,
     force: bool = False,
+    names_only: bool = False,
     progress: Progress | None = None,
 ) -> Done:
     """Write all rows of some captures.
@@ -90,6 +91,7 @@ def export(
         place: the directory, which is made if it does not exist.
         findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
         force: replace existing files.
+        names_only: write no folders of captures, only the names of their files.
         progress: called with the progress of loading.
 
     Raises:
@@ -101,7 +103,9 @@ def export(
     if form == "duckdb" and "?" in whole:
         raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
-        return _exported(readable, form, place, findings=findings, force=force, progress=progress)
+        return _exported(
+            readable, form, place, findings=findings, force=force, names_only=names_only, progress=progress
+        )
     except (duckdb.Error, OSError) as error:
         # The first line of DuckDB's message says what happened, the rest where in its own code.
         of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
@@ -110,7 +114,14 @@ def export(
 
 
 def _exported(
-    readable: Iterable[Source], form: Form, place: Path, *, findings: bool, force: bool, progress: Progress | None
+    readable: Iterable[Source],
+    form: Form,
+    place: Path,
+    *,
+    findings: bool,
+    force: bool,
+    names_only: bool,
+    progress: Progress | None,
 ) -> Done:
     with ExitStack() as undo:
         _make_folder(place, undo)
@@ -124,7 +135,8 @@ def _exported(
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
                 write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
                 tables = [name for name in NAMES if findings or name != "findings"]
-                written = list(write(connection, tables, Path(folder, "out")))
+                rows = {name: _rows(name, names_only=names_only) for name in tables}
+                written = list(write(connection, rows, Path(folder, "out")))
             out = Path(folder, "out")
             targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
             there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
@@ -139,6 +151,14 @@ def _exported(
                 _put(file.path, target.path, undo, force=force)
         undo.pop_all()
     return Done(targets, refused, losses)
+
+
+def _rows(table: str, *, names_only: bool) -> str:
+    """What to select from: the table, or with the names of files in place of their paths."""
+    name = f"memory.main.{table}"
+    if names_only and table == "captures":
+        return f"(select * replace (parse_filename(path) as path) from {name})"  # noqa: S608 - names are ours
+    return name
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
@@ -167,11 +187,11 @@ def _remove(remove: Callable[[], None]) -> None:
         remove()
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
     days = connection.execute(
         "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
     ).fetchall()
-    for table in tables:
+    for table, source in tables.items():
         # Not all Parquet readers support nanoseconds or JSON; `t_ns` has the former, and the latter is text.
         given = _selected(connection, table, {"TIMESTAMP_NS": "{}::timestamp", "JSON": "{}::varchar"})
         for capture, day in days:
@@ -181,23 +201,23 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             # A capture's id is always 32 hexadecimal digits, whatever its file says.
-            rest = f"from {table} where capture = '{capture}'"
+            rest = f"from {source} where capture = '{capture}'"
             connection.execute(f"copy (select {given} {rest}) to {quoted(path)} (format parquet, compression zstd)")
             yield Exported(table, path, rows)
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
     out.mkdir()
     inert = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
     forms = {"VARCHAR": inert, "JSON": inert.replace("{0}", "{0}::varchar"), "BLOB": "lower(hex({0}))"}
-    for table in tables:
+    for table, source in tables.items():
         path = out / f"{table}.csv"
         given = _selected(connection, table, forms)
-        connection.execute(f"copy (select {given} from {table}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
+        connection.execute(f"copy (select {given} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
         yield Exported(table, path, _count(connection, table))
 
 
-def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Path) -> Iterator[Exported]:
+def _database(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
     out.mkdir()
     path = out / DATABASE
     connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
@@ -208,8 +228,8 @@ def _database(connection: duckdb.DuckDBPyConnection, tables: list[str], out: Pat
         if not any(re.search(rf"\b{name}\b", text) for name in left_out):
             connection.execute(text)
     rows = 0
-    for table in tables:
-        connection.execute(copy_from("memory.main", table))
+    for table, source in tables.items():
+        connection.execute(copy_from(source, table))
         rows += _count(connection, table)
     for table in left_out:
         connection.execute(f"drop table {table}")

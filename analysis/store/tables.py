@@ -110,11 +110,11 @@ def copy_from(source: str, table: str) -> str:
     """The statement that copies the rows of a table.
 
     Args:
-        source: the database or schema to copy from, an identifier of ours.
+        source: what to select the rows from: a table or a query in parentheses, of ours.
         table: one of `NAMES`.
     """
     names = ", ".join(_DECLARED[table])
-    return f"insert into {table} ({names}) select {names} from {source}.{table}"  # noqa: S608 - all of it is ours
+    return f"insert into {table} ({names}) select {names} from {source}"  # noqa: S608 - all of it is ours
 
 
 def ordered(table: str, values: Mapping[str, object]) -> Row:

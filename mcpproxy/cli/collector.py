@@ -85,8 +85,8 @@ class _Sending:
 
     def once(self) -> int:
         """Send everything that the captures hold now."""
-        with inputs(self._options) as paths:
-            captures = Input(paths)
+        with inputs(self._options) as given:
+            captures = Input(given.paths)
             try:
                 for reading in captures.each():
                     spans = self._spans(reading.id)
@@ -97,7 +97,7 @@ class _Sending:
                     say_of_fold(fold.wall_ns, fold.forgotten, reading.path, captures.say)
             finally:
                 captures.close()
-        return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
+        return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))
 
     async def follow(self) -> int:
         """Send spans as they come, until there is nothing more to follow."""

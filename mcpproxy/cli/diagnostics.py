@@ -7,7 +7,7 @@ traffic.
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
@@ -41,11 +41,37 @@ INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
 """The signals that asked the process to end, first one first."""
+_names: Final[dict[str, str]] = {}
+"""What messages call something instead of what it is called here."""
 
 
 def say(message: str) -> None:
     """Write a line to stderr."""
-    _write(f"mcpproxy: {sanitise(message, None)}\n")
+    _write(f"mcpproxy: {sanitise(_renamed(message), None)}\n")
+
+
+@contextmanager
+def called(names: Mapping[str, str]) -> Iterator[None]:
+    """While it lasts, messages and errors call the files in `names` by what a user knows them as.
+
+    Raises:
+        CaptureError: as raised in the block, with the names replaced.
+    """
+    _names.update(names)
+    try:
+        yield
+    except CaptureError as error:
+        error.args = tuple(_renamed(part) if isinstance(part, str) else part for part in error.args)
+        raise
+    finally:
+        for name in names:
+            _names.pop(name, None)
+
+
+def _renamed(message: str) -> str:
+    for name, shown in _names.items():
+        message = message.replace(name, shown)
+    return message
 
 
 def say_table(lines: Iterable[str]) -> None:

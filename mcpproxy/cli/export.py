@@ -78,12 +78,12 @@ def run(arguments: list[str]) -> int:
             )
     if not options.output:
         return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
-    with inputs(options) as paths:
+    with inputs(options) as given:
         if options.format in TABLES:
-            return _export(paths, options)
+            return given.code(_export(given.paths, options))
         from mcpproxy.cli.export_file import export_file
 
-        return export_file(paths, options)
+        return given.code(export_file(given.paths, options))
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
@@ -138,6 +138,7 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
                 Path(options.output),
                 findings=options.findings,
                 force=options.force,
+                names_only=options.redact,
                 progress=progress.tell,
             )
             return done, sources

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from captures.errors import CannotCreate, CaptureError
 from captures.file import choose_path, create_directory
-from captures.places import SUFFIX, safe_name, segment_of
+from captures.places import file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -120,7 +120,7 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
         try:
             if isinstance(case, Refused):
                 raise CaptureError(f"cannot import {options.file}: line {case.line}: {case.reason}")
-            path = choose_path(str(Path(options.output, _file_name(case))), "", time.time_ns())
+            path = choose_path(str(Path(options.output, file_name(case.name))), "", time.time_ns())
             _write(Path(path), (line for _, line in case.records()))
         except CannotCreate as error:
             code = max(code, fail(str(error), Exit.CANNOT_CREATE))
@@ -130,14 +130,6 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
         named = f" named {options.case}" if options.case is not None else ""
         return fail(f"cannot import {options.file}: it contains no case{named}")
     return code
-
-
-def _file_name(case: Case) -> str:
-    """The file name for a case; never one that looks like the second segment of another capture."""
-    name = safe_name(case.name)
-    if segment_of(name + SUFFIX) != (name, 1):
-        name = name.replace(".", "-")
-    return name + SUFFIX
 
 
 def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:

@@ -1,24 +1,37 @@
 """The captures of commands that hand them on in another form, and redacted copies of them: one redaction for all.
 
-The copies are in a private folder that is deleted when the command ends.
+The copies are in a private folder that is deleted when the command ends. What the redaction replaces in a capture, it
+replaces in the name of its file too; messages name the original.
 """
 
 import argparse
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from captures.errors import CaptureError
 from captures.file import create_directory
-from mcpproxy.cli.diagnostics import Progress, say
+from mcpproxy.cli.diagnostics import Exit, Progress, called, say
 from mcpproxy.cli.selection import check_output, scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
 
+class Inputs(NamedTuple):
+    """The captures that a command reads."""
+
+    paths: list[Path]
+    is_damaged: bool = False
+    """Whether the original of a copy is damaged, which the copy does not show."""
+
+    def code(self, code: int) -> int:
+        """The exit code of a command that otherwise ends with `code`."""
+        return max(code, int(Exit.USAGE)) if self.is_damaged else code
+
+
 @contextmanager
-def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
+def inputs(options: argparse.Namespace) -> Iterator[Inputs]:
     """The captures that the arguments name; with --redact, redacted copies of them.
 
     Raises:
@@ -31,12 +44,12 @@ def inputs(options: argparse.Namespace) -> Iterator[list[Path]]:
             with redacted_copies(chosen.paths) as copies:
                 yield copies
         else:
-            yield chosen.paths
+            yield Inputs(chosen.paths)
 
 
 @contextmanager
-def redacted_copies(paths: list[Path]) -> Iterator[list[Path]]:
-    """Redacted copies of captures, with the names of the originals; stderr says how much was replaced.
+def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
+    """Redacted copies of captures; stderr says how much was replaced.
 
     Raises:
         CaptureError: a capture cannot be read. Nothing may be published then, because what is missing is unknown.
@@ -48,21 +61,22 @@ def redacted_copies(paths: list[Path]) -> Iterator[list[Path]]:
     def tell(done: int, total: int) -> None:
         progress.show(f"redacting, {done / total if total else 1:.0%}")
 
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
-        copies = []
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder, ExitStack() as stack:
+        copies, is_damaged = [], False
         for number, path in enumerate(paths):
             # Two captures can have the same name.
             place = Path(folder, str(number))
             create_directory(str(place))
-            copies.append(place / path.name)
-            try:
-                account = redacted_copy(path, copies[-1], Wanted(compares=False, progress=tell))
-            except CaptureError as error:
-                raise CaptureError(str(error).replace(str(place), str(path.parent))) from None
-            finally:
-                progress.clear()
+            with called({str(place): str(path.parent)}):
+                try:
+                    account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
+                finally:
+                    progress.clear()
+            stack.enter_context(called({str(account.path): str(path), str(place): str(path.parent)}))
+            copies.append(account.path)
             replaced = count_text(sum(times for times, _ in account.kinds.values()), "replacement")
             say(f"redacted {sanitise(str(path))}: {replaced}; `mcpproxy share` lists them")
             if account.is_damaged:
+                is_damaged = True
                 say(f"{sanitise(str(path))} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
-        yield copies
+        yield Inputs(copies, is_damaged)

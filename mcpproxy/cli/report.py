@@ -59,8 +59,8 @@ def run(arguments: list[str]) -> int:
         return fail(f"cannot write {sanitise(options.output)}: it is a folder; name a file in it")
     if not options.force and os.path.lexists(options.output):
         return fail(f"{sanitise(options.output)} exists; --force replaces it")
-    with inputs(options) as paths:
-        return _report(paths, options)
+    with inputs(options) as given:
+        return given.code(_report(given.paths, options))
 
 
 def _report(paths: list[Path], options: argparse.Namespace) -> int:

@@ -98,6 +98,8 @@ class RecordRedactor:
                 changed[name] = self._all("directory", value)
             elif name == "parents" and isinstance(value, list):
                 changed[name] = [self._parent(parent) for parent in value if isinstance(parent, dict)]
+            elif name == "name" and isinstance(value, str):
+                changed[name] = self._redactor.label(value, self._made)
             elif name in _ADDRESS_MEMBERS and isinstance(value, str):
                 changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
             elif name in ("redactions", "opt_outs", "tool", "transport"):

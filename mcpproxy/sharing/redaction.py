@@ -46,6 +46,7 @@ _HEX_WORD: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:[0-9a-f]{2}){12,}+(?![A-Za-z0-9])|(?<![A-Za-z0-9])(?:[0-9A-F]{2}){12,}+(?![A-Za-z0-9])"
 )
 _PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
+_LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
 PERSONAL: Final = frozenset(
     {"email", "user-name", "user-word", "host", "ip-address", "personal-in-base64", "personal-in-percent-encoding"}
@@ -125,6 +126,12 @@ class Redactor:
         except TooMuch:
             secrets = [Secret(0, len(text), "unparsed")]
         return edited(text, self._edits(text, secrets, made, path))
+
+    def label(self, text: str, made: list[Replacement], path: Path = None) -> str:
+        """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
+        kept = self.text(text, made, path)
+        words = [Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self._is_user(word[0])]
+        return self.replaced(kept, words, made, path)
 
     def document(self, text: str, made: list[Replacement]) -> str:
         """A JSON text with its secrets replaced; the replacements are added to `made`.
@@ -214,8 +221,11 @@ class Redactor:
         if not any(user in lower for user in self.users):
             return
         for word in re.finditer(r"[A-Za-z0-9_.-]++", text):
-            if word[0].lower() in self.users:
+            if self._is_user(word[0]):
                 yield Secret(*word.span(), "user-word")
+
+    def _is_user(self, word: str) -> bool:
+        return word.lower() in self.users
 
     def _searched(self, text: str) -> _Document:
         """A document with everything that is secret in it."""

@@ -13,6 +13,8 @@ from typing import Final
 from analysis.filter import Filter
 from captures.file import CaptureFile, choose_path, let_go, sync
 from captures.integrity import inspect
+from captures.listing import first_segment
+from captures.places import SUFFIX, file_name
 from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
@@ -46,6 +48,8 @@ class Wanted:
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
     """How long before the end of the capture the copy begins; None for all."""
+    renames: bool = False
+    """Whether the copy, in the folder named, is called as the original is, redacted."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -70,9 +74,12 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     wanted = wanted or Wanted()
     use_orjson()
     capture = Capture(source)
-    target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
     redactor = Redactor(Pseudonyms(), catalogue(), wanted.choices, bodies=wanted.bodies, unparsed=wanted.keep_unparsed)
     redactor.users = users_of(capture)
+    if wanted.renames:
+        stem = first_segment(source).name.removesuffix(SUFFIX)
+        destination /= file_name(redactor.label(stem, []))
+    target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
     account = Account(path=target, renamed=redactor.renamed)
     findings = Findings() if wanted.compares else None
     copier = Copier(
