@@ -81,21 +81,25 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
     """Write a capture for each server in a log of HTTP, and report what the log lacks."""
-    others = bodiless = 0
+    bodiless, unreadable = 0, ""
     try:
         if options.form == "har":
-            log = har.read(file)
+            entries = har.read(file)
+            log, others, unreadable = entries.log, entries.others, _unreadable(entries.unreadable)
         else:
             flows = mitmproxy.read(file)
             log, others, bodiless = flows.log, flows.others, flows.bodiless
+        sorted_log = servers(log, options.form)
     except Wrong as wrong:
         raise CaptureError(f"cannot import {options.file}: {wrong}") from None
-    sorted_log = servers(log, options.form)
     if not sorted_log.cases:
-        return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'HTTP exchange')} is MCP")
+        why = f"; {unreadable}" if unreadable else ""
+        return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'HTTP exchange')} is MCP{why}")
     code = _import_cases(sorted_log.cases, options)
     if sorted_log.left_out or others:
         say(f"{count_text(sorted_log.left_out + others, 'other exchange')} left out: not with an MCP server")
+    if unreadable:
+        say(unreadable)
     if sorted_log.untimed:
         streams = count_text(sorted_log.untimed, "event stream")
         say(f"{streams} without the times of events: all events have the time at which the stream ended")
@@ -104,6 +108,14 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
     lacks = "how bodies were compressed, and" if options.form == "har" else "how bodies were cut into chunks, and"
     say(f"a {_NAMED[options.form]} does not hold {lacks} connections that failed before a request")
     return code
+
+
+def _unreadable(places: list[str]) -> str:
+    """Says which entries were skipped because of their URL; empty if none."""
+    if not places:
+        return ""
+    more = f" and {count_text(len(places) - 1, 'other entry', 'other entries')}" if len(places) > 1 else ""
+    return f"{places[0]}{more} skipped: {'its' if len(places) == 1 else 'their'} URL cannot be read"
 
 
 _NAMED = {"har": "HAR file", "mitmproxy": "flow file"}
@@ -122,6 +134,8 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
                 raise CaptureError(f"cannot import {options.file}: line {case.line}: {case.reason}")
             path = choose_path(str(Path(options.output, file_name(case.name))), "", time.time_ns())
             _write(Path(path), (line for _, line in case.records()))
+        except Wrong as wrong:
+            code = max(code, fail(f"cannot import {options.file}: {case.name}: {wrong}"))
         except CannotCreate as error:
             code = max(code, fail(str(error), Exit.CANNOT_CREATE))
         except CaptureError as error:

@@ -23,6 +23,9 @@ from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import Head
 from mcpproxy.wire.response import ResponseHead
 
+LARGEST_HEAD: Final = 512 << 10
+"""Bytes of a head. Two such heads fit into a record, whatever escapes their characters need."""
+LONGEST_ORIGIN: Final = 1024
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}").fullmatch
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _STREAM: Final = b"text/event-stream"
@@ -97,6 +100,9 @@ def servers(log: Sequence[Logged], form: str) -> Servers:
     Args:
         log: the exchanges, in any order.
         form: what was imported, as `--from` names it.
+
+    Raises:
+        Wrong: an exchange does not fit into a capture; the message begins with its place.
     """
     kept: dict[str, list[Logged]] = {origin: [] for origin in map(_spoken_at, log) if origin}
     paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
@@ -107,11 +113,22 @@ def servers(log: Sequence[Logged], form: str) -> Servers:
     for logged in sorted(log, key=lambda logged: logged.begun_ns):
         head, origin = logged.head, _origin(logged.url)
         if origin in kept and (is_metadata(head) or path_of(head) in paths[origin]):
+            _check_size(logged)
             kept[origin].append(logged)
     cases = [_case(origin, exchanges, form) for origin, exchanges in kept.items()]
     taken = [logged for exchanges in kept.values() for logged in exchanges]
     untimed = sum(logged.is_stream and not any(event.at_ns is not None for event in logged.events) for logged in taken)
     return Servers(cases, len(log) - len(taken), untimed)
+
+
+def _check_size(logged: Logged) -> None:
+    for name, start, fields in (
+        ("request", len(_target(logged.url)), logged.fields),
+        ("response", len(logged.reason), logged.answer_fields),
+    ):
+        size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
+        if size > LARGEST_HEAD:
+            raise Wrong(f"{logged.place}: the head of the {name} has {size:,} bytes; a capture holds {LARGEST_HEAD:,}")
 
 
 def checked_time(value: object, place: str, name: str, unit_ns: int) -> int:
@@ -137,8 +154,13 @@ def checked_token(value: bytes, place: str) -> bytes:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP; logs of browsers also hold `blob:`, `data:` and the like."""
+    """Whether a URL is one of HTTP, and can be read; logs of browsers also hold `blob:`, `data:` and the like."""
     return _origin(url) != ""
+
+
+def looks_like_web(url: str) -> bool:
+    """Whether a URL claims to be one of HTTP."""
+    return url[:6].lower().startswith(("http:", "https:"))
 
 
 def _spoken_at(logged: Logged) -> str:
@@ -158,7 +180,8 @@ def _origin(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") and parts.netloc else ""
+    is_web_address = parts.scheme in ("http", "https") and 0 < len(parts.netloc) <= LONGEST_ORIGIN
+    return f"{parts.scheme}://{parts.netloc}" if is_web_address else ""
 
 
 def _target(url: str) -> bytes:

@@ -7,12 +7,13 @@ is known from our own `_mcp`, or from `_eventSourceMessages`, which some browser
 import re
 from binascii import a2b_base64
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.exchange_log import Event, Logged, checked_time, checked_token, is_web
+from mcpproxy.importers.exchange_log import Event, Logged, checked_time, checked_token, is_web, looks_like_web
 from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.tape import MAX_NS
 
 LARGEST: Final = 128 << 20
 """Bytes of a file. It is read as a whole."""
@@ -22,8 +23,19 @@ _TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
 _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
-def read(file: BinaryIO) -> list[Logged]:
-    """The HTTP exchanges of a file; all others are left out.
+class Entries(NamedTuple):
+    """What a file holds."""
+
+    log: list[Logged]
+    """The HTTP exchanges."""
+    others: int
+    """How many entries are not of HTTP."""
+    unreadable: list[str]
+    """The places of entries whose URL cannot be read."""
+
+
+def read(file: BinaryIO) -> Entries:
+    """The entries of a file.
 
     Raises:
         Wrong: it is not HAR, or too large; the message begins with the place.
@@ -39,16 +51,22 @@ def read(file: BinaryIO) -> list[Logged]:
     entries = log.get("entries") if isinstance(log, dict) else None
     if not isinstance(entries, list):
         raise Wrong("expected a list in `log.entries`")
-    return [
-        _logged(entry, f"entry {number}")
-        for number, entry in enumerate(entries)
-        if not (isinstance(entry, dict) and _is_other(entry.get("request")))
-    ]
+    made = Entries([], 0, [])
+    for number, entry in enumerate(entries):
+        place, url = f"entry {number}", _url(entry)
+        if url is None or is_web(url):
+            made.log.append(_logged(entry, place))
+        elif looks_like_web(url):
+            made.unreadable.append(place)
+        else:
+            made = made._replace(others=made.others + 1)
+    return made
 
 
-def _is_other(request: object) -> bool:
+def _url(entry: object) -> str | None:
+    request = entry.get("request") if isinstance(entry, dict) else None
     url = request.get("url") if isinstance(request, dict) else None
-    return isinstance(url, str) and not is_web(url)
+    return url if isinstance(url, str) else None
 
 
 def _logged(entry: object, place: str) -> Logged:
@@ -60,6 +78,8 @@ def _logged(entry: object, place: str) -> Logged:
     raw_timings = values.get("timings")
     timings = raw_timings if isinstance(raw_timings, dict) else {}
     ended_ns = begun_ns + checked_time(values.get("time", 0), place, "milliseconds in `time`", MS)
+    if ended_ns >= MAX_NS:
+        raise Wrong(f"{place}: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115")
     answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
     status = response.get("status", 0)
     if type(status) is not int or not 0 <= status <= 999:

@@ -3,9 +3,10 @@
 import os
 from typing import Final
 
-from captures.record import members, seal, use_orjson
+from captures.record import MAX_LINE, members, seal, use_orjson
 from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
+from mcpproxy.importers.source import Wrong
 
 MAX_NS: Final = 1 << 62
 """Nanoseconds; stamps are below this, so that they fit wherever times are computed."""
@@ -19,9 +20,16 @@ class Tape:
         self._seq = 0
 
     def line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
-        """The whole line of the next record."""
+        """The whole line of the next record.
+
+        Raises:
+            Wrong: no reader would accept it, because it is too long.
+        """
         self._seq += 1
-        return seal(self._seq - 1, t_ns, rec, middle)
+        line = seal(self._seq - 1, t_ns, rec, middle)
+        if len(line) > MAX_LINE:
+            raise Wrong(f"expected less: record {self._seq - 1} would have {len(line):,} bytes, and {MAX_LINE:,} fit")
+        return line
 
     def header(
         self, form: str, transport: str, name: str, *, observed_start: bool = True, wall_ns: int | None = None

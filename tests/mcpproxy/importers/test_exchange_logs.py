@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from captures.frame import Frame
 from captures.reader import Capture
+from captures.record import MAX_LINE
 from mcpproxy.importers.mitmproxy import LARGEST, read
 from mcpproxy.importers.source import Wrong
+from mcpproxy.importers.tape import Tape
 from tests.harness import DEADLINE_S, Place, frames, members_of
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import over_http
@@ -123,6 +125,14 @@ def entry(url: str, body: Any, answer: str, kind: str = "application/json", **mo
     }
 
 
+def headed(url: str, headers: list[tuple[str, str]]) -> dict[str, Any]:
+    """An entry with these headers on both sides."""
+    made = entry(url, PING, PONG)
+    for side in ("request", "response"):
+        made[side]["headers"] += [{"name": name, "value": value} for name, value in headers]
+    return made
+
+
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = '{"jsonrpc":"2.0","id":1,"result":{}}'
 
@@ -144,10 +154,37 @@ def test_each_server_of_a_browsers_log_is_a_capture(tmp_path: Path) -> None:
     )
     made, told = imported("har", file, tmp_path / "out")
     assert [path.name for path in made] == ["one.example.mcpcap", "two.example-8443.mcpcap"]
-    assert told[0] == "2 other exchanges left out: not with an MCP server"
+    assert told[0] == "3 other exchanges left out: not with an MCP server"
     assert [frame.raw.decode() for frame in frames(made[0])] == [json.dumps(PING), PONG]
     assert len({members["exchange"] for members in members_of(made[0], "exchange")}) == 2
     assert Capture(made[0]).header.members["wall_ns"] == 1_795_169_702_123_000_000
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    log = written(
+        tmp_path,
+        entry("http://[::1/mcp", PING, PONG),
+        entry("https://a.example/mcp", PING, PONG),
+        entry("blob:https://a.example/1", None, ""),
+        entry("data:,x", None, ""),
+    )
+    (_,), told = imported("har", log, tmp_path / "out")
+    assert told[:2] == [
+        "2 other exchanges left out: not with an MCP server",
+        "entry 0 skipped: its URL cannot be read",
+    ]
+
+
+@pytest.mark.parametrize("value", ["x" * 250_000, "\x01" * 250_000, "\u2028" * 80_000])
+def test_the_largest_heads_make_a_sound_capture(value: str, tmp_path: Path) -> None:
+    log = written(tmp_path, headed("https://a.example/mcp", [("a", value), ("b", value)]))
+    (made,), _ = imported("har", log, tmp_path / "out")
+    assert len(frames(made)) == 2
+
+
+def test_a_record_that_no_reader_accepts_is_never_written() -> None:
+    with pytest.raises(Wrong, match=r"record 0 would have 8,\d{3},\d{3} bytes, and 8,388,608 fit"):
+        Tape().header("har", "http", "x" * (MAX_LINE - 100))
 
 
 def test_events_of_a_browser_have_their_times(tmp_path: Path) -> None:
@@ -184,6 +221,27 @@ def test_events_without_times_have_that_of_the_end_and_that_is_told(tmp_path: Pa
         (
             json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), "time": "x"}]}}).encode(),
             "entry 0: expected a number of milliseconds",
+        ),
+        *(
+            (
+                json.dumps({"log": {"entries": [{**entry("https://x/", PING, PONG), **late}]}}).encode(),
+                "entry 0: expected an earlier end: `startedDateTime` and `time` lead to a year after 2115",
+            )
+            for late in ({"startedDateTime": "2262-04-12T00:00:00Z"}, {"startedDateTime": "9999-12-31T23:59:59Z"})
+        ),
+        (
+            json.dumps(
+                {"log": {"entries": [entry("https://x/", PING, PONG), headed("https://x/", [("a", "b")] * 100_000)]}}
+            ).encode(),
+            "entry 1: the head of the request has 1,000,069 bytes; a capture holds 524,288",
+        ),
+        (
+            json.dumps({"log": {"entries": [entry("http://[::1/mcp", PING, PONG)]}}).encode(),
+            "none of its 0 HTTP exchanges is MCP; entry 0 skipped: its URL cannot be read",
+        ),
+        (
+            json.dumps({"log": {"entries": [entry(f"http://{'x' * 2000}/", PING, PONG)] * 3}}).encode(),
+            "none of its 0 HTTP exchanges is MCP; entry 0 and 2 other entries skipped: their URL cannot be read",
         ),
         (
             json.dumps({"log": {"entries": [entry("https://x/", None, "")]}}).encode(),
