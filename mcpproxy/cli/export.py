@@ -17,8 +17,9 @@ from typing import Final
 from analysis.filter import FilterError, parse
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.outputs import names_recording
 from mcpproxy.cli.redacted_copies import inputs
-from mcpproxy.cli.selection import add_captures, names_recording
+from mcpproxy.cli.selection import add_captures
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from captures.file import create_directory
 from mcpproxy.cli.diagnostics import Exit, Progress, called, say
-from mcpproxy.cli.selection import check_output, scope_of, selected
+from mcpproxy.cli.outputs import check_output
+from mcpproxy.cli.selection import scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 

@@ -197,24 +197,6 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         yield Selected(paths, next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None))
 
 
-def check_output(output: str | Path, paths: Iterable[Path]) -> None:
-    """Refuse to write over what is being read, also under another name of the same file.
-
-    Args:
-        output: the file to write.
-        paths: the captures to read.
-
-    Raises:
-        CaptureError: it is a segment of one of them.
-    """
-    for path in paths:
-        for segment in segments(path):
-            # One that cannot be looked at is not there to be replaced.
-            with suppress(OSError):
-                if os.path.samefile(output, segment):
-                    raise CaptureError(f"cannot write {output}: it is the capture that is read; name another file")
-
-
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
     """The captures that the arguments name now, newest first, each once; an unknown name is ignored.
 
@@ -277,20 +259,6 @@ def meaning_of(argument: str) -> Meaning:
         return Meaning("file", argument, [path])
     called = f"{sanitise(argument)}{_near(argument, known)}"
     raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
-
-
-def names_recording(argument: str) -> bool:
-    """Whether an argument names an existing capture, a recorded server or stdin; a folder does not."""
-    if argument == "-":
-        return True
-    try:
-        meaning = meaning_of(argument)
-        if meaning.kind == "file":
-            Capture(meaning.paths[0])
-    except (CaptureError, OSError):
-        return False
-    # `./files` is a path, even if there is a server called files.
-    return meaning.kind in ("file", "listed") or (meaning.kind == "server" and "/" not in argument)
 
 
 def _near(argument: str, known: list[Path]) -> str:
