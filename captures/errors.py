@@ -1,7 +1,7 @@
 """The exceptions for captures.
 
     CaptureError                 one line for a person: what was tried, on what, what to do next
-    ├── CannotCreate             the recorder could not open its capture; nothing was started
+    ├── CannotCreate             an output cannot be created or written: nothing was started, nothing is left
     ├── NotACapture              there is no such file, or it holds no capture header
     │   └── NothingRecorded      it is empty, or its first record is incomplete
     └── NewerFormat              written by a later version: update
@@ -15,7 +15,7 @@ class CaptureError(Exception):
 
 
 class CannotCreate(CaptureError):
-    """The capture could not be created, so nothing may be started."""
+    """A capture or another output cannot be created: a recorder starts nothing, and a command leaves nothing behind."""
 
 
 class NotACapture(CaptureError):

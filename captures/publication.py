@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from captures.errors import CannotCreate, CaptureError
+from captures.errors import CannotCreate
 from captures.file import CaptureFile, is_live, sync
 from captures.listing import UNPUBLISHED, segment_number
 
@@ -34,8 +34,7 @@ def new_capture(target: Path) -> Iterator[CaptureFile]:
         target: the path of its first segment.
 
     Raises:
-        CannotCreate: the capture cannot be created, or something of that name exists.
-        CaptureError: it cannot be written.
+        CannotCreate: the capture cannot be created or written, or something of that name exists.
     """
     if os.path.lexists(target):
         raise _taken(target)
@@ -54,7 +53,7 @@ def new_capture(target: Path) -> Iterator[CaptureFile]:
             yield file
             sync(file.fd)
         except OSError as error:
-            raise CaptureError(f"cannot write {target}: {error.strerror}") from error
+            raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
         finally:
             file.close()
         _publish(folder, target.parent)

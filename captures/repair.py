@@ -38,8 +38,7 @@ def repair(capture: Capture, output: Path) -> Repair:
     """Copy every whole record to a new capture; if that fails, no partial copy is left.
 
     Raises:
-        CannotCreate: the copy cannot be created; nothing that exists is overwritten.
-        CaptureError: the copy cannot be written.
+        CannotCreate: the copy cannot be created or written; nothing that exists is overwritten.
     """
     inspection = inspect(capture)
     done = Repair(dropped_bytes=inspection.damaged_bytes)

@@ -24,7 +24,7 @@ from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.stats import LOSSES, Loss
 from analysis.store.tables import NAMES, copy_from
-from captures.errors import CaptureError
+from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
@@ -61,7 +61,7 @@ class Done(NamedTuple):
     """What is missing from the others."""
 
 
-class CannotExport(CaptureError):
+class CannotExport(CannotCreate):
     """The files cannot be written."""
 
 

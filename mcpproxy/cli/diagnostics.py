@@ -24,11 +24,11 @@ class Exit(IntEnum):
     FINDINGS = 1
     """There are findings at or above the level given with --fail-on."""
     USAGE = 2
-    """Wrong usage, or unreadable or damaged input; everything intact is printed all the same."""
+    """Wrong usage, or unreadable or damaged input; everything intact is printed or written all the same."""
     INCOMPLETE = 3
     """Only `verify`: the capture was not closed, or is still being recorded."""
     CANNOT_CREATE = 73
-    """The capture cannot be created; nothing was started."""
+    """A capture or another output cannot be created or written, or exists already: nothing was started or is left."""
     RECORDING_FAILED = 74
     """`run --on-record-error stop`: a record could not be written, so the session was ended."""
     CANNOT_RUN = 126

@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Export; returns 2 if a capture is damaged or cannot be read, a file exists, or spans could not be sent."""
+    """Export; returns 2 if a capture is damaged or spans are not sent, 73 if a file cannot be written."""
     options = parser().parse_args(arguments)
     options.format = options.format or ("parquet" if options.to is None else "otlp")
     problem = _wrong_choice(options)

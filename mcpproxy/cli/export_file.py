@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from captures.errors import CaptureError
-from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.diagnostics import Exit, Progress, say
+from mcpproxy.cli.outputs import check_place
 from mcpproxy.exporters.reading import Reading
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -82,11 +83,10 @@ Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     """Write the file; returns 2 if a capture is damaged or cannot be read."""
     target = Path(options.output)
-    if target.is_dir():
-        return fail(f"cannot write {target}: it is a folder; {options.format} is one file, so name it")
+    check_place(options.output, force=options.force)
     captures = Input(paths)
     try:
-        with new_file(target, replace=options.force, advice=", so nothing was written; --force replaces it") as made:
+        with new_file(target, replace=options.force, advice="; --force replaces it") as made:
             with made.open("wb") as file:
                 holds = _WRITERS[options.format](captures, options, file)
             if not captures.read:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from captures.errors import CaptureError
+from captures.errors import CannotCreate, CaptureError
 from captures.listing import segments
 from captures.reader import Capture
 from mcpproxy.cli.selection import meaning_of
@@ -19,14 +19,30 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
         paths: the captures to read.
 
     Raises:
-        CaptureError: it is a segment of one of them.
+        CannotCreate: it is a segment of one of them.
     """
     for path in paths:
         for segment in segments(path):
             # One that cannot be looked at is not there to be replaced.
             with suppress(OSError):
                 if os.path.samefile(output, segment):
-                    raise CaptureError(f"cannot write {output}: it is the capture that is read; name another file")
+                    raise CannotCreate(f"cannot write {output}: it is the capture that is read; name another file")
+
+
+def check_place(output: str, *, force: bool) -> None:
+    """Refuse a file that could not be written at the end, before the work begins.
+
+    Args:
+        output: the file to write.
+        force: whether a file of that name is replaced.
+
+    Raises:
+        CannotCreate: it is a folder, or exists and may not be replaced.
+    """
+    if os.path.isdir(output):
+        raise CannotCreate(f"cannot write {output}: it is a folder; name a file in it")
+    if not force and os.path.lexists(output):
+        raise CannotCreate(f"{output} exists; --force replaces it")
 
 
 def names_recording(argument: str) -> bool:

@@ -22,6 +22,7 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.outputs import check_place
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
@@ -95,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the SQL; returns 2 if it is refused or fails, or a capture is damaged or cannot be read."""
+    """Run the SQL; returns 2 if it fails or a capture is damaged, 73 if the file cannot be written."""
     set_up("text")
     options = parser().parse_intermixed_args(arguments)
     if options.output == "-":
@@ -105,6 +106,8 @@ def run(arguments: list[str]) -> int:
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
+    if options.output is not None:
+        check_place(options.output, force=options.force)
     try:
         if options.views or options.schema is not None:
             return _describe(options)
@@ -142,10 +145,6 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
         return "--force needs -o FILE"
     if options.views + (options.schema is not None) + (options.file is not None) > 1:
         return "use only one of --views, --schema and --file; see mcpproxy query --help"
-    if options.output is not None and os.path.isdir(options.output):
-        return f"cannot write {sanitise(options.output)}: it is a folder; name a file in it"
-    if options.output is not None and not options.force and os.path.lexists(options.output):
-        return f"{sanitise(options.output)} exists; --force replaces it"
     return None
 
 

@@ -8,13 +8,13 @@ The report holds the recorded traffic in plain text: whoever has the file can re
 
 import argparse
 import gc
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.outputs import check_place
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.report.text import count_text
@@ -51,14 +51,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Write the report; returns 2 if a capture is damaged or cannot be read, or the file already exists."""
+    """Write the report; returns 2 if a capture is damaged or cannot be read, 73 if the file cannot be written."""
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    if os.path.isdir(options.output):
-        return fail(f"cannot write {sanitise(options.output)}: it is a folder; name a file in it")
-    if not options.force and os.path.lexists(options.output):
-        return fail(f"{sanitise(options.output)} exists; --force replaces it")
+    check_place(options.output, force=options.force)
     with inputs(options) as given:
         return given.code(_report(given.paths, options))
 

@@ -68,8 +68,8 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         what was replaced, where and why.
 
     Raises:
-        CannotCreate: the copy cannot be created, or something of that name exists.
-        CaptureError: the original cannot be read, or the copy not be written.
+        CannotCreate: the copy cannot be created or written, or something of that name exists.
+        CaptureError: the original cannot be read.
     """
     wanted = wanted or Wanted()
     use_orjson()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from captures.errors import CaptureError
+from captures.errors import CannotCreate
 
 
 @contextmanager
@@ -20,14 +20,14 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
         advice: follows the message that the file exists.
 
     Raises:
-        CaptureError: it cannot be created, or the target exists and may not be replaced.
+        CannotCreate: it cannot be created or written, or the target exists and may not be replaced.
     """
     try:
         if replace and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
-            raise CaptureError(f"cannot write {target}: it is not a regular file")
+            raise CannotCreate(f"cannot write {target}: it is not a regular file")
         handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
     except OSError as error:
-        raise CaptureError(f"cannot write {target}: {error.strerror}") from error
+        raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
     os.close(handle)
     path = Path(name)
     try:
@@ -40,9 +40,9 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
             # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(path, target)
     except FileExistsError as error:
-        raise CaptureError(f"{target} exists{advice}") from error
+        raise CannotCreate(f"{target} exists{advice}") from error
     except OSError as error:
-        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from error
+        raise CannotCreate(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         with suppress(FileNotFoundError):
             path.unlink()

@@ -90,7 +90,7 @@ def test_nothing_is_overwritten_unless_asked_for(form: str, captures: Path, tmp_
     for file in files:
         file.unlink()
     done = mcpproxy("export", "--format", form, place, captures)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (73, b"")
     assert b"exists, so nothing was written; --force replaces it" in complaints(done)
     assert [path for path in place.rglob("*") if path.is_file()] == [kept]
     assert kept.read_text() == "mine"
@@ -154,7 +154,7 @@ def test_only_the_folder_has_to_be_named() -> None:
 def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = mcpproxy("export", tmp_path / "file/out", captures)
-    assert done.returncode == 2
+    assert done.returncode == 73
     assert complaints(done).count(b"\n") == 1
     assert b"Traceback" not in complaints(done)
 
@@ -184,7 +184,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", str(disk), *export], capture_output=True)
     if done.returncode == 99:
         pytest.skip("no tmpfs can be mounted here")
-    assert (done.returncode, done.stdout.decode()) == (2, f"{disk}\n")
+    assert (done.returncode, done.stdout.decode()) == (73, f"{disk}\n")
     (line,) = complaints(done).decode().splitlines()
     assert line.startswith(f"mcpproxy: cannot write to {disk / 'to/out'}: ")
     assert line.endswith(": No space left on device; nothing was written")
@@ -193,7 +193,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path
 def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     done = mcpproxy("export", tmp_path / "taken", captures)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (73, b"")
     assert complaints(done).startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())
 
 
@@ -204,7 +204,7 @@ def test_a_folder_in_the_place_of_a_file_is_not_replaced(captures: Path, tmp_pat
     (tmp_path / "out/stderr.csv").unlink()
     (tmp_path / "out/stderr.csv").mkdir()
     done = mcpproxy("export", "--format", "csv", "--force", "out", captures / "0.mcpcap", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (73, b"")
     assert complaints(done) == b"mcpproxy: out/stderr.csv is a folder, so nothing was written\n"
     assert (tmp_path / "out/frames.csv").read_bytes() == before
     assert not (tmp_path / "out/tools.csv").exists()
@@ -217,7 +217,7 @@ def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Pa
     taken = out / f"tools/day={day:%Y-%m-%d}"
     taken.write_text("mine")
     done = mcpproxy("export", out, captures)
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (73, b"")
     assert complaints(done).endswith(b": File exists; nothing was written\n")
     assert sorted(out.rglob("*")) == [out / "tools", taken]
 
@@ -235,7 +235,7 @@ def test_a_folder_that_duckdb_cannot_name_is_told(captures: Path, tmp_path: Path
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/h\xff")
     for form, name, why in (("parquet", odd, "not UTF-8"), ("duckdb", odd, "not UTF-8"), ("duckdb", "a?b=1", "a ?")):
         done = mcpproxy("export", "--format", form, name, captures, cwd=tmp_path)
-        assert done.returncode == 2
+        assert done.returncode == 73
         assert complaints(done).startswith(b"mcpproxy: cannot write to "), complaints(done)
         assert why.encode() in complaints(done)
         assert complaints(done).count(b"\n") == 1

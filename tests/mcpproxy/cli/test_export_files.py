@@ -152,8 +152,8 @@ def test_a_file_is_for_its_owner_alone(form: str, http: Path, tmp_path: Path) ->
 def test_nothing_is_overwritten_unless_asked_for(form: str, http: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     done = mcpproxy("export", "--format", form, "-o", tmp_path / "out", http)
-    assert (done.returncode, done.stdout) == (2, b"")
-    expected = f"mcpproxy: {tmp_path / 'out'} exists, so nothing was written; --force replaces it\n"
+    assert (done.returncode, done.stdout) == (73, b"")
+    expected = f"mcpproxy: {tmp_path / 'out'} exists; --force replaces it\n"
     assert complaints(done) == expected.encode()
     assert (tmp_path / "out").read_text() == "mine"
     assert mcpproxy("export", "--format", form, "--force", tmp_path / "out", http).returncode == 0
@@ -196,11 +196,10 @@ def test_every_capture_of_the_corpus_is_exported_or_told(form: str, tmp_path: Pa
 
 def test_a_folder_or_a_missing_one_is_told(http: Path, tmp_path: Path) -> None:
     done = mcpproxy("export", "--format", "har", "-o", tmp_path, http)
-    assert (
-        complaints(done) == f"mcpproxy: cannot write {tmp_path}: it is a folder; har is one file, so name it\n".encode()
-    )
+    told = f"mcpproxy: cannot write {tmp_path}: it is a folder; name a file in it\n"
+    assert (done.returncode, complaints(done).decode()) == (73, told)
     done = mcpproxy("export", "--format", "har", "-o", tmp_path / "no/out", http)
-    assert (done.returncode, complaints(done).count(b"\n")) == (2, 1)
+    assert (done.returncode, complaints(done).count(b"\n")) == (73, 1)
     assert b"No such file or directory" in complaints(done)
 
 
@@ -217,7 +216,7 @@ def test_a_full_disk_is_told_in_a_line(form: str, http: Path, tmp_path: Path) ->
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", str(disk), *export], capture_output=True)
     if done.returncode == 99:
         pytest.skip("no tmpfs can be mounted here")
-    assert (done.returncode, done.stdout.decode()) == (2, f"{disk}\n{disk}/full\n")
+    assert (done.returncode, done.stdout.decode()) == (73, f"{disk}\n{disk}/full\n")
     (line,) = complaints(done).decode().splitlines()
     assert "No space left on device" in line
 
@@ -277,7 +276,7 @@ def test_the_capture_that_is_read_is_never_replaced(words: list[str], http: Path
     for output in (capture, linked):
         done = mcpproxy(*words, "--force", "-o", output, capture)
         expected = f"mcpproxy: cannot write {output}: it is the capture that is read; name another file\n"
-        assert (done.returncode, done.stdout, complaints(done)) == (2, b"", expected.encode())
+        assert (done.returncode, done.stdout, complaints(done)) == (73, b"", expected.encode())
         assert output.read_bytes() == http.read_bytes()
 
 
@@ -287,7 +286,7 @@ def test_no_link_is_replaced_wherever_it_leads(words: list[str], http: Path, tmp
     link.symlink_to("missing")
     done = mcpproxy(*words, "--force", "-o", link, http)
     assert (done.returncode, complaints(done)) == (
-        2,
+        73,
         f"mcpproxy: cannot write {link}: it is not a regular file\n".encode(),
     )
     assert link.is_symlink()

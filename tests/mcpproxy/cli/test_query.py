@@ -288,7 +288,7 @@ def test_parquet(home: Path) -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_a_file_is_replaced_only_by_force_and_only_when_the_answer_is_whole(home: Path, name: str) -> None:
     Path(name).write_text("mine")
-    assert "--force replaces it" in refused("select 1", "-o", name)
+    assert "--force replaces it" in refused("select 1", "-o", name, code=73)
     failing = "select case when i = 90000 then error('boom') else 1 end from range(100000) t(i)"
     assert "boom" in refused(failing, "-o", name, "--force")
     assert (Path(name).read_text(), os.listdir()) == ("mine", [name])
@@ -298,13 +298,15 @@ def test_a_file_is_replaced_only_by_force_and_only_when_the_answer_is_whole(home
 
 
 def test_a_file_that_cannot_be_written_is_told(home: Path) -> None:
-    assert "cannot write nowhere/a.csv: No such file or directory" in refused("select 1", "-o", "nowhere/a.csv")
+    assert "cannot write nowhere/a.csv: No such file or directory" in refused(
+        "select 1", "-o", "nowhere/a.csv", code=73
+    )
     Path("folder").mkdir()
     for more in ([], ["--force"]):
-        assert "cannot write folder: it is a folder" in refused("select 1", "-o", "folder", *more)
+        assert "cannot write folder: it is a folder" in refused("select 1", "-o", "folder", *more, code=73)
     Path("target").write_text("mine")
     Path("link.csv").symlink_to("target")
-    assert "--force replaces it" in refused("select 1", "-o", "link.csv")
+    assert "--force replaces it" in refused("select 1", "-o", "link.csv", code=73)
     assert Path("target").read_text() == "mine"
 
 
@@ -316,7 +318,7 @@ def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
     line = f'ulimit -f 8; exec {sys.executable} -m mcpproxy query "from frames" {capture} -o {name}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", line], capture_output=True, env=environment, timeout=DEADLINE_S)
-    assert done.returncode == 2
+    assert done.returncode == 73
     assert b"cannot write" in complaints(done)
     assert b"File too large" in complaints(done)
     assert complaints(done).count(b"\n") == 1

@@ -227,25 +227,28 @@ def test_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "report.html"
     target.write_text("mine")
     done = mcpproxy("report", capture, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, b"mcpproxy: report.html exists; --force replaces it\n")
+    assert (done.returncode, done.stderr) == (73, b"mcpproxy: report.html exists; --force replaces it\n")
     assert target.read_text() == "mine"
     assert mcpproxy("report", capture, "--force", cwd=tmp_path).returncode == 0
     assert target.read_text("utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
-    ("output", "complaint"),
-    [("", "the name of the file to write is empty"), (".", "cannot write .: it is a folder; name a file in it")],
+    ("output", "code", "complaint"),
+    [
+        ("", 2, "the name of the file to write is empty"),
+        (".", 73, "cannot write .: it is a folder; name a file in it"),
+    ],
 )
-def test_name_that_is_no_file_is_refused(tmp_path: Path, output: str, complaint: str) -> None:
+def test_name_that_is_no_file_is_refused(tmp_path: Path, output: str, code: int, complaint: str) -> None:
     done = mcpproxy("report", busy(tmp_path / "a.mcpcap", 50), "-o", output, cwd=tmp_path)
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcpproxy: {complaint}\n")
+    assert (done.returncode, done.stderr.decode()) == (code, f"mcpproxy: {complaint}\n")
 
 
 def test_folder_that_does_not_exist_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     capture = busy(tmp_path / "a.mcpcap", 50)
     done = mcpproxy("report", capture, "-o", tmp_path / "none/report.html")
-    assert done.returncode == 2
+    assert done.returncode == 73
     assert b"cannot write" in done.stderr
     assert b"No such file or directory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.mcpcap"]
@@ -265,7 +268,7 @@ def test_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     command = f"ulimit -f 40; exec {sys.executable} -m mcpproxy report {capture} -o {tmp_path / 'report.html'}"
     environment = {**os.environ, "HOME": str(tmp_path), "MCPPROXY_CACHE_SIZE": "0"}
     done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 73
     assert b"cannot write" in done.stderr
     assert b"File too large" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.mcpcap"]
