@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "write an HTML report of captures: one file for any browser",
     "share": "write a copy of a capture without its secrets",
     "scan": "list likely secrets in captures",
-    "export": "write captures as Parquet, CSV or a database",
+    "export": "write captures as tables, OTLP, HAR, Perfetto or Markdown",
     "query": "query captures in SQL",
     "cache": "clear the cache that the SQL commands use",
     "verify": "prove that a capture is complete, or report what is missing",

@@ -7,9 +7,14 @@ otlp     spans and histograms of OpenTelemetry: a file of OTLP/JSON, or sent wit
 har      the HTTP exchanges, for browsers and HTTP debuggers
 perfetto a timeline for Perfetto and Chromium
 markdown the conversation for an issue report, as `mcpproxy show --format markdown` prints it
+
+All of it is the recorded traffic in plain text, with any secret in it. --redact replaces what is recognised as a
+secret; look at the result before you hand it on. `mcpproxy share` makes a redacted copy that is a capture, and lists
+what it replaced.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -25,13 +30,20 @@ from mcpproxy.sanitise import sanitise
 
 TABLES: Final = ("parquet", "csv", "duckdb")
 FILES: Final = ("otlp", "har", "perfetto", "markdown")
+_BY_ENDING: Final = {".har": "har", ".md": "markdown"}
+_FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
+"""Not the number of a version or a date, which the name of a folder may end in."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of `export`."""
     parser = Parser("export", __doc__)
     add_captures(parser)
-    parser.add_argument("--format", choices=(*TABLES, *FILES), help="what to write (default: parquet; with --to, otlp)")
+    parser.add_argument(
+        "--format",
+        choices=(*TABLES, *FILES),
+        help="what to write (default: har or markdown if OUT ends in .har or .md, otlp with --to, else parquet)",
+    )
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="the folder or file to write to; without it, the first operand is OUT"
     )
@@ -56,8 +68,10 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Export; returns 2 if a capture is damaged or spans are not sent, 73 if a file cannot be written."""
     options = parser().parse_args(arguments)
-    options.format = options.format or ("parquet" if options.to is None else "otlp")
-    problem = _wrong_choice(options)
+    is_guessed = options.format is None
+    options.format = options.format or _format_of(options)
+    problem = _unclear(options) if is_guessed and options.output is not None else None
+    problem = problem or _wrong_choice(options)
     if problem is not None:
         return fail(problem)
     try:
@@ -77,6 +91,8 @@ def run(arguments: list[str]) -> int:
                 f"{options.output} is recorded traffic, not a place to write to; to export it: "
                 f"mcpproxy export {options.output} --format {options.format} -o {what}"
             )
+        if is_guessed and (problem := _unclear(options)):
+            return fail(problem)
     if not options.output:
         return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
     with inputs(options) as given:
@@ -85,6 +101,25 @@ def run(arguments: list[str]) -> int:
         from mcpproxy.cli.export_file import export_file
 
         return given.code(export_file(given.paths, options))
+
+
+def _format_of(options: argparse.Namespace) -> str:
+    """The format if none is given: by the ending of OUT, if that says it."""
+    if options.to is not None:
+        return "otlp"
+    out = options.output or next(iter(options.capture), "")
+    return _BY_ENDING.get(Path(out).suffix.lower(), "parquet")
+
+
+def _unclear(options: argparse.Namespace) -> str | None:
+    """The error if OUT is named like a file, and no format is given that writes one."""
+    out = Path(options.output)
+    if options.format not in TABLES or not _FILE_ENDING(out.suffix) or out.is_dir() or options.output.endswith("/"):
+        return None
+    return (
+        f"{options.output} is named like a file, but does not say what to write: give --format otlp, har, perfetto or "
+        "markdown for one file; parquet, csv and duckdb fill a folder"
+    )
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:

@@ -22,7 +22,7 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.outputs import check_place
+from mcpproxy.cli.outputs import check_output, check_place
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
@@ -114,6 +114,8 @@ def run(arguments: list[str]) -> int:
         sql = _sql(options)
         limits = Limits(options.memory, options.timeout)
         with selected(options.capture, scope_of(options)) as chosen, SqlSession(chosen.paths, limits) as session:
+            if options.output is not None:
+                check_output(options.output, chosen.paths)
             if sql is None:
                 return converse(
                     session,

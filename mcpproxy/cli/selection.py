@@ -1,7 +1,8 @@
 """Resolves the arguments of a reading command to captures.
 
 An argument is tried as an existing path (a folder means all captures below it), then as a server's name, then as the
-name that `ls` prints or the id in SQL; `-` is a capture on stdin. A server's name means its newest capture, and no
+name that `ls` prints or the id in SQL; `-` is a capture on stdin. A file that is no capture does not hide a server of
+the same name, unless the argument is clearly a path. A server's name means its newest capture, and no
 argument the newest of all, unless `--all`, `--last`, `--since`, `--until` or `--live` widen it. If the choice was ours,
 stderr names the captures that are read. If there are none, it names the folders that were searched, because hosts
 record with environments of their own.
@@ -244,7 +245,8 @@ def meaning_of(argument: str) -> Meaning:
     path = Path(argument)
     if path.is_dir() and (below := find_captures(path)):
         return Meaning("folder", argument, below)
-    if (path.exists() or path.is_symlink()) and not path.is_dir():
+    is_file = (path.exists() or path.is_symlink()) and not path.is_dir()
+    if is_file and ("/" in argument or argument.endswith(SUFFIX) or _is_capture(path)):
         return Meaning("file", argument, [path])
     known = all_captures()
     if named := captures_of(argument, known):
@@ -253,12 +255,24 @@ def meaning_of(argument: str) -> Meaning:
         return Meaning("listed", argument, listed)
     if _ID.fullmatch(argument) and (identified := _identified(known, argument)):
         return Meaning("listed", argument, identified)
+    if is_file:
+        return Meaning("file", argument, [path])
     if path.is_dir():
         raise _nothing(f"no captures in {sanitise(argument)}")
     if "/" in argument or argument.endswith(SUFFIX):
         return Meaning("file", argument, [path])
     called = f"{sanitise(argument)}{_near(argument, known)}"
     raise _nothing(f"there is no capture, folder or server called {called}; looked in {_places()}")
+
+
+def _is_capture(path: Path) -> bool:
+    try:
+        Capture(path)
+    except NotACapture:
+        return False
+    except CaptureError:
+        return True
+    return True
 
 
 def _near(argument: str, known: list[Path]) -> str:

@@ -46,6 +46,33 @@ def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert not place.clear()
 
 
+@pytest.mark.parametrize("named", [["-o"], []], ids=["option", "operand"])
+def test_the_ending_of_the_name_chooses_the_format(named: list[str], http: Path, tmp_path: Path) -> None:
+    for name, begins in (("a.har", b'{"log":'), ("b.HAR", b'{"log":'), ("c.md", b"#")):
+        done = mcpproxy("export", *named, tmp_path / name, http)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / name).read_bytes().startswith(begins)
+    # Folders that look like one, in the middle, at the end, or because they are there.
+    (tmp_path / "there.d").mkdir()
+    for name in ("v1.2", "2026.11.20", "tables", "there.d", "new.d/"):
+        done = mcpproxy("export", *named, f"{tmp_path}/{name}", http)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / name / "frames").is_dir()
+
+
+@pytest.mark.parametrize("named", [["-o"], []], ids=["option", "operand"])
+@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.jsonl", "a.duckdb", "a.parquet", "a.html", "a.mcpcap"])
+def test_a_name_like_that_of_another_file_needs_a_format(
+    name: str, named: list[str], http: Path, tmp_path: Path
+) -> None:
+    done = mcpproxy("export", *named, name, http, cwd=tmp_path)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
+    assert complaints(done).startswith(
+        f"mcpproxy: {name} is named like a file, but does not say what to write".encode()
+    )
+    assert mcpproxy("export", "--format", "csv", *named, name, http, cwd=tmp_path).returncode == 0
+
+
 def plain(path: Path) -> bytes:
     """What a file holds, without the compression of tables."""
     if path.suffix not in (".parquet", ".duckdb"):

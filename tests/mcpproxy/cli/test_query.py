@@ -308,6 +308,10 @@ def test_a_file_that_cannot_be_written_is_told(home: Path) -> None:
     Path("link.csv").symlink_to("target")
     assert "--force replaces it" in refused("select 1", "-o", "link.csv", code=73)
     assert Path("target").read_text() == "mine"
+    Path("read.mcpcap").write_bytes(DEMO.read_bytes())
+    told = refused("select 1", "read.mcpcap", "-o", "read.mcpcap", "--format", "csv", "--force", code=73)
+    assert "it is the capture that is read" in told
+    assert Path("read.mcpcap").read_bytes() == DEMO.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])

@@ -145,6 +145,25 @@ def test_a_server_has_the_name_that_its_header_says(home: Path) -> None:
     assert read(home, "elsewhere")[0] == "5"
 
 
+def test_a_file_that_is_no_capture_hides_no_server(home: Path) -> None:
+    (home / "git").write_text("notes on git")
+    (home / "other").write_text("notes")
+    assert read(home, "git") == (
+        "3",
+        "mcpproxy: reading ROOT/git/20261115T100000Z-0003.mcpcap, the only capture of git\n",
+    )
+    assert read(home, "./git")[1] == "mcpproxy: cannot read git: it holds no record of a capture\n"
+    assert read(home, "other")[1] == "mcpproxy: cannot read other: it holds no record of a capture\n"
+    done = mcpproxy("export", "git", "--format", "otlp", cwd=home, MCPPROXY_CAPTURES=str(home / "captures"))
+    assert (done.returncode, done.stderr.startswith(b"mcpproxy: git is recorded traffic")) == (2, True)
+    assert (home / "git").read_text() == "notes on git"
+
+
+def test_a_file_that_is_a_capture_comes_first(home: Path) -> None:
+    (home / "captures/files/20261101T100000Z-0001.mcpcap").rename(home / "git")
+    assert read(home, "git")[1] == ""
+
+
 def test_a_list_of_nothing_is_a_list(home: Path) -> None:
     done = mcpproxy("ls", "--until", "2020-01-01", MCPPROXY_CAPTURES=str(home / "captures"))
     assert (done.returncode, done.stderr) == (0, b"")
