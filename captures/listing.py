@@ -8,8 +8,8 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from captures.places import (
@@ -26,6 +26,11 @@ from captures.places import (
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
 UNPUBLISHED: Final = ".mcpproxy-"
 """How the name of a folder begins whose files are not complete yet."""
+_MOST_FOLDERS: Final = 1000
+"""Captures are sorted by time, so those of all servers take turns."""
+_listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
+"""The segments in directories, each with the stamp of its directory."""
+_listing: Final = Lock()
 _SETTLED_NS: Final = 3_000_000_000
 """The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
 
@@ -84,11 +89,17 @@ def _numbers(folder: Path, stem: str) -> list[int]:
     stamp = folder.stat().st_mtime_ns
     if time.time_ns() - stamp < _SETTLED_NS:
         return segment_numbers(folder, stem)
-    return _by_stem(folder, stamp).get(stem, [])
+    with _listing:
+        known = _listed.pop(folder, None)
+        if known is None or known[0] != stamp:
+            known = stamp, _by_stem(folder)
+        _listed[folder] = known  # the latest last
+        if len(_listed) > _MOST_FOLDERS:
+            del _listed[next(iter(_listed))]
+    return known[1].get(stem, [])
 
 
-@lru_cache(maxsize=16)
-def _by_stem(folder: Path, _stamp: int) -> dict[str, list[int]]:
+def _by_stem(folder: Path) -> dict[str, list[int]]:
     """The segment numbers in a directory, by the stem of their capture."""
     numbers: dict[str, set[int]] = {}
     with os.scandir(folder) as entries:

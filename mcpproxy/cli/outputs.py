@@ -21,6 +21,8 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
     Raises:
         CannotCreate: it is a segment of one of them.
     """
+    if not os.path.lexists(output):
+        return
     for path in paths:
         for segment in segments(path):
             # One that cannot be looked at is not there to be replaced.
