@@ -23,6 +23,8 @@ def account_lines(account: Account) -> Iterator[str]:
         f"{sanitise(str(account.path))}: {count_text(account.records, 'record')}, "
         f"{count_text(account.frames, 'frame')}{left_out}; {count_text(times, 'replacement')}"
     )
+    if account.unknown_left_out:
+        yield f"  of unknown type, and left out: {count_text(account.unknown_left_out, 'record')}"
     if kinds:
         width = max(len(kind) for kind in kinds) + 2
         yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
@@ -60,6 +62,7 @@ def account_row(account: Account) -> dict[str, Any]:
         "records": account.records,
         "frames": account.frames,
         "left_out": account.left_out,
+        "unknown_left_out": account.unknown_left_out,
         "replaced": [
             {
                 "what": kind,

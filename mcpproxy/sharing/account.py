@@ -29,6 +29,8 @@ class Account:
     """Frames of the copy."""
     left_out: int = 0
     """Records of the original that the user left out of the copy."""
+    unknown_left_out: int = 0
+    """How many of these have a type that this version does not know, so that they could not be judged."""
     is_damaged: bool = False
     """Whether the original holds bytes that are not a record."""
     is_compared: bool = False

@@ -29,16 +29,13 @@ from captures.record import (
 from captures.versions import FORMAT_VERSION
 from mcpproxy.sharing.account import Account
 from mcpproxy.sharing.frames import FrameRedactor, Redacted
-from mcpproxy.sharing.records import RecordRedactor
+from mcpproxy.sharing.records import KNOWN, RecordRedactor
 from mcpproxy.sharing.redaction import Replacement
 
 HELD: Final = 64 << 20
 _OF_FRAMES: Final = frozenset(
     b"seq rec t_ns dir conn exchange unit event_id id_again event kind id method code problem omitted delim whole size "
     b"raw raw_b64 crc".decode().split()
-)
-_TYPES: Final = frozenset(
-    b"header frame part exchange stream eof stderr process signal stall gap close".decode().split()
 )
 _Stream = tuple[str | None, int, int | None]
 
@@ -286,8 +283,11 @@ class Copier:
     def _other(self, record: Record) -> bytes:
         values = record.members
         made: list[Replacement] = []
+        is_known = record.rec in KNOWN
         raw = raw_bytes(values)
-        if raw is None:
+        if not is_known and not self._records.keeps_bodies:
+            middle = members(**self._records.members(values, made))
+        elif raw is None:
             # Bytes that cannot be decoded are dropped, and the record stays as invalid as it was.
             own = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
             middle = members(**self._records.members({"rec": record.rec, **own}, made))
@@ -307,9 +307,9 @@ class Copier:
                 own = self._records.members({"rec": record.rec, **rest}, made)
                 middle = members(**own, size=len(redacted.raw), raw=redacted.raw.decode("utf-8", "replace"))
         rec = record.rec
-        if rec not in _TYPES:
+        if not is_known:
             rec = dumps(self._records.text(rec, made)).decode()[1:-1]
-        self._account.add(made, f"{record.rec} record" if record.rec in _TYPES else "unknown record")
+        self._account.add(made, f"{record.rec} record" if is_known else "unknown record")
         line = seal(record.seq, record.t_ns, rec, middle)
         if len(line) > MAX_LINE:
             # Pseudonyms can be longer than what they replace.

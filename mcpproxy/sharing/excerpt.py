@@ -1,7 +1,8 @@
 """Leaves out what a user does not want to share, in whole exchanges, and puts gaps in its place.
 
 A request and its response stay together, and the handshake always stays, because everything else depends on it. What is
-not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time.
+not traffic (processes, signals, ends of streams) stays too; stderr stays only if the excerpt is by time. So does a
+record of unknown type, which can hold anything.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +18,10 @@ from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler, stream_of
 from captures.record import Record
 from mcpproxy.sharing.copying import gap
+from mcpproxy.sharing.records import KNOWN
 
 _OPENING: Final = frozenset({"initialize", "notifications/initialized", "server/discover"})
-_TRAFFIC: Final = frozenset({"frame", "part", "exchange", "stream", "stall", "stderr"})
+_NO_TRAFFIC: Final = frozenset({"header", "eof", "process", "signal", "gap", "close"})
 
 
 @dataclass
@@ -33,10 +35,13 @@ class Excerpt:
     parts: dict[int, int] = field(default_factory=dict)
     """By number of a part, the number of its frame."""
     since_ns: int = 0
-    """Stderr and stalls before this stamp go."""
-    has_stderr: bool = True
+    """Stderr and records of unknown type before this stamp go."""
+    is_by_time: bool = True
+    """Whether no filter selects messages: then stderr and records of unknown type can stay."""
     left_out: int = 0
     """How many records have been left out so far."""
+    unknown_left_out: int = 0
+    """How many of these are of an unknown type."""
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records that stay, with gaps for the others."""
@@ -44,6 +49,7 @@ class Excerpt:
         for record in records:
             if not self._takes(record):
                 self.left_out += 1
+                self.unknown_left_out += record.rec not in KNOWN
                 left_out.append(record._replace(line=b"", members=_counted(record)))
                 continue
             if left_out:
@@ -55,7 +61,7 @@ class Excerpt:
 
     def _takes(self, record: Record) -> bool:
         values = record.members
-        if record.rec not in _TRAFFIC:
+        if record.rec in _NO_TRAFFIC:
             return True
         if record.rec == "frame":
             return record.seq in self.frames
@@ -67,7 +73,7 @@ class Excerpt:
         if record.rec == "stall":
             number = values.get("of")
             return type(number) is int and number in self.frames
-        return self.has_stderr and record.t_ns >= self.since_ns
+        return self.is_by_time and record.t_ns >= self.since_ns
 
 
 def _counted(record: Record) -> dict[str, object]:
@@ -122,7 +128,7 @@ class _Selection:
     """Selects the messages of a capture, as they come."""
 
     def __init__(self, only: Filter | None, since_ns: int) -> None:
-        self.excerpt = Excerpt(since_ns=since_ns, has_stderr=only is None)
+        self.excerpt = Excerpt(since_ns=since_ns, is_by_time=only is None)
         self._only = only
         self._since_ns = since_ns
         self._fold = Fold()

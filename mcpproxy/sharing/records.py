@@ -18,6 +18,8 @@ from mcpproxy.sharing.catalogue import Secret
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
+_DEEPEST: Final = 50
+"""Levels of values in a record that are copied."""
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
 _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
@@ -26,6 +28,10 @@ _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "via"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
+KNOWN: Final = frozenset(
+    {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
+)
+"""The types of records that this version knows; a record of any other type can hold anything."""
 REDACTIONS: Final = ("argv", "env", "cwd", "parents", "headers", "path", "query", "bodies", "stderr")
 
 
@@ -34,6 +40,7 @@ class RecordRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self.keeps_bodies = redactor.bodies
         self._made: list[Replacement] = []
         self._heads = FieldRedactor(self._hash, self._clean)
 
@@ -41,6 +48,8 @@ class RecordRedactor:
         """The members of a record to share, without number, type, stamp and checksum."""
         self._made = made
         own = {name: value for name, value in values.items() if name not in _FIXED}
+        if values["rec"] not in KNOWN and not self.keeps_bodies:
+            return {self._text(name): self._body(value) for name, value in own.items()}
         handle = {"header": self._header, "exchange": self._exchange}.get(values["rec"], self._other)
         return handle(own)
 
@@ -72,13 +81,28 @@ class RecordRedactor:
         """Any value of a record."""
         if isinstance(value, str):
             return self._text(value)
-        if depth > 50:
+        if depth > _DEEPEST:
             return None
         if isinstance(value, list):
             return [self._value(item, depth + 1) for item in value]
         if isinstance(value, dict):
             return {self._text(str(name)): self._value(item, depth + 1) for name, item in value.items()}
         return value
+
+    def _body(self, value: Any, depth: int = 0) -> Any:
+        """Any value with all texts and numbers in it replaced, whatever they look like."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._all("body", value)
+        if depth > _DEEPEST:
+            return None
+        if isinstance(value, list):
+            return [self._body(item, depth + 1) for item in value]
+        if isinstance(value, dict):
+            return {self._text(str(name)): self._body(item, depth + 1) for name, item in value.items()}
+        self._made.append(Replacement("body", str(value), "0", None))
+        return type(value)()
 
     # --- records
 

@@ -112,7 +112,8 @@ class Redactor:
         """Users' names, in lower case, that are replaced wherever they are a word."""
         self._catalogue = catalogue
         self._choices = choices
-        self._bodies = bodies
+        self.bodies = bodies
+        """Whether values in bodies stay if they are not secret."""
         self._unparsed = unparsed
         self._clean_names: set[str] = set()
         self._places_left = MOST_PLACES
@@ -341,7 +342,7 @@ class Redactor:
             return "client-metadata"
         if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and _decoded(place.text) is None:
             return "blob"
-        return None if self._bodies or not is_payload(place.path) else "body"
+        return None if self.bodies or not is_payload(place.path) else "body"
 
     def _number(self, place: Place, made: list[Replacement]) -> str | None:
         """The pseudonym for a number; None if it stays."""
@@ -354,7 +355,7 @@ class Redactor:
             kind = "named-secret"
         elif is_card_number(place.text):
             kind = "card-number"
-        elif not self._bodies and is_payload(place.path):
+        elif not self.bodies and is_payload(place.path):
             kind = "body"
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None

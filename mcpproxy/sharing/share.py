@@ -109,7 +109,8 @@ def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Rec
         done += len(record.line) + 1
         wanted.progress(done, total)
         yield record
-    account.left_out = chosen.left_out if chosen is not None else 0
+    if chosen is not None:
+        account.left_out, account.unknown_left_out = chosen.left_out, chosen.unknown_left_out
 
 
 def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:

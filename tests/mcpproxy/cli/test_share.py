@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from captures.record import members, seal
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.sharing.written import written
 
@@ -155,6 +156,41 @@ def test_the_end_of_a_capture_can_be_shared(capture: Path) -> None:
     assert code == 0
     kept = messages(copy)
     assert [('"id": 2' in raw, '"id": 3' in raw) for raw in kept[3:]] == [(False, True), (False, True)]
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> Path:
+    """A capture of a later version, with two records of a type that this version does not know."""
+    path = tmp_path / "later.mcpcap"
+    lines = written([("c2s", {"id": 2, "method": "ping"}), ("s2c", {"id": 2, "result": {}})])[:-1]
+    for t_ns in (2_000_000_000, 9_000_000_000):
+        note = members(note=f"the plan of {t_ns}", deep={"list": ["a salary", 4200, 1.5, True]}, raw="the payload")
+        lines.append(seal(len(lines), t_ns, "memo", note))
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_records_of_unknown_type_are_left_out_unless_the_time_selects_them(unknown: Path) -> None:
+    copy, _, _ = share(unknown, output="all.mcpcap")
+    assert copy.read_bytes().count(b"the plan") == 2
+    copy, printed, _ = share(unknown, "--last", "2s", output="last.mcpcap")
+    assert [text in copy.read_text() for text in ("plan of 2000000000", "plan of 9000000000")] == [False, True]
+    assert b"of unknown type, and left out: 1 record\n" in printed
+    copy, printed, _ = share(unknown, "--only", "method:ping", output="only.mcpcap")
+    assert b"plan" not in copy.read_bytes()
+    assert b"of unknown type, and left out: 2 records\n" in printed
+    assert b"records 6 to 7 were left out of this redacted copy" in mcpproxy("verify", copy).stdout
+
+
+def test_without_bodies_records_of_unknown_type_keep_only_names_and_types(unknown: Path) -> None:
+    copy, _, _ = share(unknown, "--no-bodies", "--keep-unparsed", "--json")
+    text = copy.read_text()
+    assert [word for word in ("plan", "salary", "4200", "1.5", "payload") if word in text] == []
+    (memo, _) = (json.loads(line) for line in text.splitlines() if '"memo"' in line)
+    assert [type(value) for value in memo["deep"]["list"]] == [str, int, float, bool]
+    _, printed, _ = share(unknown, "--no-bodies", "--json", output="again.mcpcap")
+    (body,) = json.loads(printed)["replaced"]
+    assert (body["what"], body["where"]) == ("body", [{"place": "unknown record", "times": 10}])
 
 
 @pytest.mark.parametrize(
