@@ -5,16 +5,14 @@ because of a text, except that `document` says when it is not JSON; the time is 
 """
 
 import re
-from base64 import b64decode
-from binascii import Error as NotBase64
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol
-from urllib.parse import unquote
 
 from mcpproxy.sharing.catalogue import Catalogue, Secret, TooMuch
+from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.escapes import unescaped
 from mcpproxy.sharing.json_places import Edit, NotJson, Path, Place, edited, places, within
 from mcpproxy.sharing.names import (
@@ -41,11 +39,6 @@ CLEAN_NAMES: Final = 20_000
 _BLOBS: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
-_BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}+={0,2}")
-_HEX_WORD: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[0-9a-f]{2}){12,}+(?![A-Za-z0-9])|(?<![A-Za-z0-9])(?:[0-9A-F]{2}){12,}+(?![A-Za-z0-9])"
-)
-_PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
 PERSONAL: Final = frozenset(
@@ -188,34 +181,18 @@ class Redactor:
 
     def _found(self, text: str) -> Iterator[Secret]:
         return chain(
-            self._catalogue.secrets(text), credentials(text), people(text), self._encoded(text), self._users_in(text)
+            self._catalogue.secrets(text),
+            credentials(text),
+            people(text),
+            self._data_uris(text),
+            encoded(text),
+            self._users_in(text),
         )
 
-    def _encoded(self, text: str) -> Iterator[Secret]:
+    def _data_uris(self, text: str) -> Iterator[Secret]:
         for uri in _DATA_URI.finditer(text):
             if not self._unparsed:
                 yield Secret(*uri.span("data"), "blob")
-        for word in _BASE64_WORD.finditer(text):
-            plain = _decoded(word[0])
-            kind = _kind_inside(plain) if plain and not PSEUDONYM.fullmatch(plain) else None
-            if kind is None and plain and _BASE64_WORD.fullmatch(plain):  # twice, as in some headers
-                kind = _kind_inside(_decoded(plain) or "")
-            if kind is not None:
-                yield Secret(*word.span(), f"{kind}-in-base64")
-        if "%" in text:
-            yield from self._in_percent(text)
-        for word in _HEX_WORD.finditer(text):
-            plain = bytes.fromhex(word[0]).decode("ascii", "replace")
-            kind = _kind_inside(plain) if plain.translate(_BLANKS).isprintable() else None
-            if kind is not None:
-                yield Secret(*word.span(), f"{kind}-in-hexadecimal")
-
-    def _in_percent(self, text: str) -> Iterator[Secret]:
-        for word in _PERCENT_WORD.finditer(text):
-            plain = unquote(word[0])
-            kind = _kind_inside(plain) if plain != word[0] else None
-            if kind is not None:
-                yield Secret(*word.span(), f"{kind}-in-percent-encoding")
 
     def _users_in(self, text: str) -> Iterator[Secret]:
         lower = text.lower()
@@ -340,7 +317,7 @@ class Redactor:
             return "named-secret"
         if has_meta and is_client_metadata(place.path):
             return "client-metadata"
-        if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and _decoded(place.text) is None:
+        if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and decoded_base64(place.text) is None:
             return "blob"
         return None if self.bodies or not is_payload(place.path) else "body"
 
@@ -413,27 +390,7 @@ def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
         yield kept
 
 
-def _kind_inside(text: str) -> str | None:
-    """Whether a decoded text has a secret in it, or something personal."""
-    if any(credentials(text)):
-        return "secret"
-    return "personal" if any(people(text)) else None
-
-
 def _after_scheme(text: str) -> tuple[int, int]:
     """The credential in the value of an Authorization header, or all of any other text."""
     scheme = _SCHEME(text)
     return (scheme.end() if scheme else 0), len(text)
-
-
-def _decoded(word: str) -> str | None:
-    """The text that base64 spells, if it is one."""
-    try:
-        plain = b64decode(word.translate(_URL_SAFE) + "=" * (-len(word.rstrip("=")) % 4), validate=False).decode()
-    except (NotBase64, ValueError):
-        return None
-    return plain if plain.translate(_BLANKS).isprintable() else None
-
-
-_URL_SAFE: Final = {ord("-"): "+", ord("_"): "/", ord("="): None, ord("\r"): None, ord("\n"): None}
-_BLANKS: Final = {ord(char): None for char in "\r\n\t"}

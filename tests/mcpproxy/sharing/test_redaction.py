@@ -1,14 +1,19 @@
 """What counts as a secret in a text or a document, what does not, and that no text takes long."""
 
+import base64
 import json
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from mcpproxy.sharing.catalogue import catalogue
 from mcpproxy.sharing.choices import Chosen
+from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.frames import FrameRedactor
+from mcpproxy.sharing.patterns import people
 from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms, passes_luhn
 from mcpproxy.sharing.redaction import MOST, Redactor, Replacement
 
@@ -120,6 +125,75 @@ def test_pseudonyms_keep_their_form() -> None:
     assert Pseudonyms().tag("x") != make.tag("x")
 
 
+LONG = base64.b64encode(json.dumps({"user": "x", "key": "sk_live_" + "aB3dE6gH" * 3, "more": "~~~"}).encode()).decode()
+MAIL = base64.b64encode(b'{"user":"marta.kowalska@acme-corp.io","note":"about nothing at all"}').decode()
+
+
+def wrapped(text: str, width: int, end: str = "\n") -> str:
+    """A text in lines."""
+    return end.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+@pytest.mark.parametrize("secret", [LONG, MAIL])
+@pytest.mark.parametrize(
+    ("front", "back"),
+    [
+        *((f"v1{sign}", "") for sign in "=:-_/+.,;"),
+        ("session=a_b-", ""),
+        ("prod/eu-west/1/", ""),
+        ("a/b/c/d/e/f/", ""),
+        ("ab-", "-tail"),
+        ("", "_v2"),
+        ("", ";path=/"),
+    ],
+)
+def test_base64_beside_a_sign_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
+    new = redactor.text(f"see {front}{secret}{back} there", [])
+    assert secret[:40] not in new
+    assert new.startswith(f"see {front}")
+    assert new.endswith(" there")
+
+
+@pytest.mark.parametrize("secret", [LONG, MAIL])
+@pytest.mark.parametrize(
+    ("front", "back"), [("", ""), ("cert: ", "\n"), ("the data of the certificate follows\n", "\nEnd"), ("x-", "\n\nx")]
+)
+def test_base64_in_lines_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
+    for lines in (wrapped(secret, 20), wrapped(secret, 76), wrapped(secret, 64, "\r\n"), wrapped(secret, 40, "\n    ")):
+        new = redactor.text(front + lines + back, [])
+        assert [line for line in lines.splitlines() if line.strip() in new] == []
+        assert (new.startswith(front), new.endswith(back)) == (True, True)
+        assert new == redactor.text(new, [])
+    # Where the lines are as long as a terminal is wide, the first is shorter.
+    short = f"{front}{secret[:24]}\n{wrapped(secret[24:], 50)}{back}"
+    assert secret[24:60] not in redactor.text(short, [])
+    assert secret[24:60] not in redactor.text(f"{front}some_identifier_of_a_key\n{wrapped(secret, 60)}{back}", [])
+
+
+def test_each_character_of_base64_is_decoded_a_bounded_number_of_times() -> None:
+    word = base64.b64encode(b"some plain words and nothing else. " * 3).decode().rstrip("=")
+    units = ["QUtJQVpa", "a-", "a" * 24 + "-", f"v1-{word}_", f"{word}\n", f"{word}-\n", f"{word}\n\n", "aaaa\n"]
+    text = " ".join(unit * (1_250_000 // len(unit)) for unit in units)
+    assert searched(text) < 12 * len(text)
+
+
+def searched(text: str) -> int:
+    """How many characters are decoded, or searched once they are, while a text is searched for encoded secrets."""
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        if event == "call" and frame.f_code in (decoded_base64.__code__, people.__code__):
+            count += len(frame.f_locals["word" if frame.f_code is decoded_base64.__code__ else "text"])
+
+    sys.setprofile(note)
+    try:
+        assert list(encoded(text)) == []
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 HOSTILE = [
     ("one letter", "a"),
     ("addresses", "a@b."),
@@ -135,6 +209,8 @@ HOSTILE = [
     ("digits", "4 4"),
     ("network addresses", "1.2.3.4 "),
     ("percent signs", "%41"),
+    ("base64 beside signs", "v1-QUtJQVpaWlpaWlpaWlpaWlpaWlo_"),
+    ("base64 in lines", "QUtJQVpaWlpaWlpaWlpaWlpaWlpa\n"),
     ("base64", "QUtJQVpaWlpaWlpaWlpaWlpaWlo"),
     ("hexadecimal", "ab"),
     ("quotes", '\\"'),
