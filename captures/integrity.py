@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from captures.errors import NothingRecorded
 from captures.file import is_live
+from captures.gaps import lost_range, lost_traffic
 from captures.reader import Capture, Damage
 from captures.record import Record
 
@@ -144,17 +145,15 @@ class Inspection:
 
     def _add_gap(self, record: Record) -> None:
         """Remove a gap's range from the holes. A repair's gap has the number of the last lost record."""
-        values = record.members
-        first, last = values.get("first"), values.get("last")
-        if type(first) is int and type(last) is int:
-            self._explain(first, last)
-        else:
-            first = last = record.seq
+        span = lost_range(record)
+        if span is not None:
+            self._explain(*span)
+        first, last = span or (record.seq, record.seq)
         self.gap_count += 1
-        reason = str(values.get("reason"))[:64]
+        reason = str(record.members.get("reason"))[:64]
         if len(self.gaps) < KEPT:
             self.gaps.append(
-                Gap(first, record.seq if reason in _OWN_NUMBER else last, _losses(values), reason, record.seq)
+                Gap(first, record.seq if reason in _OWN_NUMBER else last, lost_traffic(record), reason, record.seq)
             )
 
     def _account(self, record: Record) -> None:
@@ -175,9 +174,7 @@ class Inspection:
                 self.holes.append((first, last))
 
     def _explain(self, first: int, last: int) -> None:
-        """Remove a range from the holes; an invalid range is ignored."""
-        if not 0 <= first <= last < self.last_seq:
-            return
+        """Remove a range from the holes."""
         at = bisect_left(self.holes, first, key=lambda hole: hole[1])
         end = at
         left = []
@@ -187,18 +184,6 @@ class Inspection:
             self.missing -= min(high, last) - max(low, first) + 1
             end += 1
         self.holes[at:end] = left
-
-
-def _losses(values: dict[str, Any]) -> dict[str, dict[str, int]] | None:
-    """The valid part of a gap's `lost` member."""
-    lost = values.get("lost")
-    if not isinstance(lost, dict):
-        return None
-    sides = {side: value for side in ("c2s", "s2c", "other") if isinstance(value := lost.get(side), dict)}
-    return {
-        side: {name: count for name in ("frames", "records", "bytes") if type(count := value.get(name)) is int}
-        for side, value in sides.items()
-    }
 
 
 def inspect(capture: Capture) -> Inspection:

@@ -51,6 +51,7 @@ from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
 from analysis.protocol.revisions import Era
 from captures.frame import Frame
+from captures.gaps import MOST_LOST, lost_count
 from captures.reader import Damage
 from captures.record import Record
 
@@ -453,8 +454,7 @@ class Fold:
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members, record.t_ns)
         elif record.rec == "gap":
-            first, last = _integer(members.get("first")), _integer(members.get("last"))
-            self.lose(max(1, last - first + 1) if first is not None and last is not None else 1)
+            self.lose(lost_count(record))
         elif record.rec in ("frame", "part"):
             # The reader could not turn it into a frame.
             self.lose(1)
@@ -474,7 +474,7 @@ class Fold:
             count: how many.
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
-        self.lost += count
+        self.lost = min(MOST_LOST, self.lost + count)
         if is_torn:
             return
         for table in self.tables.values():

@@ -6,6 +6,7 @@ import time
 from analysis.conversation.fold import Fold
 from analysis.store.tables import Row, ordered
 from analysis.store.values import integer, text
+from captures.gaps import MOST_LOST
 from captures.reader import Capture
 from captures.record import Record
 
@@ -93,7 +94,7 @@ class Account:
                 "frames": self.frames,
                 "bytes": self.bytes,
                 "sessions": fold.routing.count,
-                "lost": self.lost + max(0, self.last + 1 - self._first - self.records),
+                "lost": min(MOST_LOST, self.lost + max(0, self.last + 1 - self._first - self.records)),
                 "unjudged": fold.unjudged,
                 "damage": self.damage,
                 "forgotten": sum(table.times for table in fold.forgotten),

@@ -22,7 +22,7 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, cells, count_text
+from mcpproxy.report.text import WHOLE, cells, count_text, lost_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
@@ -162,7 +162,7 @@ def _text(rows: list[Row], most: int) -> str:
         capture = _id(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
         if row.lost:
-            remarks.append(f"{count_text(row.lost, 'record')} lost")
+            remarks.append(f"{lost_text(row.lost)}")
         if row.abandoned:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:

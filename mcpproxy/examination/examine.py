@@ -22,6 +22,7 @@ from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
 from captures.file import is_live
 from captures.frame import Frame
+from captures.gaps import lost_range
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding
@@ -174,9 +175,9 @@ class Examination:
 
     def _count_accounted(self, gap: Record) -> None:
         """A gap may account for records before it."""
-        first, last = gap.members.get("first"), gap.members.get("last")
-        if type(first) is int and type(last) is int and first <= last < gap.seq - 1:
-            self.missing -= min(self.missing, last - first + 1)
+        span = lost_range(gap)
+        if span is not None and span[1] < gap.seq - 1:
+            self.missing -= min(self.missing, span[1] - span[0] + 1)
 
     def _feed(self, item: Frame | Record | Damage) -> Iterable[LocatedFinding]:
         if isinstance(item, Frame):

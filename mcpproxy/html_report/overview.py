@@ -10,7 +10,7 @@ from typing import Any, Final
 from analysis.store.report_rows import CaptureRow, ChangeRow, ReportRows, SessionRow, SlowRow, ToolRow
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
-from mcpproxy.report.text import count_text
+from mcpproxy.report.text import count_text, lost_text
 from mcpproxy.report.units import brief, duration, size, utc
 from mcpproxy.sanitise import sanitise
 
@@ -124,7 +124,7 @@ def _ending(row: CaptureRow) -> str:
 def _missing(row: CaptureRow) -> str:
     parts = [
         f"{size(row.damage)} of damage" if row.damage else "",
-        f"{count_text(row.lost, 'record')} lost" if row.lost else "",
+        lost_text(row.lost) if row.lost else "",
         f"{count_text(row.unjudged, 'frame')} not parsed" if row.unjudged else "",
         f"{row.forgotten:,} forgotten because too many were open at once" if row.forgotten else "",
     ]

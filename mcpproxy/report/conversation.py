@@ -20,7 +20,7 @@ from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Style, count_text
+from mcpproxy.report.text import Style, count_text, lost_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -218,7 +218,7 @@ class Conversation:
             return "unanswered"
         causes = [
             f"{count_text(self.session.unjudged, 'frame')} not judged" if self.session.unjudged else "",
-            f"{count_text(self.session.lost, 'record')} lost" if self.session.lost else "",
+            lost_text(self.session.lost) if self.session.lost else "",
         ]
         return f"seem unanswered: {', '.join(filter(None, causes)) or 'more were open at once than are kept'}"
 

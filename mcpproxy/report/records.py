@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.report import units
-from mcpproxy.report.text import Role, count_text, ms_text
+from mcpproxy.report.text import Role, count_text, lost_text, ms_text
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 _HASH: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
@@ -42,6 +43,8 @@ def remark_on(item: object, *, ended: bool) -> Remark | None:
         return Remark("▲", sanitise(str(item)), "bad")
     if item.rec == "close":
         return _close(item.members, ended=ended)
+    if item.rec == "gap":
+        return _gap(item)
     word = _WORDS.get(item.rec)
     remark = word(item.members) if word is not None else None
     number = item.members.get("exchange")
@@ -109,24 +112,23 @@ def _stall(members: Mapping[str, Any]) -> Remark:
     return Remark("·", f"{frames} waited {ms_text(waited) if type(waited) is int else '?'}: {why}")
 
 
-def _gap(members: Mapping[str, Any]) -> Remark:
-    first, last = members.get("first"), members.get("last")
-    count = last - first + 1 if type(first) is int and type(last) is int and last >= first else 1
-    lost = members.get("lost")
-    parts = (
-        [_lost(lost.get(dir_), arrow) for dir_, arrow in (("c2s", "→"), ("s2c", "←"))] if isinstance(lost, dict) else []
+def _gap(gap: Record) -> Remark:
+    lost = lost_traffic(gap)
+    by_side = lost or {}
+    detail = ", ".join(
+        filter(None, (_lost(by_side.get(side, {}), arrow) for side, arrow in (("c2s", "→"), ("s2c", "←"))))
     )
-    detail = ", ".join(filter(None, parts))
-    if type(first) is not int and members.get("reason") == "fault":
-        if isinstance(lost, dict):
+    if lost_range(gap) is None and gap.members.get("reason") == "fault":
+        if lost is not None:
             return Remark("▲", f"not recorded after a fault in mcpproxy: {detail or 'no frames'}", "bad")
         return Remark("▲", "a fault in mcpproxy ended the recording of a stream", "bad")
-    text = f"{count_text(count, 'record')} lost{f' ({detail})' if detail else ''}: {_scalar(members.get('reason'))}"
+    reason = _scalar(gap.members.get("reason"))
+    text = f"{lost_text(lost_count(gap))}{f' ({detail})' if detail else ''}: {reason}"
     return Remark("▲", text, "bad")
 
 
-def _lost(lost: object, arrow: str) -> str:
-    if not isinstance(lost, dict) or type(lost.get("frames")) is not int or not lost["frames"]:
+def _lost(lost: Mapping[str, int], arrow: str) -> str:
+    if not lost.get("frames"):
         return ""
     return f"{arrow} {count_text(lost['frames'], 'frame')}, {_size(lost.get('bytes'))}"
 
@@ -205,7 +207,6 @@ _WORDS: Final[dict[str, Callable[[Mapping[str, Any]], Remark | None]]] = {
     "stream": _stream,
     "signal": _signal,
     "stall": _stall,
-    "gap": _gap,
 }
 
 

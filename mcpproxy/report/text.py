@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 from unicodedata import category, east_asian_width
 
+from captures.gaps import MOST_LOST
+
 Role: TypeAlias = Literal["plain", "accent", "dim", "warm", "bad"]
 """Why a text is coloured. There is one accent; `dim` is for what repeats, `warm` for what is slow, `bad` for what is
 wrong."""
@@ -155,6 +157,11 @@ def ms_text(ns: int) -> str:
     ms = ns / 1_000_000
     digits = 2 if ms < 0.995 else 1 if ms < 99.95 else 0
     return f"{ms:,.{digits}f} ms"
+
+
+def lost_text(count: int) -> str:
+    """How many records are lost; a capture can claim any number."""
+    return f"{count_text(count, 'record')} lost" if count < MOST_LOST else f"more than {MOST_LOST - 1:,} records lost"
 
 
 def count_text(count: int, noun: str, plural: str | None = None) -> str:

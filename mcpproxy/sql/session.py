@@ -18,7 +18,7 @@ from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.report.text import count_text
+from mcpproxy.report.text import lost_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
@@ -171,7 +171,7 @@ def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None
     for path, damage, lost, forgotten in losses:
         is_damaged = is_damaged or damage > 0
         missing = [f"{size(damage)} of damage"] if damage else []
-        missing += [f"{count_text(lost, 'record')} lost"] if lost else []
+        missing += [lost_text(lost)] if lost else []
         missing += (
             [f"{forgotten:,} requests or other things forgotten, because too many were open at once"]
             if forgotten

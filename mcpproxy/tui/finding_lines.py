@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
 from mcpproxy.report.rule_pages import addresses, facts, sections, summary_of
-from mcpproxy.report.text import Span, count_text
+from mcpproxy.report.text import Span, count_text, lost_text
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
@@ -104,5 +104,5 @@ def losses_text(losses: Sequence[Loss]) -> str:
     where = f"{first.first:,} to {first.last:,}" if first.last > first.first else f"{first.first:,}"
     if len(losses) > 1:
         where = f"{len(losses):,} places, the first {where}"
-        return f"▲ {count_text(count, 'record')} lost in {where}"
-    return f"▲ {count_text(count, 'record')} lost: {where}"
+        return f"▲ {lost_text(count)} in {where}"
+    return f"▲ {lost_text(count)}: {where}"

@@ -18,6 +18,7 @@ from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, facts_of
 from captures.frame import Frame
+from captures.gaps import lost_range
 from captures.index import Index
 from captures.reader import Damage
 from captures.record import Record
@@ -194,10 +195,10 @@ class Understanding:
         """Note which records are missing, by a gap record or by skipped numbers."""
         first, last = record.seq - record.skipped, record.seq - 1
         if isinstance(record, Record) and record.rec == "gap":
-            bounds = record.members.get("first"), record.members.get("last")
-            if type(bounds[0]) is not int or type(bounds[1]) is not int or not 0 <= bounds[0] <= bounds[1]:
+            span = lost_range(record)
+            if span is None:
                 return
-            first, last = bounds[0], bounds[1]
+            first, last = span
             # Records with later numbers may come first, and have revealed the gap already.
             self.losses = [loss for loss in self.losses if not first <= loss.first <= loss.last <= last]
         if len(self.losses) < LOSSES:
