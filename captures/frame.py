@@ -86,7 +86,12 @@ class Frame(NamedTuple):
     @property
     def is_ignored(self) -> bool:
         """Whether it is an event that MCP clients ignore: of another type, or without data (a priming event)."""
-        return self.event is not None or (self.unit == "sse_event" and not self.raw)
+        return self.event is not None or self.is_priming
+
+    @property
+    def is_priming(self) -> bool:
+        """Whether it is an event without data, which only gives a client an id from which to resume the stream."""
+        return self.unit == "sse_event" and not self.raw and self.event is None
 
     @property
     def problem(self) -> str | None:

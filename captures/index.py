@@ -117,7 +117,7 @@ class Index:
 
         Args:
             size: bytes.
-            note: called with each new entry that is not a frame.
+            note: called with each new entry that is not a frame, or is an empty one.
         """
         if self.has_ended:
             return False
@@ -144,7 +144,8 @@ class Index:
                 side = len(_SIDES) + _CAUSES.index(item.cause)
                 seq = self._seqs[-1] if self._seqs else 0
                 self._append(seq, item.offset, self.last_ns, item.size, _CODES["damage"], side)
-            if note is not None and len(self) > before and self._sorts[before] > _UNJUDGED:
+            is_new = len(self) > before
+            if note is not None and is_new and (self._sorts[before] > _UNJUDGED or not self._sizes[before]):
                 note(before, item)
         self._segments += [len(self)] * (len(self.tail.segments) - len(self._segments))
         if self.tail.has_ended:

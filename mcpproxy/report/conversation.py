@@ -128,12 +128,18 @@ class Conversation:
     # Step by step.
 
     def fold(self, item: object) -> tuple[Thing, ...]:
-        """The things that an item shows; nothing is written yet."""
+        """The things that an item shows; nothing is written yet.
+
+        What only carries a stream shows nothing: its beginning, its end, and events without data. A filter that selects
+        such an event shows it.
+        """
         seen = self.session.feed(item)
         if isinstance(item, Record) and item.rec == "exchange":
             self._note_post(item)
         if isinstance(item, Frame):
             self._last_ns = item.t_ns
+            if item.is_priming and self._only is None:
+                return ()
             things = tuple(Thing(item.t_ns, message) for message in seen if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
             return (Thing(item.t_ns, Batch(item, len(seen))), *things) if has_head else things

@@ -15,6 +15,7 @@ from typing import Final
 from analysis.conversation.exchange import Outcome
 from analysis.summary import bad_ending
 from captures.file import is_live
+from captures.frame import Frame
 from captures.index import Index
 from captures.listing import segments
 from captures.reader import Damage, FrameAssembler
@@ -52,7 +53,7 @@ class Reading(Understanding):
         """The rows that get a line: all frames, and records with a remark."""
         self._in_answers, self._beside = Left(), Left()
         self.folded: Sequence[int] = Without(self.shown, self._in_answers)
-        """These rows, except lines of streams that only say what the row of a response says."""
+        """These rows, except lines and events of streams that only say what the row of a response says."""
         self.frames_only: Sequence[int] = Without(self.shown, self._beside)
         """These rows, except the records beside the messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
@@ -70,7 +71,8 @@ class Reading(Understanding):
         """The reader for the fold, while the fold is behind the index."""
         self._assembler = FrameAssembler()
         self._remarked: dict[int, tuple[bool, bool]] = {}
-        """New rows of records: whether each is beside the messages, and whether a response's row says the same."""
+        """New rows of records and events without data: whether each is beside the messages, and whether a response's
+        row says the same."""
         self._status: object = None
         self._signal: object = None
         self._progress = 0.0
@@ -193,6 +195,12 @@ class Reading(Understanding):
     # ---- steps
 
     def _note(self, row: int, item: Record | Damage) -> None:
+        if self.index.is_frame(row):
+            frame = FrameAssembler().feed(item)
+            if isinstance(frame, Frame) and frame.is_priming:
+                # The row of the response counts it among the events of its stream.
+                self._remarked[row] = True, True
+            return
         remark = remark_on(item, ended=self.end is not None)
         if isinstance(item, Record):
             self._note_record(row, item)

@@ -33,14 +33,22 @@ def test_an_event_without_data_is_no_fault_on_any_screen(tmp_path: Path) -> None
     async def act(stage: Stage) -> None:
         await stage.see("1 recorded")
         await stage.press("enter")
-        await stage.see("event without data", "initialize")
+        await stage.see("initialize", "server exited")
+        assert "event without data" not in stage.text()
+        await stage.press("b")
+        await stage.see("all records", "event without data")
         assert "not a message" not in stage.text()
         assert "framing/" not in stage.text()
+        await stage.press("b")
+        await stage.until(lambda: "messages only" in stage.text() and "event without data" not in stage.text())
+        await stage.press("slash", *"frame:2", "enter")
+        await stage.see("1 of 3 frames", "event without data")
 
     play(act, path)
     shown = mcpproxy("show", path, "--color", "never").stdout.decode()
-    assert "event without data" in shown
-    assert "framing/" not in shown
+    assert "initialize" in shown
+    assert "event without data" not in shown
+    assert b"event without data" in mcpproxy("show", "--filter", "frame:2", path, "--color", "never").stdout
     page = mcpproxy("show", "--frame", "2", path).stdout.decode()
     assert "event without data" in page
     assert "not a message" not in page
