@@ -6,7 +6,7 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.conversation.exchange import Exchange, Outcome, outcome_of
+from analysis.conversation.exchange import ENDLESS, Exchange, Outcome, outcome_of
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from captures.frame import Direction, Frame, Kind
@@ -35,6 +35,8 @@ class Facts:
     """The code of a JSON-RPC error."""
     is_error: bool = False
     """Whether it is a JSON-RPC error, or the result of a tool that failed."""
+    is_failure: bool = False
+    """Whether it is that, or a request that failed, that got no response, or that was abandoned."""
     is_answered: bool = False
     """Whether it is one half of an exchange that has both."""
     problem: str | None = None
@@ -75,6 +77,7 @@ def facts_of(
     named = exchange.request if exchange is not None and isinstance(message, Response) else message
     frames = message.frames
     raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
+    is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
     return Facts(
         method=named.method if isinstance(named, Request | Notification) else None,
         name=name_in(named.params) if isinstance(named, Request | Notification) else None,
@@ -85,7 +88,8 @@ def facts_of(
         latency_ns=exchange.duration_ns if exchange is not None else None,
         size=sum(len(frame.raw) for frame in frames),
         code=code_of(message),
-        is_error=isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR),
+        is_error=is_error,
+        is_failure=is_error or (exchange is not None and isinstance(message, Request) and _has_failed(exchange)),
         is_answered=exchange is not None and exchange.response is not None,
         problem=problem_of(message),
         rules=rules,
@@ -95,6 +99,13 @@ def facts_of(
         frames=(frames[0].seq, frames[-1].seq),
         raw=raw,
     )
+
+
+def _has_failed(exchange: Exchange) -> bool:
+    """Whether a request got no response although it should have, or was abandoned."""
+    if exchange.request.method in ENDLESS:
+        return False
+    return exchange.outcome in (Outcome.UNANSWERED, Outcome.FAILED) or exchange.abandoned_ns is not None
 
 
 def facts_of_batch(frame: Frame) -> Facts:

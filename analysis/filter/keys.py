@@ -178,6 +178,7 @@ KEYS: Final[dict[str, Key]] = {
             "id": lambda facts: facts.id is not None,
             "answer": lambda facts: facts.is_answered,
             "error": lambda facts: facts.is_error,
+            "failure": lambda facts: facts.is_failure,
             "problem": lambda facts: facts.problem is not None,
             "finding": lambda facts: bool(facts.rules),
             "mark": lambda facts: facts.is_marked,

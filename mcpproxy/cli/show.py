@@ -126,7 +126,7 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     return None
 
 
-_NOT_YET_KNOWN: Final = OF_FINDINGS | {"has:answer", "has:mark"}
+_NOT_YET_KNOWN: Final = OF_FINDINGS | {"has:answer", "has:failure", "has:mark"}
 """Keys that are unknown when a message is printed: no rules run, responses come later, marks belong to `tui`."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final, TypedDict
 
-from analysis.conversation.exchange import Outcome, outcome_of
+from analysis.conversation.exchange import ENDLESS, Outcome, outcome_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, messages
 from analysis.filter import Facts, facts_of_batch, facts_of_record, name_in
 from analysis.filter.facts import code_of, kind_of, problem_of
@@ -23,6 +23,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at, request_of
 
 _WRONG: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
+_UNANSWERED: Final = (Outcome.UNANSWERED, Outcome.FAILED)
 _set: Final = object.__setattr__
 
 
@@ -63,6 +64,7 @@ def facts_in(
             raw=raw,
             latency_ns=latency_ns if latency_ns >= 0 else None,
             is_answered=latency_ns >= 0,
+            is_failure=facts.is_error or (facts.kind == "request" and _has_failed(reading, number)),
             is_marked=entry.seq in marks,
             **_findings_at(reading, row),
         )
@@ -71,6 +73,13 @@ def facts_in(
 def _joined_raw(reading: Reading, row: int, first: Frame) -> bytes:
     items = [reading.index.item(item) for item in range(row, reading.joined[row] + 1)]
     return b"\n".join(item.raw for item in items if isinstance(item, Frame) and item.dir == first.dir)
+
+
+def _has_failed(reading: Reading, number: int) -> bool:
+    """Whether a request got no response although it should have, or was abandoned."""
+    if number == NONE or reading.calls.all[reading.exchanges.call[number]].method in ENDLESS:
+        return False
+    return reading.outcome(number) in _UNANSWERED or number in reading.exchanges.abandoned_ns
 
 
 def _findings_at(reading: Reading, row: int) -> RowFindings:
@@ -188,6 +197,13 @@ class RowFacts(Facts):
     def is_error(self) -> bool:
         message = self._parsed()
         return isinstance(message, Response) and outcome_of(message, None) in _WRONG
+
+    @property
+    def is_failure(self) -> bool:
+        number = self._reading.exchange_of[self._row]
+        if number == NONE or self._reading.exchanges.request[number] != self._row:
+            return self.is_error
+        return isinstance(self._parsed(), Request) and _has_failed(self._reading, number)
 
     @property
     def is_answered(self) -> bool:

@@ -27,7 +27,7 @@ from mcpproxy.tui.data.understanding import ROWS
 
 AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
-OF_OUTCOMES: Final = frozenset({"latency", "has:answer"})
+OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:failure"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
 _EVERY: Final = range(1 << 64)
 """A container of all numbers."""

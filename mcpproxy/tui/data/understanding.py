@@ -288,9 +288,13 @@ class Understanding:
             self._begun.append(max(row, self._begun[-1] if self._begun else 0))
             self._numbers.append(session)
 
-    def _number_of(self, request: Request) -> int:
-        number = self._batched.pop((request.seq, request.index or 0), None) if self._batched else None
+    def _number_of(self, request: Request, *, is_last: bool = True) -> int:
+        """The exchange of a request; `is_last` if nothing will ask for it again."""
+        place = (request.seq, request.index or 0)
+        number = self._batched.get(place) if self._batched else None
         if number is not None:
+            if is_last:
+                del self._batched[place]
             return number
         row = self.index.of_seq(request.seq)
         return self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
@@ -308,8 +312,7 @@ class Understanding:
         return number
 
     def _cancel(self, request: Request, by: int, cancelled: Exchange | None) -> None:
-        row = self.index.of_seq(request.seq)
-        number = self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+        number = self._number_of(request, is_last=False)
         if number == NONE:
             return
         self.exchanges.is_cancelled[number] = True
@@ -328,7 +331,7 @@ class Understanding:
             self._add_bad(self.exchanges.request[number])
 
     def _note_meant(self, meant: Meant) -> None:
-        number = self._number_of(meant.request)
+        number = self._number_of(meant.request, is_last=False)
         if number == NONE or number in self.exchanges.probable_answers:
             return
         if len(self.exchanges.probable_answers) < PROBABLE:

@@ -63,7 +63,7 @@ ROWS: Final = (
     Row("p", "from a request to its response, and back", "pair"),
     Row("f", "follow the end", "follow"),
     Row("n N", "next and previous match of the filter; without a filter, errors and findings", "next previous"),
-    Row("!", "errors only, or all rows again", "errors"),
+    Row("!", "only errors and requests without a response, or all rows again", "errors"),
     Row("+ -", "only rows with a value of this row, only rows without it", "include exclude"),
     Row("Esc", "undo the order, then the filter's last term"),
     Row("s", "sort by latency, size, status, time; so does a click on a heading"),

@@ -29,7 +29,7 @@ SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 COUNTED: Final = 100
 """The number of filters whose matches are remembered."""
-ERRORS: Final = "has:error"
+FAILURES: Final = "has:failure"
 
 
 class TrafficFilterScreen(TrafficRowsScreen):
@@ -237,12 +237,12 @@ class TrafficFilterScreen(TrafficRowsScreen):
     # ---- pointing
 
     def action_errors(self) -> None:
-        """Show only errors, or no longer only these."""
+        """Show only errors and requests without a response, or no longer only these."""
         terms = self._terms
-        if ERRORS in terms:
-            self.select(" ".join(term for term in terms if term != ERRORS))
+        if FAILURES in terms:
+            self.select(" ".join(term for term in terms if term != FAILURES))
         else:
-            self._add(ERRORS)
+            self._add(FAILURES)
 
     @property
     def _terms(self) -> tuple[str, ...]:

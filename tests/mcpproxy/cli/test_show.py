@@ -325,6 +325,7 @@ def test_damage_is_told_with_a_filter_too(damaged: Path) -> None:
         ("a (b", 4, "expected `)`"),
         ("a\x1b[2J and\n", 10, "expected a term"),
         ("a rule:id/*", 2, "`show` does not know `rule` yet"),
+        ("has:failure", 0, "`show` does not know `has:failure` yet"),
         ("a or has=answer", 5, "`show` does not know `has:answer` yet"),
         ("level>note", 0, "`show` does not know `level` yet"),
     ],

@@ -55,6 +55,24 @@ def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
     play(act, hung(tmp_path), size=(140, 40))
 
 
+def test_errors_only_includes_the_calls_that_got_no_response(tmp_path: Path) -> None:
+    path = record(tmp_path / "library/x.mcpcap", [*HUNG[:-1], said("c2s", CALL % (8, 8)), END])
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("exclamation_mark")
+        await stage.see("has:failure  3 of 11 frames")
+        assert [line.split()[-1] for line in stage.text().splitlines() if "tools/call" in line] == [
+            '{"n":99}',
+            '{"n":7}',
+            '{"n":8}',
+        ]
+        await stage.press("exclamation_mark")
+        await stage.see("found 1")
+
+    play(act, path, size=(140, 40))
+
+
 def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
     path = tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap"
     path.parent.mkdir()

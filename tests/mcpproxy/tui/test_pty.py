@@ -468,11 +468,11 @@ def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
         made.press("\r")
         made.until(lambda: "found 1" in made.text(), "the traffic")
         made.press("!")
-        made.until(lambda: "has:error" in made.text(), "the errors of all tools")
+        made.until(lambda: "has:failure" in made.text(), "the errors of all tools")
         made.press("+")
         made.until(lambda: "name:search         tool" in made.text(), "the values of the row")
         made.press("\r")
-        made.until(lambda: "has:error name:search  2 of 16 frames" in made.text(), "the errors")
+        made.until(lambda: "has:failure name:search  3 of 16 frames" in made.text(), "the errors")
         assert made.text().count("no such page") == 2
         assert "found" not in made.text()
         made.press("q")

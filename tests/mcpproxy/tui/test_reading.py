@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.conversation.exchange import Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
@@ -16,6 +17,7 @@ from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
+from captures.record import Record
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import scan as scan_module
 from mcpproxy.tui.data import understanding
@@ -162,6 +164,7 @@ FILTERS = (
         "latency>=1ms",
         "not has:answer",
         "has:error",
+        "has:failure",
         "id:7",
         "kind:batch",
         "found",
@@ -175,14 +178,19 @@ def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
     seen: list[Seen] = []
+    failed: list[Exchange] = []
     for item in read_frames(Capture(path)):
         seen += fold.feed(item)
+        failed += fold.let_go if isinstance(item, Record) and item.rec == "exchange" else []
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
             wanted.add(item.seq)
     ends = {id(one.exchange.request): one.exchange for one in seen if one.exchange is not None}
-    ends |= {id(exchange.request): exchange for exchange in fold.finish()}
+    ends |= {id(exchange.request): exchange for exchange in (*failed, *fold.finish())}
     for one in seen:
-        end = ends.get(id(one.message)) if isinstance(one.message, Request) else None
+        message, end = one.message, None
+        if isinstance(message, Request):
+            # The fold drops requests that nothing can answer any more.
+            end = ends.get(id(message)) or Exchange(message, None, Outcome.FAILED, message.t_ns, None)
         if only.matches(facts_of(one, end)):
             wanted.add(one.message.seq)
     return wanted

@@ -377,7 +377,7 @@ async def errors_only(stage: Stage) -> None:
     await stage.press("slash", *"id:3 or id:4", "enter")
     await stage.see("4 of 16 frames")
     await stage.press("exclamation_mark")
-    await stage.see("(id:3 or id:4) has:error", "1 of 16 frames", "no such page")
+    await stage.see("(id:3 or id:4) has:failure", "1 of 16 frames", "no such page")
     await stage.press("exclamation_mark")
     await stage.see("id:3 or id:4", "4 of 16 frames")
 
