@@ -62,7 +62,7 @@ class Joined(OnDemand[Sequence[Span]]):
 
 
 def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
-    """Both sides of the exchange of a row, and its times between them.
+    """Both sides of the exchange of a row, and its times between them; one below the other, the row itself comes first.
 
     Args:
         reading: the capture.
@@ -78,7 +78,10 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     more = [fact for fact in facts if _name(fact) in _SIDES]
     if width < SIDE_BY_SIDE:
         between = [fact for fact in facts if _name(fact) not in _SIDES]
-        return Joined(_text(reading, request, width), [[], *between, []], _text(reading, response, width), [[], *more])
+        sides = [_text(reading, request, width), _text(reading, response, width)]
+        if row == response:
+            sides.reverse()
+        return Joined(sides[0], [[], *between, []], sides[1], [[], *more])
     column = (width - cells(_BETWEEN)) // 2
     outcome = by_name.get("outcome", ())
     sides = SideBySide(

@@ -176,15 +176,19 @@ class TestScreen:
         self, tmp_path: Path, size: tuple[int, int], is_beside: bool
     ) -> None:
         async def act(stage: Stage) -> None:
+            def line_with(text: str) -> int:
+                return next(number for number, line in enumerate(stage.text().splitlines()) if text in line)
+
             await stage.open()
             await stage.press(*["down"] * 4, "enter", "6", "z")
             await stage.see("tools/call search", "n: 1", "found 1", "1.0 ms")
-            lines = stage.text().splitlines()
-            asked = next(number for number, line in enumerate(lines) if "tools/call search" in line)
-            answered = next(number for number, line in enumerate(lines) if "found 1" in line)
+            answered, took, asked = (line_with(text) for text in ("found 1", "1.0 ms", "tools/call search"))
             assert (asked == answered) == is_beside
-            took = next(number for number, line in enumerate(lines) if "1.0 ms" in line)
-            assert took == asked - 1 if is_beside else asked < took < answered
+            assert took == asked - 1 if is_beside else answered < took < asked, "the row itself comes first"
+            await stage.press("p")
+            if not is_beside:
+                await stage.until(lambda: line_with("tools/call search") < line_with("1.0 ms") < line_with("found 1"))
+            assert stage.traffic.pane.has_focus
 
         play(act, captured(tmp_path), size=size)
 
