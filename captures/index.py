@@ -11,7 +11,7 @@ enough to draw a list with; readers of the frame judge it again.
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -222,24 +222,15 @@ class Index:
             return self._record(parts[0], parts[1])
         return self._record(bisect_right(self._segments, number) - 1, self._offsets[number])
 
-    def giant(self, number: int, start: int, size: int) -> tuple[bytes, int] | None:
-        """Bytes of a giant frame from `start`, and its size; None for any other entry.
-
-        Reads the parts up to there one by one, so that a look does not hold a gigabyte.
-        """
+    def giant(self, number: int) -> Iterator[bytes] | None:
+        """The bytes of a giant frame, part by part, as it may be a gigabyte; None for any other entry."""
         parts = self._parts.get(number)
-        if parts is None:
-            return None
-        content, at = bytearray(), 0
+        return None if parts is None else self._bytes_of(parts)
+
+    def _bytes_of(self, parts: "array[int]") -> Iterator[bytes]:
         for place in range(0, len(parts), 2):
             record = self._record(parts[place], parts[place + 1])
-            raw = (raw_bytes(record.members) if record is not None else None) or b""
-            if at < start + size and at + len(raw) > start:
-                content += raw[max(0, start - at) : start + size - at]
-            at += len(raw)
-            if at >= start + size:
-                break
-        return bytes(content), max(at, self._sizes[number])
+            yield (raw_bytes(record.members) if record is not None else None) or b""
 
     def close(self) -> None:
         """Close the files."""

@@ -3,7 +3,7 @@
 A thread reads it from the file. Long content is split into pages.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
@@ -17,18 +17,16 @@ from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import peer_text
-from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.data.exchanges import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.exchange_view import Joined, exchange_view
 from mcpproxy.tui.finding_lines import row_lines, short_lines
 from mcpproxy.tui.row_text import message_at
-from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 
-PAGE: Final = 64 << 10
-"""Bytes per page of the raw views."""
 LARGEST_TREE: Final = 1 << 20
 """Bytes. A larger frame is shown as raw text, page by page."""
 LARGEST_SILENCE: Final = 64 << 10
@@ -83,10 +81,9 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         writing = row_text(reading, row, width)
         if writing is not None:
             return Detail(writing.lines)
-    giant = reading.index.giant(row, page * PAGE, PAGE) if reading.index.entry(row).size > LARGEST_TREE else None
-    if giant is not None:
-        pages = max(1, -(-giant[1] // PAGE))
-        return Detail(_hex(giant[0], page * PAGE, width) if view == "hex" else _raw(giant[0], width), pages=pages)
+    index = reading.index
+    if index.entry(row).size > LARGEST_TREE and index.giant(row) is not None:
+        return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
     item = reading.index.item(row)
     if item is None:
         return Detail([[Span("gone: its recorder has deleted this part of the capture", "bad")]])
@@ -98,10 +95,12 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         if content is not None and content.tree is not None:
             content.tree.fit(width)
             return content
-    pages = max(1, -(-len(raw) // PAGE))
-    page = max(0, min(page, pages - 1))
-    part = raw[page * PAGE : (page + 1) * PAGE]
-    return Detail(_hex(part, page * PAGE, width) if view == "hex" else _raw(part, width), pages=pages)
+    return _bytes(lambda: (raw,), view, page, width, row, len(raw))
+
+
+def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: int, row: int, size: int) -> Detail:
+    kind = HexPage if view == "hex" else RawPage
+    return Detail(kind(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
 
 
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
@@ -124,26 +123,6 @@ def _text(members: dict[str, Any]) -> str:
     import json
 
     return json.dumps(members, ensure_ascii=False, default=str)
-
-
-def _raw(raw: bytes, width: int) -> Lines:
-    """The bytes as text, wrapped; line feeds begin a new line."""
-    if not raw:
-        return [[Span("no bytes", "dim")]]
-    lines = TextLines(width)
-    for line in raw.split(b"\n"):
-        lines.exact(sanitise_bytes(line, None))
-    return lines
-
-
-def _hex(raw: bytes, start: int, width: int) -> Lines:
-    step = 16 if width >= 76 else 8 if width >= 44 else 4
-    lines: list[list[Span]] = []
-    for at in range(0, len(raw), step):
-        part = raw[at : at + step]
-        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
-        lines.append([Span(f"{start + at:08x}  ", "dim"), Span(f"{part.hex(' '):<{step * 3}} "), Span(signs, "accent")])
-    return lines or [[Span("no bytes", "dim")]]
 
 
 # ---- the exchange

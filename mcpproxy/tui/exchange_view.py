@@ -78,10 +78,8 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     more = [fact for fact in facts if _name(fact) in _SIDES]
     if width < SIDE_BY_SIDE:
         between = [fact for fact in facts if _name(fact) not in _SIDES]
-        sides = [_text(reading, request, width), _text(reading, response, width)]
-        if row == response:
-            sides.reverse()
-        return Joined(sides[0], [[], *between, []], sides[1], [[], *more])
+        first, second = (request, response) if row == request else (response, request)
+        return Joined(_text(reading, first, width), [[], *between, []], _text(reading, second, width), [[], *more])
     column = (width - cells(_BETWEEN)) // 2
     outcome = by_name.get("outcome", ())
     sides = SideBySide(

@@ -29,6 +29,8 @@ class Place(NamedTuple):
     """In a tree: which line of the unfolded string; -1 for the line itself."""
     start: int = 0
     """Which character of the line it is."""
+    page: int = 0
+    """Of a row that is shown in pages: the number of the page, from 0."""
 
 
 class Found(NamedTuple):
@@ -72,27 +74,47 @@ def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Found:
     return _in_lines(content, pattern)
 
 
-def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Found:
-    texts, starts, at = [], array("Q"), 0
-    for number in range(len(lines)):
-        if number and not lines.continues(number):
-            texts.append("\n")
-            at += 1
-        starts.append(at)
-        texts.append(lines.text(number))
-        at += len(texts[-1])
-    places: list[Place] = []
-    ranges: Ranges = {}
-    for match in pattern.finditer("".join(texts)):
-        if len(places) >= MOST:
-            return Found(pattern, places, ranges, is_cut=True)
-        line, (start, end) = bisect_right(starts, match.start()) - 1, match.span()
-        places.append(Place(line, start=start - starts[line] + lines.indent(line)))
+class Flow:
+    """Wrapped lines as one text, in which a match may go over the end of a line."""
+
+    def __init__(self, lines: TextLines) -> None:
+        """Join the lines."""
+        texts, starts, at = [], array("Q"), 0
+        for number in range(len(lines)):
+            if number and not lines.continues(number):
+                texts.append("\n")
+                at += 1
+            starts.append(at)
+            texts.append(lines.text(number))
+            at += len(texts[-1])
+        self.text = "".join(texts)
+        self._lines, self._starts = lines, starts
+
+    def place(self, start: int) -> Place:
+        """The line of a character of the text."""
+        line = max(0, bisect_right(self._starts, start) - 1)
+        return Place(line, start=start - self._starts[line] + self._lines.indent(line))
+
+    def mark(self, ranges: Ranges, start: int, end: int) -> None:
+        """Add the lines of a match to some ranges."""
+        lines, starts = self._lines, self._starts
+        line = max(0, bisect_right(starts, start) - 1)
         while line < len(lines) and starts[line] < end:
             first, indent = max(start, starts[line]) - starts[line], lines.indent(line)
             last = min(end - starts[line], len(lines.text(line)))
             ranges.setdefault(line, []).append((first + indent, last + indent))
             line += 1
+
+
+def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Found:
+    flow = Flow(lines)
+    places: list[Place] = []
+    ranges: Ranges = {}
+    for match in pattern.finditer(flow.text):
+        if len(places) >= MOST:
+            return Found(pattern, places, ranges, is_cut=True)
+        places.append(flow.place(match.start()))
+        flow.mark(ranges, *match.span())
     return Found(pattern, places, ranges)
 
 

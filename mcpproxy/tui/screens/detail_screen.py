@@ -13,6 +13,7 @@ from mcpproxy.tui.screens.row_actions import RowActionsScreen
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.pointed_line import PointedLine
+from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
@@ -167,6 +168,11 @@ class DetailScreen(RowActionsScreen):
             self.detail.reader.open_box()
             return True
         return False
+
+    @on(Reader.Sought)
+    def _mark_in_list(self, event: Reader.Sought) -> None:
+        """Mark what is looked for in the detail in the list, too."""
+        self.table.mark(event.pattern)
 
     def go_to_found(self, by: int) -> bool:
         """Go to the next or previous match in the detail; False if it has not the focus, or nothing is to be found."""

@@ -5,7 +5,7 @@ A thread reads the content from the file.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,6 +20,9 @@ from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.pointed_line import Piece, PointedLine
 from mcpproxy.tui.widgets.reader import Reader
+
+if TYPE_CHECKING:
+    from mcpproxy.tui.app import TuiApp
 
 SIDE_BY_SIDE: Final = 110
 """The terminal width from which there is room beside a list or a detail."""
@@ -39,6 +42,8 @@ NARROWEST: Final = 10
 
 class DetailBox(Vertical):
     """The detail of the row at the cursor; hidden at first."""
+
+    app: "TuiApp"
 
     DEFAULT_CSS = """
     DetailBox {
@@ -113,6 +118,15 @@ class DetailBox(Vertical):
         """Show the next or previous page of long content."""
         self.page = max(0, min(self.page + by, self.pages - 1))
         self.show()
+
+    @on(Reader.Turned)
+    def _turn_to(self, event: Reader.Turned) -> None:
+        """Show the page with a match; keys wait for it."""
+        event.stop()
+        self.page = event.page
+        self.show()
+        if self.work is not None:
+            self.app.key_queue.wait_for(self.work)
 
     def show(self, *, again: bool = False) -> None:
         """Read what the box should show, in a thread, unless it already shows it.

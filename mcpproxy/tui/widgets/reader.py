@@ -1,5 +1,6 @@
 """Reader: a pane in which a text can be found; its box is below it."""
 
+import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from textual.message import Message
 from textual.widgets import Input
 
 from mcpproxy.report.text import Span
-from mcpproxy.tui.find import Found, Lines, find, pattern_of
+from mcpproxy.tui.byte_pages import BytePage
+from mcpproxy.tui.find import Found, Lines, Place, find, pattern_of
 from mcpproxy.tui.safe_text import Words
 from mcpproxy.tui.widgets.filter_box import LineBox
 from mcpproxy.tui.widgets.pane import Pane
@@ -47,9 +49,25 @@ class Reader(Vertical):
     class Searched(Message):
         """The thread has searched."""
 
-        def __init__(self, number: int, found: Found) -> None:
+        def __init__(self, number: int, found: Found, *, is_new: bool) -> None:
             super().__init__()
             self.number, self.found = number, found
+            self.is_new = is_new
+            """Whether the matches were not known before."""
+
+    class Sought(Message):
+        """Something else is looked for."""
+
+        def __init__(self, pattern: re.Pattern[str] | None) -> None:
+            super().__init__()
+            self.pattern = pattern
+
+    class Turned(Message):
+        """A match is on another page."""
+
+        def __init__(self, page: int) -> None:
+            super().__init__()
+            self.page = page
 
     def __init__(self, *, id: str, pane: str) -> None:  # noqa: A002 - Textual's name
         """Create it empty.
@@ -99,15 +117,24 @@ class Reader(Vertical):
 
     def show(self, content: Lines | Tree) -> None:
         """Show other content; what was to be found is looked for in it, too."""
-        self._content = content
+        before, self._content = self._content, content
         self.pane.show_found(Found())
         if isinstance(content, Tree):
             self.pane.show_tree(content)
         else:
             self.pane.show_lines(content)
         self._from = 0
-        if self.is_finding:
+        if self.is_finding and self._is_next_page(before):
+            self._search(self._found)
+        elif self.is_finding:
             self._search()
+
+    def _is_next_page(self, before: Lines | Tree) -> bool:
+        """Whether the content is another page of what was shown before, in all pages of which the text was found."""
+        content = self._content
+        if not (isinstance(content, BytePage) and isinstance(before, BytePage)):
+            return False
+        return content.key == before.key and self._found.pattern is not None
 
     # ---- the box
 
@@ -125,6 +152,7 @@ class Reader(Vertical):
         self._number += 1
         self._found, self._at = Found(), -1
         self.pane.show_found(self._found)
+        self.post_message(self.Sought(None))
         return was_finding
 
     @on(LineBox.Left)
@@ -150,13 +178,21 @@ class Reader(Vertical):
 
     # ---- searching
 
-    def _search(self) -> None:
+    def _search(self, known: Found | None = None) -> None:
+        """Search all of the content; or only mark the matches in this page of it, if all are known."""
         self._number += 1
-        number, content, pattern = self._number, self._content, pattern_of(self._text)
+        number, content, text = self._number, self._content, self._text
 
         def work() -> None:
-            if number == self._number:
-                self.post_message(self.Searched(number, find(content, pattern)))
+            if number != self._number:
+                return
+            if not isinstance(content, BytePage) or not text:
+                found = find(content, pattern_of(text))
+            elif known is not None:
+                found = content.mark(text, known)
+            else:
+                found = content.find(text, lambda: number == self._number)
+            self.post_message(self.Searched(number, found, is_new=known is None))
 
         searching: Future[None] = self._thread.submit(work)
         self.app.key_queue.wait_for(searching)
@@ -167,10 +203,36 @@ class Reader(Vertical):
         if event.number != self._number:
             return
         self._found = event.found
+        self.post_message(self.Sought(event.found.pattern))
         self.pane.show_found(event.found)
-        places = event.found.places
-        self._at = next((n for n, place in enumerate(places) if place.line >= self._from), 0 if places else -1)
-        self._show_match()
+        if event.is_new or self._page_of_match != self._page:
+            self._at = self._first_from_here()
+        if event.is_new or self._page_of_match == self._page:
+            self._show_match()
+        else:
+            # The user has turned to a page without a match.
+            self._show_count()
+
+    @property
+    def _page(self) -> int:
+        return self._content.page if isinstance(self._content, BytePage) else 0
+
+    @property
+    def _page_of_match(self) -> int:
+        places = self._found.places
+        return places[self._at].page if 0 <= self._at < len(places) else -1
+
+    def _place(self, match: Place) -> Place:
+        """Where a match in what is shown is."""
+        return self._content.place(match) if isinstance(self._content, BytePage) else match
+
+    def _first_from_here(self) -> int:
+        """The number of the first match from here on, or else of the first of all; -1 if there is none."""
+        places, page = self._found.places, self._page
+        for number, place in enumerate(places):
+            if place.page > page or (place.page == page and self._place(place).line >= self._from):
+                return number
+        return 0 if places else -1
 
     def go(self, by: int) -> None:
         """Go to the next or previous match; behind the last comes the first."""
@@ -179,9 +241,16 @@ class Reader(Vertical):
             self._show_match()
 
     def _show_match(self) -> None:
+        """Go to the current match; if it is on another page, as soon as that is shown."""
+        if self._page_of_match == self._page:
+            self.pane.go_to(self._place(self._found.places[self._at]))
+        elif self._page_of_match >= 0:
+            self.post_message(self.Turned(self._page_of_match))
+        self._show_count()
+
+    def _show_count(self) -> None:
         places = self._found.places
         if 0 <= self._at < len(places):
-            self.pane.go_to(places[self._at])
             count = f"{self._at + 1:,} of {len(places):,}{'+' if self._found.is_cut else ''}   n N"
         else:
             count = "not found" if self._text else ""

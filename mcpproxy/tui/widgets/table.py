@@ -5,6 +5,7 @@ if the terminal is narrow, and keeps the cursor. It follows the end while the cu
 pauses that, and going to the end resumes it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
@@ -18,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.report.text import Role, Span
-from mcpproxy.tui.safe_text import segments, strip
+from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.columns import Column, Line, MemoryRows, Rows, layout, spread
 
 __all__ = ["Column", "Line", "MemoryRows", "Rows", "Table", "layout"]
@@ -31,7 +32,7 @@ class Table(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "table--plain", "table--accent", "table--dim", "table--warm", "table--bad",
-        "table--head", "table--cursor", "table--blurred",
+        "table--head", "table--cursor", "table--blurred", "table--found",
     }  # fmt: skip
     DEFAULT_CSS = """
     Table {
@@ -44,6 +45,7 @@ class Table(ScrollView, can_focus=True):
         & .table--head { color: $dim; text-style: bold; background: $panel; }
         & .table--cursor { background: $primary-muted; text-style: bold; }
         & .table--blurred { background: $panel; }
+        & .table--found { text-style: underline; color: $foreground; background: $primary-muted; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -108,6 +110,8 @@ class Table(ScrollView, can_focus=True):
         self._layout_width = -1
         self._lines: dict[int, Line | None] = {}
         """What was drawn, by screen row; None if there was no row."""
+        self._found: re.Pattern[str] | None = None
+        """What is marked in the rows."""
         self._plain: dict[Role, Style] = {}
         self._chosen: dict[Role, Style] = {}
 
@@ -290,7 +294,17 @@ class Table(ScrollView, can_focus=True):
         line = self._lines[y] = self._line(row)
         if line is None:
             return strip(segments((), width, self._plain), width)
-        return self._drawn(line, width, self._chosen if row == self.cursor else self._plain)
+        drawn = self._drawn(line, width, self._chosen if row == self.cursor else self._plain)
+        if self._found is None:
+            return drawn
+        text, style = drawn.text, self.get_component_rich_style("table--found", partial=True)
+        return marked_strip(drawn, text, [(*match.span(), style) for match in self._found.finditer(text)])
+
+    def mark(self, pattern: re.Pattern[str] | None) -> None:
+        """Mark what a pattern finds in the rows."""
+        if pattern != self._found:
+            self._found = pattern
+            self.refresh()
 
     def _draw_changes(self) -> None:
         """Draw the rows whose content differs from what was drawn.

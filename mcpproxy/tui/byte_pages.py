@@ -1,0 +1,194 @@
+"""Byte pages: the bytes of a row as raw text or as hex, a page at a time, and where a text is in all of them.
+
+A frame can have a gigabyte. So a search goes through its pages one by one, and keeps only the places of the matches;
+which characters of a line they are is worked out for the page that is shown.
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from mcpproxy.report.text import Span
+from mcpproxy.sanitise import sanitise_bytes
+from mcpproxy.tui.find import MOST, Flow, Found, Place, Ranges, pattern_of
+from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.text.lines import TextLines
+
+PAGE: Final = 64 << 10
+"""Bytes per page."""
+AFTER: Final = 1 << 10
+"""Bytes of the next page that a match may reach into."""
+_HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
+_OFFSET: Final = len("00000000  ")
+
+
+class BytePage(OnDemand[Sequence[Span]]):
+    """One page, and a search in all."""
+
+    def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, key: object) -> None:
+        """Read the page.
+
+        Args:
+            pieces: returns the bytes of the row, in pieces of any size.
+            page: the number of the page, from 0; the last one if there are fewer.
+            key: equal for all pages of one row in one view and width.
+        """
+        self.page, self.key = 0, key
+        self._pieces = pieces
+        self._part = self._after = b""
+        for number, (part, after) in enumerate(_pages(pieces())):
+            self.page, self._part, self._after = number, part, after
+            if number == page:
+                break
+
+    # ---- what the two kinds of pages say
+
+    @abstractmethod
+    def _pattern(self, text: str) -> re.Pattern[Any]:
+        """The pattern for a typed text."""
+
+    @abstractmethod
+    def _content(self, part: bytes) -> Any:
+        """What the pattern is looked for in."""
+
+    @abstractmethod
+    def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
+        """By line of this page: the characters of matches in it."""
+
+    @abstractmethod
+    def place(self, match: Place) -> Place:
+        """The line of a match in this page, and its first character there."""
+
+    # ---- searching
+
+    def find(self, text: str, is_wanted: Callable[[], bool] = lambda: True) -> Found:
+        """All places of a text in all pages: in each `Place`, `start` counts from the beginning of the page.
+
+        Args:
+            text: what was typed; not empty.
+            is_wanted: false once the result is not needed any more.
+        """
+        pattern, places = self._pattern(text), list[Place]()
+        for page, (part, after) in enumerate(_pages(self._pieces())):
+            if not is_wanted():
+                break
+            for start, _ in self._spans(pattern, part, after):
+                if len(places) >= MOST:
+                    return self.mark(text, Found(places=places, is_cut=True))
+                places.append(Place(0, start=start, page=page))
+        return self.mark(text, Found(places=places))
+
+    def mark(self, text: str, found: Found) -> Found:
+        """The same matches, with those in this page marked."""
+        pattern = self._pattern(text)
+        ranges = self._ranges(self._spans(pattern, self._part, self._after))
+        return found._replace(pattern=pattern_of(text), ranges=ranges)
+
+    def _spans(self, pattern: re.Pattern[Any], part: bytes, after: bytes) -> Iterator[tuple[int, int]]:
+        """The matches that begin in a page."""
+        content = self._content(part)
+        size = len(content)
+        for match in pattern.finditer(content + self._content(after)):
+            if match.start() >= size:
+                return
+            yield match.span()
+
+
+class RawPage(BytePage):
+    """Bytes as text, wrapped; line feeds begin a new line."""
+
+    def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, width: int, row: int) -> None:
+        """As `BytePage`; `width`: cells of a line."""
+        super().__init__(pieces, page, ("raw", row, width))
+        self._lines = TextLines(width)
+        for line in self._content(self._part).split("\n") if self._part else ():
+            self._lines.exact(line)
+        self._flow = Flow(self._lines)
+
+    def __len__(self) -> int:
+        return max(1, len(self._lines))
+
+    def item(self, at: int) -> Sequence[Span]:
+        """The spans of a line."""
+        return self._lines[at] if len(self._lines) else [Span("no bytes", "dim")]
+
+    def _pattern(self, text: str) -> re.Pattern[Any]:
+        return re.compile(re.escape(text), re.IGNORECASE)
+
+    def _content(self, part: bytes) -> str:
+        return "\n".join(sanitise_bytes(line, None) for line in part.split(b"\n"))
+
+    def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
+        ranges: Ranges = {}
+        for start, end in spans:
+            self._flow.mark(ranges, start, end)
+        return ranges
+
+    def place(self, match: Place) -> Place:
+        """The line of a match in this page, and its first character there."""
+        return self._flow.place(match.start)
+
+
+class HexPage(BytePage):
+    """Bytes as hexadecimal numbers and as ASCII."""
+
+    def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, width: int, row: int) -> None:
+        """As `BytePage`; `width`: cells of a line."""
+        self._step = 16 if width >= 76 else 8 if width >= 44 else 4
+        super().__init__(pieces, page, ("hex", row, self._step))
+
+    def __len__(self) -> int:
+        return max(1, -(-len(self._part) // self._step))
+
+    def item(self, at: int) -> Sequence[Span]:
+        """The spans of a line."""
+        if not self._part:
+            return [Span("no bytes", "dim")]
+        first = at * self._step
+        part = self._part[first : first + self._step]
+        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
+        numbers = f"{part.hex(' '):<{self._step * 3}} "
+        return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(numbers), Span(signs, "accent")]
+
+    def _pattern(self, text: str) -> re.Pattern[Any]:
+        """A text, in upper or lower case, or bytes as hexadecimal numbers."""
+        forms = (re.escape(form.encode("utf-8", "surrogatepass")) for form in (text, text.lower(), text.upper()))
+        pattern = b"(?i:" + b"|".join(forms) + b")"
+        if _HEX.fullmatch(text):
+            pattern += b"|" + re.escape(bytes.fromhex(text))
+        return re.compile(pattern, re.DOTALL)
+
+    def _content(self, part: bytes) -> bytes:
+        return part
+
+    def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
+        ranges: Ranges = {}
+        for start, end in spans:
+            for line in range(start // self._step, min(-(-end // self._step), len(self))):
+                first, last = max(0, start - line * self._step), min(self._step, end - line * self._step)
+                signs = _OFFSET + 3 * self._step + 1
+                ranges.setdefault(line, []).append((_OFFSET + 3 * first, _OFFSET + 3 * last - 1))
+                ranges[line].append((signs + first, signs + last))
+        return {line: sorted(marks) for line, marks in ranges.items()}
+
+    def place(self, match: Place) -> Place:
+        """The line of a match in this page, and its first character there."""
+        line, at = divmod(match.start, self._step)
+        return Place(line, start=_OFFSET + 3 * at)
+
+
+def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """All pages, and the beginning of what follows each."""
+    buffer = b""
+    for piece in pieces:
+        buffer += piece
+        at = 0
+        while len(buffer) - at >= PAGE + AFTER:
+            yield buffer[at : at + PAGE], buffer[at + PAGE : at + PAGE + AFTER]
+            at += PAGE
+        buffer = buffer[at:]
+    while len(buffer) > PAGE:
+        yield buffer[:PAGE], buffer[PAGE : PAGE + AFTER]
+        buffer = buffer[PAGE:]
+    yield buffer, b""
