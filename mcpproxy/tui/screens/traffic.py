@@ -1,7 +1,7 @@
 """Traffic: every frame of one capture as it arrives, with filters, and the detail of one row below."""
 
 from bisect import bisect_left, bisect_right
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -24,12 +24,18 @@ from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
 
+MOST_LOST: Final = 3
+"""Lines about losses that are shown."""
+LOWEST: Final = 5
+"""Lines of title, heading, two rows and footer."""
+
+
 class TrafficScreen(TrafficFilterScreen):
     """The frames or exchanges of one capture."""
 
     DEFAULT_CSS = """
     TrafficScreen {
-        & #lost { height: auto; max-height: 3; display: none; padding: 0 1; }
+        & #lost { height: auto; display: none; padding: 0 1; }
         & #traffic { height: 1fr; }
         & #nothing { height: 1fr; display: none; padding: 1 2; }
         &.-none #traffic { height: 1; }
@@ -146,9 +152,16 @@ class TrafficScreen(TrafficFilterScreen):
         warnings = [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
-        lost.display = bool(warnings)
-        if warnings:
+        # In a low terminal, two rows of the list come before these lines.
+        room = min(MOST_LOST, self.size.height - LOWEST)
+        lost.display = bool(warnings) and room > 0
+        if lost.display:
+            lost.styles.max_height = room
             lost.show_lines([[Span(text, "bad")] for text in warnings])
+
+    def on_resize(self) -> None:
+        """Give the lines about losses as much room as there is."""
+        self.show_title()
 
     def _paused(self) -> int | None:
         """The number of rows since following was paused; None while the end is followed."""

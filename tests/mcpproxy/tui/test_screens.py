@@ -632,6 +632,20 @@ class TestEverywhere:
 
         play(act, captured(tmp_path))
 
+    def test_in_a_tiny_terminal_the_rows_come_before_the_lines_about_losses(self, tmp_path: Path) -> None:
+        gap = ("gap", members(first=30, last=39, reason="ENOSPC"))
+        path = record(tmp_path / "x" / "x.mcpcap", [*conversation(1), gap, END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("g")
+            await stage.see("→  initialize")
+            assert "lost" not in stage.text()
+            await stage.pilot.resize_terminal(40, 12)
+            await stage.see("10 records lost", "initialize")
+
+        play(act, path, size=(20, 5))
+
     @pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 4), (20, 10), (40, 12), (80, 24), (300, 100)])
     def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
