@@ -6,10 +6,11 @@
 create view slowest as
 select
     round(latency_ms, 3) as latency_ms,
+    method, exchanges.name as name, outcome,
     round(server_ms, 3) as server_ms,
     round(waiting_ms, 3) as waiting_ms,
     round(stall_ms, 3) as stall_ms,
-    captures.name as server, capture, session, request, response, asked_by, method, exchanges.name as name, outcome,
+    captures.name as server, session, request, response, capture, asked_by,
     exchanges.time as time,
     request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled
 from exchanges join captures using (capture)
@@ -17,18 +18,18 @@ where latency_ms is not null
 order by exchanges.latency_ms desc;
 comment on view slowest is 'one row per response, the slowest first';
 comment on column slowest.latency_ms is 'from when the request was handed on to its response';
+comment on column slowest.method is 'method of the request';
+comment on column slowest.name is 'the tool, prompt or resource; NULL if the method has none';
+comment on column slowest.outcome is 'the kind of response: result, tool_error, error, input_required or task';
 comment on column slowest.server_ms is 'the latency without the time in which the responding side waited for the other side';
 comment on column slowest.waiting_ms is 'the time in which the responding side waited for a response to its own requests';
 comment on column slowest.stall_ms is 'how long the request waited before that because its receiver did not read it; not part of the latency';
 comment on column slowest.server is 'name of the captured server';
-comment on column slowest.capture is 'id of the capture';
 comment on column slowest.session is 'number of the session in the capture, from 1';
 comment on column slowest.request is 'frame number of the request';
 comment on column slowest.response is 'frame number of the response';
+comment on column slowest.capture is 'id of the capture';
 comment on column slowest.asked_by is 'sender of the request: client or server';
-comment on column slowest.method is 'method of the request';
-comment on column slowest.name is 'the tool, prompt or resource; NULL if the method has none';
-comment on column slowest.outcome is 'the kind of response: result, tool_error, error, input_required or task';
 comment on column slowest.time is 'when the request was sent, UTC';
 comment on column slowest.request_bytes is 'size of the frame of the request';
 comment on column slowest.response_bytes is 'size of the frame of the response';

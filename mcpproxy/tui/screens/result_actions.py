@@ -32,8 +32,8 @@ class ResultActionsScreen(PlacedScreen):
     """A screen with a result of SQL, whose client runs the query again to write it: in full, and unchanged."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,c", "copy", "copy", show=False, id="copy"),
-        Binding("e", "export", "export", show=False, id="export"),
+        Binding("y,c", "copy", "copy", id="copy"),
+        Binding("e", "export", "export", id="export"),
     ]
     client: SqlClient
 

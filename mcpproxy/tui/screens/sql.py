@@ -49,11 +49,11 @@ class SqlScreen(ResultActionsScreen):
         Binding("ctrl+r", "anew", "reload", id="anew"),
         Binding("left,h", "shift(-1)", "columns", show=False, id="earlier-columns"),
         Binding("right,l", "shift(1)", "columns", show=False, id="later-columns"),
-        Binding("v", "views", "views", show=False, id="views"),
-        Binding("o", "full_row", "row", show=False, id="full-row"),
+        Binding("v", "views", "views", id="views"),
+        Binding("o", "full_row", "row", id="full-row"),
         Binding("escape", "back", "stop, back", id="back"),
-        Binding("q", "app.quit", "quit", show=False, id="quit"),
-        Binding("question_mark", "app.help", "help", show=False, id="help"),
+        Binding("q", "app.quit", "quit", id="quit"),
+        Binding("question_mark", "app.help", "help", id="help"),
     ]
 
     def __init__(self, paths: Sequence[Path], reading: Reading | None = None) -> None:

@@ -23,7 +23,6 @@ from mcpproxy.tui.widgets.pointed_line import PointedLine
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 
-
 MOST_LOST: Final = 3
 """Lines about losses that are shown."""
 LOWEST: Final = 5

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
-from textual.widgets import Footer, Input
+from textual.widgets import Footer, Input, TextArea
 from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
-FIRST: Final = ("choose", "filter")
+FIRST: Final = ("choose", "run", "filter")
 """The actions whose keys come first, in this order."""
 NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
-LAST: Final = ("mark", "copy", "export", "app.enter", "app.switch")
+LAST: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
 """The actions whose keys come last, before those of `ALWAYS`. All others are before them, in the order in which they
 are bound."""
 
@@ -62,10 +62,10 @@ class Foot(Footer):
         if not self._bindings_ready:
             return ()
         keys: dict[str, _Key] = {}
-        is_typing = isinstance(self.screen.focused, Input)
+        is_typing = isinstance(self.screen.focused, Input | TextArea)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
             display = self.app.get_key_display(binding)
-            is_typed = is_typing and len(display) == 1
+            is_typed = is_typing and len(display) == 1 and binding.key != "enter"
             if binding.show and binding.action not in keys and not is_typed:
                 keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
         fitting, left = [], self.app.size.width

@@ -244,7 +244,7 @@ def test_a_row_in_full_is_all_of_it(tmp_path: Path, sql: str, count: int) -> Non
         (pane,) = screen_of(stage).query(Pane)
 
         def shown() -> str:
-            return "\n".join(stage.text().splitlines()[pane.region.y :]) if pane.region.height else ""
+            return "\n".join(stage.text().splitlines()[pane.region.y : -1]) if pane.region.height else ""
 
         await stage.until(lambda: "ends" in shown())
         assert shown().count("界") == count
@@ -362,6 +362,18 @@ def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
 
     play(act, tmp_path / "live.mcpcap")
     live.close()
+
+
+def test_in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await enter(stage)
+        await ask(stage, "from slowest")
+        await stage.see("latency_ms method", "tools/call", "search", "⏎ run")
+        assert "y copy" not in stage.text()
+        await stage.press("tab")
+        await stage.see("⏎ open", "o row", "v views", "y copy", "e export", "? help", "q quit")
+
+    play(act, captured(tmp_path), size=(80, 24))
 
 
 def test_tab_completes_and_up_goes_back(tmp_path: Path) -> None:
