@@ -93,6 +93,7 @@ class Unlisted(_Listed):
     id = "prompt/unlisted"
     who = "client"
     level = WARNING
+    impact = Impact.COST
     needs_lists = True
     source = "2024-11-05 server/prompts"
 

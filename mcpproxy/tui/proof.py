@@ -12,6 +12,7 @@ from mcpproxy.report.excerpts import excerpt
 from mcpproxy.report.text import Span
 from mcpproxy.report.units import size
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.definition_place import definition_place
 
 LARGEST: Final = 1 << 20
 """Bytes of a frame in which a place is looked for."""
@@ -23,13 +24,37 @@ Lines = list[list[Span]]
 
 
 def proof_lines(reading: Reading, finding: Finding, width: int) -> Lines:
-    """The frame of a finding with carets below the place, and the beginnings of the other frames that prove it."""
+    """The frame of a finding with carets below the place, and the other frames that prove it.
+
+    Of a list of tools, that is the definition of the tool; of any other frame, its beginning.
+    """
     lines = _excerpt_lines(reading, finding.frame, finding.pointer, width, item=finding.item)
     for seq in finding.related[:RELATED]:
-        related = _excerpt_lines(reading, seq, None, width)
+        place = _place_in_list(reading, finding, seq)
+        related = _excerpt_lines(reading, seq, place, width) if place != "" else []
         if related:
             lines += [[Span(f"frame {seq:,}", "dim")], *related]
     return lines
+
+
+def _place_in_list(reading: Reading, finding: Finding, seq: int) -> str | None:
+    """Where a list of tools defines the tool of a finding, as `definition_place` says."""
+    raw = _small(reading, seq)
+    if b'"tools"' not in raw:
+        return None
+    others = (_small(reading, other) for other in (finding.frame, *finding.related[:RELATED]) if other != seq)
+    return definition_place(raw, finding.pointer or "", others)
+
+
+def _small(reading: Reading, seq: int) -> bytes:
+    """The bytes of a frame; none of a large one, or of one that is gone."""
+    row = reading.index.of_seq(seq)
+    if row is None or reading.index.entry(row).size > LARGEST:
+        return b""
+    try:
+        return _raw(reading, row)
+    except OSError:
+        return b""
 
 
 def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, item: int | None = None) -> Lines:

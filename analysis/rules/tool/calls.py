@@ -34,6 +34,7 @@ class Unlisted(Known):
     id = "tool/unlisted"
     who = "client"
     level = WARNING
+    impact = Impact.COST
     source = "2024-11-05 server/tools"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -60,6 +61,7 @@ class ArgumentsInvalid(Known):
     id = "tool/arguments-invalid"
     who = "client"
     level = WARNING
+    impact = Impact.WRONG
     source = "2024-11-05 server/tools"
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:

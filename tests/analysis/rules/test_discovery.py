@@ -60,6 +60,7 @@ def test_what_drops_the_connection_comes_before_what_leaks_and_that_before_a_mis
 
 
 def test_what_is_legal_breaks_nothing_unless_its_rule_says_so() -> None:
+    assert impact("tool/unlisted", Level.WARNING) == Impact.COST, "the call is refused, and nothing is lost"
     assert impact("auth/challenge-missing", Level.ERROR) == Impact.CONNECTION
     assert impact("auth/challenge-missing", Level.NOTE) == Impact.HINT
     assert impact("cache/public-with-authorization", Level.NOTE) == Impact.SECURITY

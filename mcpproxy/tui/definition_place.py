@@ -1,0 +1,64 @@
+"""Definition place: where a list of tools says what a call, or its result, has to fit."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+_SCHEMAS: Final = {"/params/arguments": "inputSchema", "/result/structuredContent": "outputSchema"}
+"""By the place of a value in a message: the member of the tool's definition that describes it."""
+
+
+def definition_place(listed: bytes, pointer: str, others: Iterable[bytes]) -> str | None:
+    """The JSON Pointer of the part of a tool's definition that a value has to fit, or else of the definition.
+
+    Args:
+        listed: a frame.
+        pointer: the place of the value in its message.
+        others: frames, the call among them, which names the tool.
+
+    Returns:
+        None if the frame is no list of tools; an empty text if the list does not have the tool.
+    """
+    tools = _at(_parsed(listed), "result", "tools")
+    if not isinstance(tools, list):
+        return None
+    name = next((name for name in map(_called, others) if name is not None), None)
+    number = next((n for n, tool in enumerate(tools) if name is not None and _at(tool, "name") == name), None)
+    if number is None:
+        return ""
+    place, tool = f"/result/tools/{number}", tools[number]
+    for start, member in _SCHEMAS.items():
+        if pointer.startswith(start) and member in tool:
+            return f"{place}/{member}{_described(tool[member], pointer.removeprefix(start))}"
+    return place
+
+
+def _described(schema: Any, pointer: str) -> str:
+    """Where a schema describes a value, as far as `properties` alone lead there."""
+    place = ""
+    for token in pointer.split("/")[1:]:
+        schema = _at(schema, "properties", token.replace("~1", "/").replace("~0", "~"))
+        if schema is None:
+            break
+        place += f"/properties/{token}"
+    return place
+
+
+def _called(raw: bytes) -> str | None:
+    message = _parsed(raw)
+    name = _at(message, "params", "name")
+    return name if _at(message, "method") == "tools/call" and isinstance(name, str) else None
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _at(value: Any, *names: str) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
