@@ -33,7 +33,7 @@ from mcpproxy.tui.widgets.table import Column, Line, MemoryRows, Table, layout
 COLUMNS: Final = (
     Column("mark", "", 1),
     Column("server", "server", 11, stretch=2),
-    Column("client", "client", 12, stretch=2, drop=3),
+    Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
     Column("revision", "revision", 10, drop=4),
     Column("age", "age", 7, right=True, drop=2),
@@ -41,7 +41,7 @@ COLUMNS: Final = (
     Column("errors", "err", 4, right=True, drop=1),
     Column("findings", "find", 5, right=True, drop=6),
     Column("p95", "p95", 6, right=True, drop=5),
-    Column("traffic", "traffic", 7, stretch=1, drop=7),
+    Column("traffic", "traffic", len("abandoned"), stretch=1, drop=7),
     Column("lasted", "lasted", 7, right=True, drop=8),
     Column("capture", "capture", 30, drop=10),
 )
@@ -65,7 +65,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         super().__init__()
         self._shelf = capture_list
         self._findings = findings
-        self.traffic_width = 7
+        self.traffic_width = len("abandoned")
         """Cells of the column with the bars."""
 
     def want(self, first: int, last: int) -> None:
@@ -118,7 +118,8 @@ class SessionRows(MemoryRows[ListedCapture]):
             "frames": (Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.few(summary.frames)),),
             "errors": (Span(units.few(summary.errors), "bad" if summary.errors else "dim"),),
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
-            "traffic": trouble(summary) or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
+            "traffic": trouble(summary, self.traffic_width)
+            or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
             "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
         }
 
@@ -139,14 +140,22 @@ def mark(capture: ListedCapture) -> str:
     return "✝" if summary is not None and summary.state == "died" and capture.is_summed else "○"
 
 
-def trouble(summary: Summary) -> Sequence[Span]:
-    """The most important problem: how it ended, a request that hangs, or abandoned requests."""
+def trouble(summary: Summary, width: int) -> Sequence[Span]:
+    """The most important problem: how it ended, a request that hangs, or abandoned requests.
+
+    Args:
+        summary: of the session.
+        width: cells of the column; the number of abandoned requests is left out if there is no room for it.
+    """
     if summary.ending:
         return (Span(summary.ending, "bad"),)
     waited_ns = 0 if summary.waiting_since_ns is None else clock.since_ns(summary.wall_ns) - summary.waiting_since_ns
     if waited_ns >= ABANDONED_NS:
         return (Span(f"…{units.duration(waited_ns)}", "bad"),)
-    return (Span(f"{summary.abandoned:,} aband", "bad"),) if summary.abandoned else ()
+    if not summary.abandoned:
+        return ()
+    text = f"{summary.abandoned:,} abandoned"
+    return (Span(text if len(text) <= width else "abandoned", "bad"),)
 
 
 def age(summary: Summary, *, live: bool) -> str:

@@ -29,6 +29,8 @@ SUGGESTIONS: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 COUNTED: Final = 100
 """The number of filters whose matches are remembered."""
+OF_CASE: Final = frozenset({"text", "method", "name"})
+"""The keys of `Filter.keys` whose values contain names and texts of the peers: upper and lower case differ."""
 FAILURES: Final = "has:failure"
 
 
@@ -224,7 +226,8 @@ class TrafficFilterScreen(TrafficRowsScreen):
         self.set_class(is_none, "-none")
         if not is_none or scan is None:
             return
-        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span("; ", "dim")]
+        case = "" if scan.only.keys.keys().isdisjoint(OF_CASE) else "case matters; "
+        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span(f"; {case}", "dim")]
         self.query_one("#nothing", Words).show([*spans, Span(self._what_escape_shows(scan.only), "dim")])
 
     def _what_escape_shows(self, only: Filter) -> str:

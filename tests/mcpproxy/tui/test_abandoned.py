@@ -39,7 +39,11 @@ def waited_s(shown: str) -> int:
 def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.listed()
-        await stage.see("2 aband")
+        await stage.see("2 abandoned")
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.see(" abandoned")
+        assert "2 abandoned" not in stage.text()
+        await stage.pilot.resize_terminal(140, 40)
         await stage.open()
         await stage.see("abandoned")
         assert "99" in line_with("abandoned", stage.text())

@@ -285,6 +285,8 @@ async def filter_selects_points_at_mistakes_and_remembers(stage: Stage) -> None:
     assert stage.traffic.table.has_focus
     await stage.press("slash", *["backspace"] * 4, *"rule:x", "enter")
     await stage.see("0 of 16 frames", "nothing matches rule:x; Esc shows 18 rows")
+    await stage.press("slash", *(["backspace"] * 6), *"FOUND", "enter")
+    await stage.see("nothing matches FOUND; case matters; Esc shows 18 rows")
     await stage.press("slash", *["backspace"] * 6, "enter")
     await stage.see("initialize")
 
