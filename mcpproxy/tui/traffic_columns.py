@@ -22,6 +22,7 @@ WIDE: Final = 99
 WIDER: Final = 115
 """The width from which the outcome over HTTP has room for all of its text."""
 LATENCY: Final = 8
+_CALL: Final = len("tools/call read_file")
 _CLOCK: Final = len("23:59:59.99")
 _OUTCOME: Final = len("error -32602")
 _HTTP_OUTCOME: Final = len("ok · 200 · 99 events")
@@ -85,7 +86,7 @@ def traffic_columns(
         Column("time", "sent" if is_exchanges else "time", time_width, right=True, drop=1),
         Column("way", "", 2),
         Column("findings", "find", 4, drop=7),
-        Column("what", "method / name", 16, stretch=1 if is_wide or is_exchanges else 3),
+        Column("what", "method / name", _CALL if is_exchanges else 16, stretch=1 if is_wide or is_exchanges else 3),
         Column("id", "id", 6, drop=8),
         Column("status", "outcome" if is_exchanges else "status", outcome, drop=0 if is_exchanges else 2),
         Column("latency", "latency", LATENCY, right=True, drop=4),

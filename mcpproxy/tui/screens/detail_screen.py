@@ -162,13 +162,6 @@ class DetailScreen(RowActionsScreen):
 
     # ---- finding
 
-    def find(self) -> bool:
-        """Ask for a text to find in the detail; False if it has not the focus."""
-        if self.pane.has_focus:
-            self.detail.reader.open_box()
-            return True
-        return False
-
     @on(Reader.Sought)
     def _mark_in_list(self, event: Reader.Sought) -> None:
         """Mark what is looked for in the detail in the list, too."""

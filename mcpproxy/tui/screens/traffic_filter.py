@@ -81,9 +81,7 @@ class TrafficFilterScreen(TrafficRowsScreen):
     # ---- the box
 
     def action_filter(self) -> None:
-        """Type an expression, or edit the one in force; in the detail, type a text to find."""
-        if self.find():
-            return
+        """Type an expression, or edit the one in force."""
         self.query_one(FilterBox).open(self._scan.only.text if self._scan is not None else "")
 
     @on(Input.Changed)

@@ -15,7 +15,7 @@ from mcpproxy.report.text import cells
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
-FIRST: Final = ("choose", "run", "filter")
+FIRST: Final = ("choose", "run", "filter", "find")
 """The actions whose keys come first, in this order."""
 NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""

@@ -2,10 +2,11 @@
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
@@ -45,6 +46,8 @@ class Reader(Vertical):
         & #finding-count { width: auto; min-width: 1; }
     }
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "find", "find", id="filter")]
 
     class Searched(Message):
         """The thread has searched."""
@@ -137,6 +140,10 @@ class Reader(Vertical):
         return content.key == before.key and self._found.pattern is not None
 
     # ---- the box
+
+    def action_find(self) -> None:
+        """Ask what to find."""
+        self.open_box()
 
     def open_box(self) -> None:
         """Ask what to find."""

@@ -320,7 +320,7 @@ SCENES: Final[dict[str, Scene]] = {
     "help": Scene(corpus("demo"), then("question_mark", see="pages of a long frame")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
-    "detail-exchange": Scene(corpus("demo"), then(*["down"] * 6, "enter", "6", see="client")),
+    "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),
     "detail-find": Scene(lambda folder: [filesystem(folder)], finding),
     "tools-definition": Scene(lambda folder: [filesystem(folder)], definition),
 }

@@ -105,7 +105,10 @@ class TestScreen:
     def test_the_keys(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.press("down", "enter", "slash", *"LIBRAR", "enter")
+            await stage.see("/ filter")
+            await stage.press("down", "enter")
+            await stage.see("/ find")
+            await stage.press("slash", *"LIBRAR", "enter")
             await stage.see("1 of 1   n N")
             await stage.press("n")
             await stage.see("1 of 1")
