@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
-from textual.widgets import Footer, Input, TextArea
+from textual.widgets import Footer, Input
 from textual.widgets._footer import FooterKey
 
 from mcpproxy.report.text import cells
+from mcpproxy.tui.widgets.editor import Editor
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
 """The actions whose keys are kept however narrow the line is, and are at its end, in this order."""
@@ -62,7 +63,7 @@ class Foot(Footer):
         if not self._bindings_ready:
             return ()
         keys: dict[str, _Key] = {}
-        is_typing = isinstance(self.screen.focused, Input | TextArea)
+        is_typing = isinstance(self.screen.focused, Input | Editor)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
             display = self.app.get_key_display(binding)
             is_typed = is_typing and len(display) == 1 and binding.key != "enter"

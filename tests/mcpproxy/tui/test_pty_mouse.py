@@ -84,9 +84,9 @@ def test_a_click_on_a_row_a_heading_a_key_a_tab_and_a_place(tmp_path: Path) -> N
         shown.until(lambda: "by status ▼" in lines(shown)[0])
         # A key of the footer does what the key does.
         mouse.click("errors", 23)
-        shown.until(lambda: "has:error" in lines(shown)[0])
+        shown.until(lambda: "has:failure" in lines(shown)[0])
         mouse.click("errors", 23)
-        shown.until(lambda: "has:error" not in lines(shown)[0])
+        shown.until(lambda: "has:failure" not in lines(shown)[0])
         # A tab shows a view of the row that was clicked.
         mouse.click("+0.004")
         shown.press("\r")
