@@ -41,7 +41,9 @@ Item = Frame | Record | Damage
 def items(rows: list[dict[str, Any]], limit: int = 600) -> Iterator[Item]:
     """Records of a conversation as a reader would yield them; frames above `limit` bytes are not judged."""
     records: list[Record | Damage] = []
-    for seq, row in enumerate(rows, 1):
+    seq = 0
+    for row in rows:
+        seq = row.get("seq", seq + 1)
         if "damage" in row:
             records.append(Damage(Path("search.mcpcap"), **row["damage"]))
             continue

@@ -355,6 +355,7 @@ def test_a_stall_longer_than_the_exchange_gives_no_negative_duration(talk: Talk)
 def test_what_was_not_seen_is_counted(talk: Talk) -> None:
     session = talk.session
     assert session.is_clear
+    talk.seq = 9
     talk.record("gap", first=5, last=9)
     assert session.lost == 5
     session.feed(Damage(Path("x"), 0, 9, "corrupt"))

@@ -30,7 +30,7 @@ from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, lossy, record, said
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 NOW_NS: Final = 1_795_000_600_000_000_000
@@ -191,9 +191,9 @@ def many(folder: Path) -> list[Path]:
     """Sessions that ended well, badly, without a word, and with losses."""
     paths = siblings(folder, 60)
     dead = record(folder / "db" / "20261117T110640Z-0001.mcpcap", conversation(3, "db"))
-    gap = ("gap", members(first=12, last=40, lost=lost(c2s=(14, 900), s2c=(15, 4000)), reason="ENOSPC"))
-    lossy = record(folder / "notes" / "20261116T110640Z-0001.mcpcap", [*conversation(4, "notes"), gap, END])
-    return [*paths, dead, lossy]
+    notes = folder / "notes" / "20261116T110640Z-0001.mcpcap"
+    losing = lossy(notes, conversation(4, "notes"), 29, lost=lost(c2s=(14, 900), s2c=(15, 4000)))
+    return [*paths, dead, losing]
 
 
 # ---- ways

@@ -68,6 +68,15 @@ def record(path: Path, middles: Sequence[tuple[str, bytes]]) -> Path:
     return path
 
 
+def lossy(path: Path, middles: Sequence[tuple[str, bytes]], count: int, **more: object) -> Path:
+    """Write a capture that lost so many records after these, has a gap for them, and ends."""
+    first, after = len(middles), len(middles) + count
+    gap = ("gap", members(first=first, last=after - 1, **more, reason="ENOSPC"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join([*lines(middles), *lines([gap, END], first=after)]))
+    return path
+
+
 def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "20261121T101502Z-4f2a") -> Path:
     """The capture of a conversation."""
     return record(folder / name / f"{stamp}.mcpcap", [*conversation(calls, name), END])

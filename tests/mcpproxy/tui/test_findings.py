@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
-from captures.record import members, seal
+from captures.record import seal
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
@@ -27,7 +27,7 @@ from mcpproxy.tui.tree_place import line_of
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from tests.captures.samples import lines
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, lossy, play, play_each, record, said
 
 UNKNOWN = b'{"jsonrpc":"2.0","id":4711,"result":{}}'
 NOISE = b"Loaded 3 plugins"
@@ -518,12 +518,12 @@ class TestTraffic:
         live.close()
 
     def test_lost_records_are_told_above_the_rows(self, tmp_path: Path) -> None:
-        gap = ("gap", members(first=30, last=36, reason="ENOSPC"))
-        path = record(tmp_path / "lossy" / "a.mcpcap", [*conversation(1), gap, END])
+        made = conversation(1)
+        path = lossy(tmp_path / "lossy" / "a.mcpcap", made, 7)
 
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.see("▲ 7 records lost: 30 to 36")
+            await stage.see(f"▲ 7 records lost: {len(made)} to {len(made) + 6}")
 
         play(act, path)
 

@@ -18,7 +18,19 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, play, play_each, record, said
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    Stage,
+    captured,
+    conversation,
+    lossy,
+    play,
+    play_each,
+    record,
+    said,
+)
 
 
 class TestSessions:
@@ -49,8 +61,7 @@ class TestSessions:
         dead = record(tmp_path / "dead.mcpcap", conversation(1, "killed"))
         crash = ("close", members(ending="server", status=1, totals={}))
         failed = record(tmp_path / "failed.mcpcap", [*conversation(1, "failing"), crash])
-        gap = ("gap", members(first=3, last=9, reason="ENOSPC"))
-        lossy = record(tmp_path / "lossy.mcpcap", [*conversation(1, "losing"), gap, END])
+        losing = lossy(tmp_path / "lossy.mcpcap", conversation(1, "losing"), 7)
         broken = tmp_path / "none" / "broken.mcpcap"
         broken.parent.mkdir()
         broken.write_bytes(b"nothing of ours")
@@ -66,7 +77,7 @@ class TestSessions:
             living.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
             await stage.see("      9 ")
 
-        play(act, dead, failed, lossy, tmp_path / "live.mcpcap", broken, size=(110, 30))
+        play(act, dead, failed, losing, tmp_path / "live.mcpcap", broken, size=(110, 30))
         living.close()
 
     def test_filter_sort_and_order(self, tmp_path: Path) -> None:
@@ -635,8 +646,7 @@ class TestEverywhere:
         play(act, captured(tmp_path))
 
     def test_in_a_tiny_terminal_the_rows_come_before_the_lines_about_losses(self, tmp_path: Path) -> None:
-        gap = ("gap", members(first=30, last=39, reason="ENOSPC"))
-        path = record(tmp_path / "x" / "x.mcpcap", [*conversation(1), gap, END])
+        path = lossy(tmp_path / "x" / "x.mcpcap", conversation(1), 10)
 
         async def act(stage: Stage) -> None:
             await stage.open()
