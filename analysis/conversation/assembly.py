@@ -33,6 +33,11 @@ class Assembly:
     def __init__(self) -> None:
         self._held = {"c2s": _Unfinished(), "s2c": _Unfinished()}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no line is held back, and none before the next is lost."""
+        return not any(held.frames or held.is_spoilt for held in self._held.values())
+
     def feed(self, frame: Frame) -> Iterable[Message]:
         """The messages that a frame completes; none if it may be part of one."""
         held = self._held[frame.dir]

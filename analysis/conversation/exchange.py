@@ -156,8 +156,7 @@ class Exchange:
         if self.cancelled_ns is None or self.request.method in ENDLESS:
             return None
         waited_ns = max(0, self.cancelled_ns - self.started_ns)
-        is_over = waited_ns >= ABANDONED_NS or _TIMED_OUT.search(self.cancel_reason or "") is not None
-        return waited_ns if is_over else None
+        return waited_ns if waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason) else None
 
     @property
     def late_ns(self) -> int | None:
@@ -217,6 +216,11 @@ class Waiting:
             self.cancel_reason,
             self.probable_answer if response is None else None,
         )
+
+
+def timed_out(reason: str | None) -> bool:
+    """Whether the reason given in a cancellation names a timeout."""
+    return _TIMED_OUT.search(reason or "") is not None
 
 
 def outcome_of(response: Response, request: Request | None) -> Outcome:

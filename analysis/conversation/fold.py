@@ -133,6 +133,11 @@ class Fold:
         return not (self.unjudged or self.lost or evicted)
 
     @property
+    def is_between_messages(self) -> bool:
+        """Whether no line is held back as the beginning of a message."""
+        return self._assembly.is_idle
+
+    @property
     def forgotten(self) -> list[Forgotten]:
         """The entries that had to be forgotten because there were too many at once; empty if none were."""
         chains, tasks, subscriptions = self.links.chains, self.links.tasks, self.links.subscriptions
@@ -402,8 +407,7 @@ class Fold:
 
     def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
         frame = message.frames[0]
-        # MCP clients ignore events of another type, or without data, so these contain no response.
-        if "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored:
+        if is_unjudged(message):
             self.unjudged += 1
             session.unjudged[message.sender] = message.seq
         if not frame.is_ignored:
@@ -533,6 +537,13 @@ class Fold:
             for session in self.routing.open():
                 session.closed_ns.setdefault("client" if direction == "c2s" else "server", record.t_ns)
         return left
+
+
+def is_unjudged(message: Invalid) -> bool:
+    """Whether a message could not be examined, so that it may be any response."""
+    frame = message.frames[0]
+    # MCP clients ignore events of another type, or without data, so these contain no response.
+    return "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored
 
 
 def _exact_request_id(cancellation: Notification) -> object:

@@ -29,6 +29,8 @@ import duckdb
 
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.load import Loader, Progress
+from analysis.store.plain.opening import Doubt
+from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
 from captures.file import is_live
 from captures.listing import segments
@@ -43,11 +45,16 @@ SMALLEST: Final = 128 << 10
 MEMORY: Final = 512_000_000
 """Bytes that DuckDB holds in memory of a file being made; the rest goes to the disk. Otherwise all rows would be held
 until they are committed: a kilobyte for each frame."""
+_OPTIONS: Final = f"storage_version '{STORAGE}', block_size {BLOCK}"
+_MADE_OF: Final = "create table made_of (key varchar, capture varchar, how varchar)"
+"""What a file was made of, and how it was loaded."""
 CAP: Final = 2 << 30
 """Bytes, unless MCPPROXY_CACHE_SIZE says otherwise."""
 LEFT_S: Final = 3600
 """The age at which the private directory of a file being made counts as left by a killed process."""
 
+BY_SQL: Final = "sql"
+"""How a capture was loaded, if its plain part was by SQL; otherwise the reason why not."""
 _WITH_FINDINGS: Final = "-findings"
 _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}(-findings)?\.duckdb")
 """The directory may be a link to one that holds files of other programs."""
@@ -151,23 +158,29 @@ def fits(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
         name: the name under which it is attached, an identifier of ours.
         file: its path.
     """
-    # A view runs its own SQL when it is read, and our files contain no views.
-    views = connection.execute("select count(*) from duckdb_views() where database_name = ? and not internal", [name])
-    if views.fetchall() != [(0,)]:
-        return False
-    # So does a generated column.
-    made = connection.execute("select table_name, sql from duckdb_tables() where database_name = ?", [name]).fetchall()
-    if {table: sql for table, sql in made if table != "made_of"} != _table_texts():
+    if not _has_just(connection, name, creation() + _MADE_OF):
         return False
     rows = connection.execute(f"select key from {name}.made_of").fetchall()  # noqa: S608 - names are ours
     return [digest_of(str(key).encode()) for (key,) in rows] == [_parts(file)[1]]
 
 
+def _has_just(connection: duckdb.DuckDBPyConnection, name: str, statements: str) -> bool:
+    """Whether an attached file has no tables but those, and no views.
+
+    A view and a generated column run their own SQL when they are read, and a default value when a row is inserted.
+    """
+    views = connection.execute("select count(*) from duckdb_views() where database_name = ? and not internal", [name])
+    if views.fetchall() != [(0,)]:
+        return False
+    made = connection.execute("select table_name, sql from duckdb_tables() where database_name = ?", [name]).fetchall()
+    return dict(made) == _tables_of(statements)
+
+
 @cache
-def _table_texts() -> dict[str, str]:
-    """The statements of our tables, as DuckDB writes them."""
+def _tables_of(statements: str) -> dict[str, str]:
+    """The statements that create tables, by name, as DuckDB writes them."""
     with duckdb.connect() as connection:
-        connection.execute(creation())
+        connection.execute(statements)
         return dict(connection.execute("select table_name, sql from duckdb_tables()").fetchall())
 
 
@@ -246,7 +259,8 @@ def version() -> str:
     here = Path(__file__).parents[1]
     digest = blake2b(digest_size=16)
     for folder in (here.parent / "captures", here):
-        for source in sorted((*folder.rglob("*.py"), *folder.rglob("tables.sql"), *folder.rglob("*.json"))):
+        names = (*folder.rglob("*.py"), *folder.rglob("*.sql"), *folder.rglob("*.json"))
+        for source in sorted(name for name in names if name.parent.name != "views"):
             digest.update(str(source.relative_to(here.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -300,29 +314,51 @@ def _make(
         target = making / f"made{SUFFIX}"
         if plain is not None:
             shutil.copyfile(plain, target)
-        spilled = str(making / "spilled")
-        with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
-            connection.execute(
-                f"attach {quoted(target)} as made (storage_version '{STORAGE}', block_size {BLOCK})",
-            )
-            connection.execute("use made")
-            if plain is None:
-                connection.execute(creation())
-                connection.execute("create table made_of (key varchar)")
-                connection.execute("insert into made_of values (?)", [key])
-            with Loader(connection) as loader:
-                if plain is None:
-                    loader.load(path, id_, progress)
-                if findings:
-                    loader.load_findings(path, id_)
-            connection.execute("use memory")
-            connection.execute("detach made")
+        else:
+            _load(target, path, id_, key, progress=progress, memory=memory)
+        if findings:
+            with _attached(target, memory) as connection, Loader(connection) as loader:
+                loader.load_findings(path, id_)
         if key_of(path, id_) != key:
             raise BlockingIOError(f"{path} was written to meanwhile")
         target.chmod(0o600)
         target.replace(whole)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | None, memory: int) -> None:
+    """Make a file with all rows but the findings: the plain part by SQL if that is exact, all else by the fold."""
+    how = BY_SQL
+    try:
+        made = load_plain(path, target, id_, options=_OPTIONS, memory=memory, progress=progress)
+        with _attached(target, memory) as connection, Loader(connection) as loader:
+            if not _has_just(connection, "made", creation()):
+                raise Doubt("tables of another kind")
+            loader.load(path, id_, plain=made)
+    except Doubt as doubt:
+        how = str(doubt)
+        for left in target.parent.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        with _attached(target, memory) as connection:
+            connection.execute(creation())
+            with Loader(connection) as loader:
+                loader.load(path, id_, progress)
+    with _attached(target, memory) as connection:
+        connection.execute(_MADE_OF)
+        connection.execute("insert into made_of values (?, ?, ?)", [key, id_, how])
+
+
+@contextmanager
+def _attached(target: Path, memory: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose schema in use is that of a file being made."""
+    spilled = str(target.parent / "spilled")
+    with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
+        connection.execute(f"attach {quoted(target)} as made ({_OPTIONS})")
+        connection.execute("use made")
+        yield connection
+        connection.execute("use memory")
+        connection.execute("detach made")
 
 
 def bytes_of(memory: int) -> str:

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 
 from analysis.conversation.exchange import Exchange, Outcome
-from analysis.conversation.fold import Fold
-from analysis.conversation.message import Notification, Request, Response
+from analysis.conversation.fold import Fold, is_unjudged
+from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.store.capture_row import Account
+from analysis.store.plain.opening import Doubt
+from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
@@ -73,13 +75,16 @@ class Loader:
         else:
             self._tables.give_up()
 
-    def load(self, path: Path, capture: str | None = None, progress: Progress | None = None) -> str:
+    def load(
+        self, path: Path, capture: str | None = None, progress: Progress | None = None, plain: Plain | None = None
+    ) -> str:
         """Insert the rows of a capture, except its findings.
 
         Args:
             path: the capture; a growing one is read up to its present end.
             capture: the value of the column `capture` in its rows; None for its id.
             progress: called with the number of bytes read.
+            plain: the part of it that is in the tables already.
 
         Returns:
             The value of the column `capture`.
@@ -91,7 +96,7 @@ class Loader:
         id_ = capture or capture_id(source)
         with _few_collections():
             try:
-                _Load(self._tables, source, id_, progress).run()
+                _Load(self._tables, source, id_, progress).run(plain)
             except CaptureError:
                 self._tables.forget(id_)
                 raise
@@ -197,15 +202,18 @@ class _Load:
         self._first_row = len(self._frame_rows)
         """The index of this capture's first waiting row."""
 
-    def run(self) -> None:
-        """Run the whole load."""
+    def run(self, plain: Plain | None = None) -> None:
+        """Run the whole load, or what is left of it when a part is in the tables already."""
         is_growing = is_live(self._capture.segments[-1])
+        stop = None if plain is None else plain.opening.first
         assembler = FrameAssembler()
         account, feed, take_frame = self._account, assembler.feed, self._take_frame
         expected = last_ns = 0
         for item in self._capture:
             if type(item) is Record:
                 seq, rec, t_ns, _, offset, _, _ = item
+                if seq == stop:
+                    break
                 if rec == "frame" and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
@@ -226,7 +234,32 @@ class _Load:
         account.catch_up(expected, last_ns)
         for rest in assembler.end():
             self._take(rest)
+        if plain is not None:
+            self._take_plain(plain)
         self._finish(is_growing=is_growing)
+
+    def _take_plain(self, plain: Plain) -> None:
+        """Add what is not in the tables yet: records that are no frames, odd frames, definitions, counts."""
+        account, (talk,) = self._account, self._talks.values()
+        for record in plain.others():
+            account.catch_up(record.seq, max(account.last_ns, record.t_ns))
+            account.note(record)
+            self._take_record(record)
+        account.catch_up(plain.lines.end, max(account.last_ns, plain.latest_ns))
+        for frame, message in plain.odd:
+            request, name = plain.links.get(frame.seq, (None, None))
+            self._add_frame(frame, talk.session, name, request)
+            self._fold.unjudged += isinstance(message, Invalid) and is_unjudged(message)
+        for _, message in plain.listed():
+            assert isinstance(message, Response)
+            self._definitions.take(message, talk.session.number)
+        if self._definitions.has_forgotten:
+            raise Doubt("many tools")
+        talk.frames += plain.messages
+        talk.requests += plain.requests
+        talk.last_ns = plain.last_ns
+        account.frames += plain.frames
+        account.bytes += plain.bytes
 
     @property
     def _read(self) -> int:
@@ -247,7 +280,11 @@ class _Load:
     def _take_frame(self, frame: Frame) -> None:
         messages = self._feed(frame)
         if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
-            self._add_frame(frame, seen, self._note(seen))
+            sent = self._note(seen)
+            if sent is None:
+                self._add_frame(frame, seen.session, None, None)
+            else:
+                self._add_frame(frame, seen.session, sent.name, sent.request.seq)
         else:
             self._held[frame.seq] = frame
             self._release(messages)
@@ -261,16 +298,16 @@ class _Load:
                 meant.setdefault(frame.seq, []).append((seen, request))
         for seq, meanings in meant.items():
             if seq in self._held:
-                seen, request = meanings[0]
-                self._add_frame(self._held.pop(seq), seen, request if len(meanings) == 1 else None)
+                seen, sent = meanings[0]
+                if sent is None or len(meanings) > 1:
+                    self._add_frame(self._held.pop(seq), seen.session, None, None)
+                else:
+                    self._add_frame(self._held.pop(seq), seen.session, sent.name, sent.request.seq)
 
-    def _add_frame(self, frame: Frame, seen: Seen, sent: Sent | None) -> None:
+    def _add_frame(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
-        name = request = None
-        if sent is not None:
-            name, request = sent.name, sent.request.seq
         # One tuple, built in a single step: this runs for every frame, and half of a load is such steps.
         self._frame_rows.append(
             (
@@ -279,7 +316,7 @@ class _Load:
                 seq,
                 t_ns,
                 direction,
-                seen.session.number,
+                session.number,
                 integer(conn) or 0 if conn else 0,
                 None if exchange is None else integer(exchange),
                 unit,

@@ -30,7 +30,7 @@ LONGEST_ID: Final = 256
 """The most bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
 """The most characters of an error's text that are kept."""
-_REASON: Final = 300
+REASON_CUT: Final = 300
 """The same for the reason for a cancellation."""
 
 # Enumeration members are slow to look up.
@@ -93,7 +93,7 @@ class Sent:
             response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
             round_ = ended.round or round_
             if cancelled_ns is not None:
-                reason, is_abandoned = text(ended.cancel_reason, _REASON), ended.abandoned_ns is not None
+                reason, is_abandoned = text(ended.cancel_reason, REASON_CUT), ended.abandoned_ns is not None
             outcome, probable = outcome or ended.outcome, ended.probable_answer
             if response is not None:
                 response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
@@ -288,6 +288,8 @@ class Definitions:
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
         self._known: OrderedDict[tuple[int, str], None] = OrderedDict()
+        self.has_forgotten = False
+        """Whether a definition was forgotten, and would count as new."""
 
     def take(self, response: Response, session: int) -> None:
         """Record the definitions in a result of `tools/list` that are new to the session."""
@@ -303,6 +305,7 @@ class Definitions:
             return
         if len(self._known) > MOST_DEFINITIONS:
             self._known.popitem(last=False)
+            self.has_forgotten = True
         row = {
             "session": session,
             "name": text(definition.name),

@@ -245,12 +245,18 @@ class Tables:
 def _insertion(table: str) -> str:
     """The statement that moves waiting rows into a table, and computes the other columns."""
     computed = _COMPUTED[table]
-    cells = ", ".join(_clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
+    cells = ", ".join(clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
     names = ", ".join(_DECLARED[table])
     return f"insert into {table} ({names}) select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours
 
 
-def _clocked(computed: str) -> str:
+def clocked(sql: str, wall: str = "wall") -> str:
+    """SQL with each `clock(x)` written out.
+
+    Args:
+        sql: an expression, or a statement.
+        wall: the expression for the wall clock at the opening of the capture, in nanoseconds since 1970.
+    """
     return re.sub(
-        r"clock\((\w+)\)", rf"case when \1 between 0 and {CLOCKED} then make_timestamp_ns(wall + \1) end", computed
+        r"clock\(([\w.]+)\)", rf"case when \1 between 0 and {CLOCKED} then make_timestamp_ns({wall} + \1) end", sql
     )

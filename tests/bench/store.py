@@ -3,9 +3,10 @@
     python -m tests.bench.store [--frames N]… [--small N] [--huge] [--json]
 
 One conversation, that of the SDK's client with an SDK's server, is repeated with new ids until there are enough frames
-(see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one, then from it;
-then `--small` captures of one conversation each are asked together. Beside the load stand the reading and the fold
-alone, of which it is made. `--huge` is loaded into the cache only: all its rows in memory would be 16 GiB.
+(see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one by the fold alone
+and as usual, with SQL where that is exact, then from it; then `--small` captures of one conversation each are asked
+together. Beside the load stand the reading and the fold alone, of which it is made. `--huge` is loaded into the cache
+only: all its rows in memory would be 16 GiB.
 """
 
 import argparse
@@ -40,10 +41,14 @@ from pathlib import Path
 told_to = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
+def used():
+    both = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in both)
+
 def timed(what):
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), used()
     found = what()
-    return found, time.perf_counter() - wall, time.process_time() - cpu
+    return found, time.perf_counter() - wall, used() - cpu
 
 def read(paths):
     from captures.reader import Capture, read_frames
@@ -63,8 +68,13 @@ def load(paths):
     import duckdb
     from analysis.store.open import prepare, sources
     connection = duckdb.connect()
-    prepare(connection, sources(paths).found)
+    prepare(connection, sources(paths).readable)
     return connection
+
+def folded(paths):
+    from analysis.store.plain import parent
+    parent.SMALLEST = 1 << 60
+    return load(paths)
 
 def views(connection, rows):
     from analysis.store.reference import view_texts
@@ -76,11 +86,12 @@ def views(connection, rows):
     return took
 
 what, limits, *paths = sys.argv[1:]
-do = {"read": read, "fold": fold, "load": load, "views": load}[what]
+do = {"read": read, "fold": fold, "load": load, "folded": folded, "views": load}[what]
 found, wall, cpu = timed(lambda: do([*map(Path, paths)]))
 told = {"wall_s": wall, "cpu_s": cpu}
 told["views_s"] = {limit: views(found, limit) for limit in json.loads(limits)}
-told["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+most = max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+told["mib"] = most / (1 << (20 if sys.platform == "darwin" else 10))
 os.write(told_to, json.dumps(told).encode())
 """
 
@@ -105,6 +116,8 @@ def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
     row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": sum(one.stat().st_size for one in paths)}
     for what in ("read", "fold", *(() if is_huge else ("load",))):
         row[what] = child(what, paths, cache, "0")
+    row["folded"] = child("folded", paths, cache)
+    shutil.rmtree(cache, ignore_errors=True)
     row["store"] = child("load", paths, cache)
     row["open"] = child("views", paths, cache, limits=[SOME] if is_huge else [SOME, EVERY])
     row["cached_bytes"] = sum(one.stat().st_size for one in cache.rglob("*.duckdb"))
@@ -139,6 +152,12 @@ def table(rows: list[dict[str, Any]]) -> str:
             slowest = sorted(took.items(), key=lambda one: -one[1])[:3]
             named = ", ".join(f"{name} {seconds * 1e3:,.0f} ms" for name, seconds in slowest)
             lines.append(f"{row['frames']:,} frames in {row['captures']:,}: {what}, the slowest: {named}")
+    for row in rows:
+        folded, stored = (row[what]["cpu_s"] * 1e6 / row["frames"] for what in ("folded", "store"))
+        lines.append(
+            f"{row['frames']:,} frames into the cache: {folded:.1f} µs of processor a frame by the fold alone, "
+            f"{stored:.1f} with SQL"
+        )
     last = max(rows, key=lambda row: int(row["frames"]))
     store = last["store"]["wall_s"] * 1_000_000 / last["frames"]
     lines.append(

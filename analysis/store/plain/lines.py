@@ -1,0 +1,174 @@
+"""One pass over the lines of a capture: the proof that DuckDB reads them as we do, and all that it does not read.
+
+A line is plain if its checksum is right and it is spelt as our recorder spells a frame. Whether its text is then one
+JSON string is proved by lengths: DuckDB tells how long all texts are that it has read, when written again. No spelling
+of a string is shorter than that, and whatever else a line held would be more bytes. So if the sums agree, each line is
+just what it looks like.
+
+Frames that are not plain are kept as their records. Other records are noted by their place, and read again when their
+rows are made.
+"""
+
+import re
+from array import array
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import orjson
+
+from analysis.store.plain.opening import Doubt, Opening
+from analysis.store.values import LARGEST
+from captures.reader import CHUNK, SHORTEST, open_capture
+from captures.record import CRC_TAIL, MAX_LINE, Record, decode
+
+MOST_ODD_BYTES: Final = 64 << 20
+"""Bytes of the lines of odd frames that are kept."""
+APART: Final = 64
+"""Frames between two whose places are noted."""
+
+_PLAIN: Final = re.compile(
+    rb'\{"seq":(0|[1-9]\d{0,17}),"rec":"frame","t_ns":(?:0|[1-9]\d{0,17}),"dir":"(?:c2s|s2c)"'
+    rb',"kind":"(?:request|response|notification|error)"'
+    rb'(?:,"id":(?:0|-?[1-9]\d{0,14}|"[ !#-\[\]-~]{0,60}"))?'
+    rb'(?:,"method":"[^"\\\x00-\x1f]{1,240}+")?'
+    rb'(?:,"code":(?:0|-?[1-9]\d{0,14}))?'
+    rb',"size":(?:0|[1-9]\d{0,8}),"raw":"'
+)
+_END_OF_TEXT: Final = -CRC_TAIL - 1
+_KNOWN: Final = frozenset({"stall", "stderr", "signal", "process", "eof", "close"})
+"""Records that may come between frames. All others say more than a pipe has, or that something is lost."""
+
+
+def most_odd(frames: int) -> int:
+    """The most frames of so many that may be odd: each costs ten times as much as another."""
+    return 2_000 + frames // 20
+
+
+class Lines:
+    """The lines of a capture behind its opening."""
+
+    def __init__(self, path: Path, opening: Opening) -> None:
+        """Nothing read so far."""
+        self._path, self._opening = path, opening
+        self.frames = 0
+        """Plain lines of frames."""
+        self.text_bytes = 0
+        """Bytes of their texts as spelt in the capture."""
+        self.odd: list[Record] = []
+        """The other frames, and the parts of giant ones."""
+        self.end = opening.first
+        """The number that a further record would have."""
+        self._others = array("Q")
+        self._marks = array("Q")
+        self._odd_bytes = 0
+
+    def read(self, report: Callable[[int], None] | None) -> None:
+        """Read all lines.
+
+        Args:
+            report: called with the number of bytes read.
+
+        Raises:
+            Doubt: some line is damaged, missing, or of a kind that only the fold understands.
+        """
+        offset, rest = self._opening.offset, b""
+        text = getincrementaldecoder("utf-8")()
+        with open_capture(self._path) as file:
+            file.seek(offset)
+            while chunk := file.read(CHUNK):
+                try:
+                    text.decode(chunk)
+                except UnicodeDecodeError:
+                    raise Doubt("bytes that are not UTF-8") from None
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                if len(rest) > MAX_LINE:
+                    raise Doubt("a line that is too long")
+                self._take(lines, offset)
+                offset += sum(map(len, lines)) + len(lines)
+                if report is not None:
+                    report(offset)
+        if rest:
+            raise Doubt("an unfinished record at the end")
+
+    def _take(self, lines: list[bytes], offset: int) -> None:
+        expected, plain, text_bytes = self.end, self.frames, self.text_bytes
+        marks, match = self._marks, _PLAIN.match
+        for line in lines:
+            body = line[:-CRC_TAIL]
+            if line[-CRC_TAIL:] != b',"crc":"%08x"}' % crc32(body) or not SHORTEST <= len(line) < MAX_LINE:
+                raise Doubt("damage")
+            if not expected % APART:
+                marks.append(offset)
+            head = match(body)
+            if head is not None and int(head[1]) == expected and line[_END_OF_TEXT] == 34:
+                plain += 1
+                text_bytes += len(body) - head.end() - 1
+            else:
+                self._take_other(line, offset, expected)
+            expected += 1
+            offset += len(line) + 1
+        self.end, self.frames, self.text_bytes = expected, plain, text_bytes
+
+    def _take_other(self, line: bytes, offset: int, expected: int) -> None:
+        record = decode(line, offset, orjson.loads)
+        if record is None or record.seq != expected or record.t_ns > LARGEST:
+            raise Doubt("a loss")
+        if record.rec in ("frame", "part"):
+            self.odd.append(record)
+            self._odd_bytes += len(line)
+            if len(self.odd) > most_odd(expected) or self._odd_bytes > MOST_ODD_BYTES:
+                raise Doubt("many odd frames")
+        elif record.rec in _KNOWN:
+            if record.rec == "stall":
+                self._opening.stalls.take(record)
+            self._others.append(offset)
+        else:
+            raise Doubt(f"a record of type {record.rec}" if record.rec in ("gap", "header") else "another record")
+
+    def others(self) -> Iterator[Record]:
+        """The records that are no frames, in order."""
+        return self._at(self._others)
+
+    def frames_of(self, numbers: Iterable[int]) -> Iterator[Record]:
+        """The records of plain frames.
+
+        Args:
+            numbers: their numbers, in order.
+        """
+        first_mark = -(-self._opening.first // APART) * APART
+        at = self._opening.first
+        with _buffered(self._path) as reader:
+            reader.seek(self._opening.offset)
+            for number in numbers:
+                mark = (number - first_mark) // APART
+                if mark >= 0 and first_mark + mark * APART > at:
+                    at = first_mark + mark * APART
+                    reader.seek(self._marks[mark])
+                line = b""
+                for _ in range(number - at + 1):
+                    line = reader.readline()
+                at = number + 1
+                record = decode(line.rstrip(b"\n"), -1, orjson.loads)
+                if record is None or record.seq != number:
+                    raise Doubt("the file has changed")
+                yield record
+
+    def _at(self, offsets: Iterable[int]) -> Iterator[Record]:
+        with _buffered(self._path) as reader:
+            for offset in offsets:
+                reader.seek(offset)
+                record = decode(reader.readline().rstrip(b"\n"), offset, orjson.loads)
+                if record is None:
+                    raise Doubt("the file has changed")
+                yield record
+
+
+def _buffered(path: Path) -> BufferedReader:
+    file = open_capture(path)
+    assert isinstance(file, FileIO)
+    return BufferedReader(file, 1 << 16)

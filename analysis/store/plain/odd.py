@@ -1,0 +1,185 @@
+"""Odd frames: judged and read by our own code, and handed over as the facts that SQL takes from plain ones."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from analysis.conversation.assembly import Assembly
+from analysis.conversation.exchange import REASON, Outcome, outcome_of, timed_out
+from analysis.conversation.handshake import text_of
+from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
+from analysis.store.plain.opening import Doubt
+from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of, token_of
+from analysis.store.values import text
+from captures.frame import Frame
+from captures.reader import FrameAssembler
+from captures.record import Record
+
+FACTS: Final = (
+    "seq",
+    "t_ns",
+    "by_client",
+    "role",
+    "key",
+    "id",
+    "method",
+    "size",
+    "name",
+    "token",
+    "told",
+    "cancels",
+    "reason",
+    "is_timeout",
+    "outcome",
+    "code",
+    "error",
+    "listing",
+    "is_plain",
+    "is_quirk",
+    "escaped",
+    "names",
+)
+"""The columns of `said`, in order."""
+
+_QUIRKS: Final = ("initialize", "server/discover", "subscriptions/listen")
+_QUIRK_STARTS: Final = ("tasks/", "notifications/tasks")
+_PROGRESS: Final = ("notifications/progress", "progress")
+_CANCELLED: Final = ("notifications/cancelled", "cancelled")
+
+
+class OddFrame(NamedTuple):
+    """A frame and its only message."""
+
+    frame: Frame
+    message: Message
+
+
+def judged(records: Iterable[Record]) -> list[OddFrame]:
+    """The frames in records of odd ones, in order.
+
+    Raises:
+        Doubt: one is not just one message.
+    """
+    assembler, frames = FrameAssembler(), list[OddFrame]()
+    for record in records:
+        frame = assembler.feed(record)
+        if frame is None and record.rec == "part":
+            continue
+        if not isinstance(frame, Frame) or frame.seq != record.seq or frame.is_partial or frame.unit != "line":
+            raise Doubt("a frame that is not whole, or not of a pipe")
+        if frame.exchange is not None or frame.conn or frame.event is not None or frame.event_id is not None:
+            raise Doubt("a frame that is not of a pipe")
+        messages = [*Assembly().feed(frame)]
+        if len(messages) != 1 or messages[0].index is not None or messages[0].frames != (frame,):
+            raise Doubt("a batch, or a message over several lines")
+        frames.append(OddFrame(frame, messages[0]))
+    if [*assembler.end()]:
+        raise Doubt("a frame without its end")
+    return frames
+
+
+def facts(frame: Frame, message: Message) -> tuple[Any, ...]:
+    """What `said` has about a message."""
+    told: dict[str, Any] = dict.fromkeys(FACTS)
+    told |= {
+        "seq": message.seq,
+        "t_ns": message.t_ns,
+        "by_client": message.sender == "client",
+        "size": len(frame.raw),
+        "role": "none",
+        "is_timeout": False,
+        "is_plain": True,
+        "is_quirk": False,
+        "escaped": 0,
+    }
+    if isinstance(message, Request):
+        _add_request(told, message)
+    elif isinstance(message, Notification):
+        _add_notification(told, message)
+    elif isinstance(message, Response):
+        _add_response(told, message)
+    return tuple(told[name] for name in FACTS)
+
+
+def _add_request(told: dict[str, Any], request: Request) -> None:
+    if request.as_response() is not None:
+        raise Doubt("a request with a result")
+    params = request.body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    token = token_of(meta["progressToken"]) if isinstance(meta, dict) and "progressToken" in meta else None
+    told |= {
+        "role": "request",
+        "key": _key(request.id) if request.id.pairs else None,
+        "id": id_text(request),
+        "method": text(request.method),
+        "name": name_of(params),
+        "token": None if token is None else _key(token),
+        "is_quirk": _is_quirk(request.method) or _names_protocol(request.body),
+    }
+
+
+def _add_notification(told: dict[str, Any], notification: Notification) -> None:
+    params = notification.params if isinstance(notification.params, dict) else {}
+    told |= {
+        "role": "notification",
+        "method": text(notification.method),
+        "is_quirk": _is_quirk(notification.method) or _names_protocol(notification.body),
+    }
+    if notification.method in _PROGRESS:
+        token = token_of(params.get("progressToken"))
+        told["told"] = None if token is None else _key(token)
+    elif notification.method in _CANCELLED:
+        reason = text_of(params.get("reason"))
+        told |= {
+            "cancels": _key(_named(notification)),
+            "reason": None if reason is None else text(reason[:REASON], REASON_CUT),
+            "is_timeout": timed_out(None if reason is None else reason[:REASON]),
+        }
+
+
+def _add_response(told: dict[str, Any], response: Response) -> None:
+    if "error" in response.body and "result" in response.body:
+        raise Doubt("a response with result and error")
+    outcome = outcome_of(response, None)
+    code, error = error_of(response, outcome) if outcome is not Outcome.RESULT else (None, None)
+    result = response.result
+    has_task = isinstance(result, dict) and isinstance(result.get("task"), dict)
+    told |= {
+        "role": "answer",
+        "key": None if response.id is None or not response.id.pairs else _key(response.id),
+        "outcome": str(outcome),
+        "code": code,
+        "error": error,
+        # The same list may come as a plain frame; then its definitions are not new.
+        "listing": f"{response.seq}" if isinstance(result, dict) and isinstance(result.get("tools"), list) else None,
+        "is_quirk": has_task or outcome in (Outcome.INPUT_REQUIRED, Outcome.TASK) or _names_protocol(response.body),
+    }
+
+
+def _is_quirk(method: str) -> bool:
+    return method in _QUIRKS or method.startswith(_QUIRK_STARTS)
+
+
+def _names_protocol(body: dict[str, Any]) -> bool:
+    """Whether a member of `_meta` is one of the protocol's own."""
+    return "io.modelcontextprotocol" in json.dumps(body)
+
+
+def _named(cancellation: Notification) -> Id:
+    """The id that a cancellation names, exactly."""
+    value = cancellation.params.get("requestId")
+    if isinstance(value, float):
+        value = parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
+    return id_of(value)
+
+
+def _key(id_: Id) -> str:
+    """An id as SQL has it: equal for equal ids, of whatever spelling."""
+    if id_.type == "string":
+        try:
+            return orjson.dumps(id_.value).decode()
+        except orjson.JSONEncodeError:  # a lone surrogate
+            return json.dumps(id_.value)
+    return id_.value if id_.type == "number" else f"{id_.type} {id_.value}"

@@ -1,0 +1,119 @@
+-- The exchanges among the messages of `said`. `doubt` names what pairs alone do not explain; the capture is then loaded
+-- by the fold.
+
+create temp table turn as
+select seq, asks, of_client, next_seq, next_asks, before_asks
+from (
+    select
+        seq, role = 'request' as asks, by_client = (role = 'request') as of_client,
+        lead(seq) over side as next_seq, lead(role = 'request') over side as next_asks,
+        lag(role = 'request') over side as before_asks
+    from said
+    where role in ('request', 'answer') and key is not null
+    window side as (partition by by_client = (role = 'request'), key order by seq)
+);
+
+-- Each request with its response.
+create temp table pair as
+select turn.seq, turn.next_seq as response, answer.t_ns as ended_ns
+from turn join said as answer on answer.seq = turn.next_seq
+where turn.asks and not turn.next_asks;
+
+-- A stall counts if it was recorded before the response.
+create temp table held as
+select request.seq, stall.waited_ns
+from (select seq, response from said left join pair using (seq) where role = 'request' and by_client) as request
+join stalled as stall on request.seq between stall.first and stall.last
+where response is null or stall.recorded < response;
+
+create temp table asked as
+select
+    said.seq, said.t_ns, said.by_client, said.key, said.token, said.size,
+    said.t_ns + coalesce(held.waited_ns, 0) as started_ns,
+    coalesce(held.waited_ns, 0) as stall_ns,
+    pair.response, pair.ended_ns
+from said left join pair using (seq) left join held using (seq)
+where said.role = 'request';
+
+-- Cancellations and progress mean the last request under that id or token, if it is still open.
+create temp table cancelled as
+select
+    asked.seq, arg_min(told.t_ns, told.seq) as cancelled_ns, min(told.seq) as cancelled_seq
+from (select * from said where role = 'notification' and cancels is not null) as told
+asof join (select * from asked where key is not null) as asked
+    on told.by_client = asked.by_client and told.cancels = asked.key and told.seq > asked.seq
+where asked.response is null or asked.response > told.seq
+group by asked.seq;
+
+create temp table progressed as
+select asked.seq, count(*) as progress
+from (select * from said where role = 'notification' and told is not null) as told
+asof join (select * from asked where token is not null) as asked
+    on (not told.by_client) = asked.by_client and told.told = asked.token and told.seq > asked.seq
+where asked.response is null or asked.response > told.seq
+group by asked.seq;
+
+-- How many requests are open: `in_flight` without those cancelled; `open_*` with them, the client's and all. Where one
+-- request of the client is open, the sum of their numbers is its own.
+create temp table flow as
+select
+    seq, step,
+    sum(step) over course as in_flight,
+    sum(client_step) over course as open_of_client,
+    sum(client_seq) over course as only_open,
+    sum(client_step + server_step) over course as open_in_all,
+    sum(bytes) over course as open_bytes
+from (
+    select
+        seq, 1 as step, by_client::integer as client_step, (not by_client)::integer as server_step,
+        if(by_client, seq, 0) as client_seq, size as bytes
+    from asked
+    union all
+    select
+        response, -(cancelled_seq is null or cancelled_seq > response)::integer, -by_client::integer,
+        -(not by_client)::integer, if(by_client, -seq, 0), -size
+    from asked left join cancelled using (seq) where response is not null
+    union all
+    select cancelled_seq, -1, 0, 0, 0, 0
+    from cancelled join asked using (seq) where response is null or cancelled_seq < response
+)
+window course as (order by seq);
+
+-- When the server itself waited for the client, in the course of a request of the client.
+create temp table waited as
+select outer_seq as seq, sum(greatest(0, until_ns - greatest(from_ns, coalesce(before_ns, from_ns)))) as waiting_ns,
+    count(*) as spans
+from (
+    select
+        outer_seq, greatest(from_ns, started_ns) as from_ns, least(until_ns, ended_ns) as until_ns,
+        max(least(until_ns, ended_ns)) over (
+            partition by outer_seq order by from_ns, until_ns
+            rows between unbounded preceding and 1 preceding
+        ) as before_ns
+    from (
+        select
+            during.seq as outer_seq, inner_one.t_ns as from_ns, inner_one.ended_ns as until_ns,
+            during.started_ns, during.ended_ns
+        from asked as inner_one
+        join said on said.seq = inner_one.seq
+        join flow on flow.seq = inner_one.seq and flow.step = 1 and flow.open_of_client = 1
+        join asked as during on during.seq = flow.only_open
+        where not inner_one.by_client and said.method <> 'ping'
+            and inner_one.response < during.response
+    )
+)
+group by outer_seq;
+
+create temp table doubt as
+select 'a frame that needs the fold' as why from said where is_quirk
+union all select 'two requests under one id' from turn where asks and next_asks
+union all select 'a response without a request' from turn where not asks and before_asks is not true
+union all select 'a response without an id' from said where role = 'answer' and key is null
+union all (select 'too many open requests' from flow where open_in_all > 40000 or open_bytes > 15000000 limit 1)
+union all select 'too many waits' from waited where spans > 10000
+union all
+select 'requests that nothing can answer' from said where role = 'request' and key is null having count(*) > 1000
+union all
+select 'many subscriptions' from said
+where method in ('resources/subscribe', 'resources/unsubscribe')
+having count(distinct name) > 500 or max(size) > 8000 or max(length(name)) >= 256;

@@ -1,0 +1,222 @@
+"""Loads the plain part of a capture: the lines are proved here, while the child reads and pairs them.
+
+The result is a database file with the rows of all frames and requests behind the opening, except the odd frames, and
+what is left for `analysis.store.load` to add. On any doubt there is no result, and the file is to be thrown away.
+"""
+
+import os
+import re
+import select
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from analysis.child_process import PythonChild
+from analysis.store.plain.lines import Lines, most_odd
+from analysis.store.plain.odd import OddFrame, facts, judged
+from analysis.store.plain.opening import Doubt, Opening, opening_of
+from analysis.store.sandbox.protocol import write
+from analysis.store.values import LARGEST, text, wall
+from captures.reader import Capture
+from captures.record import Record
+
+SMALLEST: Final = 3 << 20
+"""Bytes of a capture. A smaller one is loaded by the fold before the child has started."""
+LEAST_MEMORY: Final = 256_000_000
+"""Bytes that DuckDB needs: it reads lines into buffers of 32 MiB, and several at a time."""
+THREADS: Final = 2
+"""More do not help: the parent's pass over the lines takes as long as the rest then does."""
+_LONGEST_ANSWER: Final = 64 << 20
+_SECONDS: Final = 60
+_BYTES_A_SECOND: Final = 2 << 20
+"""What the child may take at most: a tenth of what it does on a slow machine."""
+_ROWS_TO_CAPTURE: Final = 8
+"""The most bytes of the database to each of the capture."""
+
+
+class Plain(NamedTuple):
+    """What the child has loaded, and what it has left."""
+
+    opening: Opening
+    lines: Lines
+    odd: list[OddFrame]
+    links: dict[int, tuple[int, str | None]]
+    """For odd frames that are requests, or answer some: the request, and the name in it."""
+    listings: list[int]
+    """The frames that hold a list of tools, each different list once."""
+    messages: int
+    requests: int
+    latest_ns: int
+    last_ns: int
+    """The stamp of the last frame; `latest_ns` is the largest one."""
+    frames: int
+    bytes: int
+
+    def others(self) -> Iterator[Record]:
+        """The records behind the opening that are no frames."""
+        return self.lines.others()
+
+    def listed(self) -> Iterator[OddFrame]:
+        """The frames that hold lists of tools, in order."""
+        odd = {each.frame.seq: each for each in self.odd}
+        read = {each.frame.seq: each for each in judged(self.lines.frames_of(n for n in self.listings if n not in odd))}
+        for number in self.listings:
+            yield odd.get(number) or read[number]
+
+
+def load_plain(
+    path: Path,
+    database: Path,
+    id_: str,
+    *,
+    options: str,
+    memory: int,
+    progress: Callable[[int], None] | None = None,
+) -> Plain:
+    """Make a database file with the rows of the plain part of a closed capture.
+
+    Args:
+        path: the capture.
+        database: the file to make. The directory beside it takes what does not fit into memory.
+        id_: the value of the column `capture` in its rows.
+        options: how to attach the file.
+        memory: bytes that DuckDB may hold.
+        progress: called with the number of bytes read.
+
+    Raises:
+        Doubt: only the fold loads it exactly.
+        CaptureError: it cannot be read.
+    """
+    capture = Capture(path)
+    if not capture.size >= SMALLEST:
+        raise Doubt("small")
+    if memory < LEAST_MEMORY:
+        raise Doubt("little memory")
+    opening = opening_of(capture)
+    processor_s = _SECONDS + capture.size // _BYTES_A_SECOND
+    setup = {
+        "capture": _digits(capture.segments[0]),
+        "database": _digits(database),
+        "spilled": _digits(database.parent / "spilled"),
+        "id": id_,
+        "options": options,
+        "wall": wall(capture.header.members.get("wall_ns")),
+        "first": opening.first,
+        "revision": text(opening.revision),
+        "server_revision": text(opening.server_revision),
+        "server_era": opening.server_era,
+        "memory": memory,
+        "threads": min(THREADS, os.cpu_count() or 1),
+        "processor_s": processor_s,
+        "largest": (64 << 20) + capture.size * _ROWS_TO_CAPTURE,
+    }
+    try:
+        child = PythonChild("analysis.store.plain.child", bare=True)
+    except OSError:
+        raise Doubt("the system starts no process") from None
+    try:
+        return _loaded(_Talk(child, processor_s), setup, Lines(capture.segments[0], opening), opening, progress)
+    finally:
+        child.close()
+
+
+def _loaded(
+    talk: "_Talk", setup: dict[str, Any], lines: Lines, opening: Opening, progress: Callable[[int], None] | None
+) -> Plain:
+    talk.say(setup)
+    lines.read(progress)
+    odd = judged(lines.odd)
+    most = most_odd(lines.frames)
+    talk.hear()
+    talk.say({"odd": [each.frame.seq for each in odd], "most": most})
+    answer = talk.hear()
+    if (answer.get("frames"), answer.get("escaped")) != (lines.frames, lines.text_bytes):
+        raise Doubt("lines that are not spelt as ours")
+    left = _numbers(answer.get("left"))
+    if len(left) > most:
+        raise Doubt("many odd frames")
+    odd = sorted([*odd, *judged(lines.frames_of(left))], key=lambda each: each.frame.seq)
+    talk.say({"facts": [facts(*each) for each in odd], "stalls": opening.stalls.rows})
+    answer = talk.hear()
+    listings = _numbers(answer.get("listings"))
+    messages, requests, latest_ns, last_ns, frames, size = (_count(answer.get(name)) for name in _COUNTS)
+    if frames + len(odd) != messages or frames != lines.frames - len(left):
+        raise Doubt("rows that are missing")
+    links = _links(answer.get("links"))
+    talk.hear()
+    return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size)
+
+
+_PLAIN_WORDS: Final = re.compile(r"[A-Za-z ]{1,60}")
+_COUNTS: Final = ("messages", "requests", "latest_ns", "last_ns", "frames", "bytes")
+
+
+def _numbers(value: object) -> list[int]:
+    """A list of numbers of frames, in order."""
+    if value is None:
+        raise Doubt("many odd frames")
+    if not isinstance(value, list) or any(type(number) is not int or number < 0 for number in value):
+        raise Doubt("an answer without sense")
+    return sorted(set(value))
+
+
+def _links(value: object) -> dict[int, tuple[int, str | None]]:
+    """The requests of odd frames, and the names in them."""
+    try:
+        assert isinstance(value, list)
+        return {int(seq): (int(request), None if name is None else str(name)) for seq, request, name in value}
+    except (TypeError, ValueError, AssertionError):
+        raise Doubt("an answer without sense") from None
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise Doubt("an answer without sense")
+    return value
+
+
+class _Talk:
+    """The parent's end of the conversation. The child is not trusted to say what makes sense."""
+
+    def __init__(self, child: PythonChild, processor_s: int) -> None:
+        self._child = child
+        self._until_s = time.monotonic() + 2 * processor_s
+
+    def say(self, message: dict[str, Any]) -> None:
+        try:
+            write(self._child.stdin, orjson.dumps(message))
+        except OSError:
+            raise Doubt("the child has died") from None
+
+    def hear(self) -> dict[str, Any]:
+        size = int.from_bytes(self._take(4))
+        if size > _LONGEST_ANSWER:
+            raise Doubt("an answer that is too long")
+        try:
+            message = orjson.loads(self._take(size))
+        except orjson.JSONDecodeError:
+            message = None
+        if not isinstance(message, dict):
+            raise Doubt("an answer without sense")
+        if "failed" in message:
+            raise Doubt(why if _PLAIN_WORDS.fullmatch(why := str(message["failed"])) else "an answer without sense")
+        return message
+
+    def _take(self, size: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < size:
+            left_s = self._until_s - time.monotonic()
+            if left_s <= 0 or not select.select([self._child.stdout], [], [], left_s)[0]:
+                raise Doubt("the child takes too long")
+            piece = os.read(self._child.stdout, min(1 << 18, size - len(taken)))
+            if not piece:
+                raise Doubt("the child has died")
+            taken += piece
+        return bytes(taken)
+
+
+def _digits(path: Path) -> str:
+    return os.fsencode(os.path.abspath(path)).hex()
