@@ -30,6 +30,10 @@ class FindBox(LineBox):
     FindBox { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
     FindBox:focus { border: none; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "to the matches"),
+        Binding("escape", "leave", "cancel"),
+    ]
 
 
 class Reader(Vertical):
