@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import Checker
 from analysis.checking.profile import Costs
+from analysis.conversation.exchange import Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
@@ -132,10 +133,8 @@ class Examination:
         for item in self._assembler.end():
             yield from self._feed(item)
         fold = self._checker.fold
-        for exchange in fold.finish() if self._wanted.only is not None else ():
-            if exchange.session is not None:
-                seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
-                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
+        if self._wanted.only is not None:
+            self._note_outcomes(fold.finish())
         yield from self._located(
             self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
         )
@@ -184,7 +183,16 @@ class Examination:
             self.frames += 1
             self._from_server += item.dir == "s2c"
         findings = self._checker.feed(item)
+        if self.fold.let_go and self._wanted.only is not None:
+            self._note_outcomes(self.fold.let_go)
         return self._located(findings) if findings else ()
+
+    def _note_outcomes(self, exchanges: Iterable[Exchange]) -> None:
+        """Note how requests ended that got no response."""
+        for exchange in exchanges:
+            if exchange.session is not None:
+                seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
+                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:

@@ -1,0 +1,38 @@
+"""What a filter of findings knows about the message of each."""
+
+from pathlib import Path
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.fold import Fold
+from analysis.filter import Filter, parse
+from captures.reader import Capture, FrameAssembler
+from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.result import LocatedFinding
+from tests.analysis.traces import CORPUS, read
+
+
+def failed_requests(path: Path) -> set[int]:
+    """The numbers of the requests whose HTTP exchange ended before a response."""
+    fold, assembler, failed = Fold(), FrameAssembler(), set[int]()
+    for item in Capture(path):
+        assembled = assembler.feed(item)
+        if assembled is not None:
+            fold.feed(assembled)
+            failed |= {one.request.seq for one in fold.let_go if one.outcome is Outcome.FAILED}
+    return failed
+
+
+def found(path: Path, only: Filter | None) -> set[tuple[str, int]]:
+    events = examined(path, Wanted(only=only))
+    return {(one.finding.rule, one.finding.frame) for one in events if isinstance(one, LocatedFinding)}
+
+
+def test_a_request_that_failed_with_its_http_exchange_is_a_failure(tmp_path: Path) -> None:
+    path, seen = tmp_path / "a.mcpcap", 0
+    for case in read(CORPUS / "auth.ndjson"):
+        path.write_bytes(b"".join(line for _, line in case.records()))
+        failed = failed_requests(path)
+        wanted = {one for one in found(path, None) if one[1] in failed}
+        seen += len(wanted)
+        assert wanted <= found(path, parse("has:failure")), case
+    assert seen > 3
