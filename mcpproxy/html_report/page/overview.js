@@ -189,19 +189,13 @@ function withoutAnswer(overview) {
   ];
 }
 
-function errors({ errors: rows }) {
-  if (!rows.length) return null;
-  const items = rows
-    .slice(0, 5)
-    .map(({ what, times, example }) =>
-      el(
-        "li",
-        {},
-        el("span", { class: "took num" }, `×${times.toLocaleString("en")}`),
-        el("div", {}, el("span", { class: "name" }, what), example ? el("p", { class: "what" }, example) : null),
-      ),
-    );
-  return el("div", { class: "calls" }, el("h2", {}, "Errors"), el("ul", { class: "plain" }, items));
+function errors(overview) {
+  const rows = overview.errors.map(({ kind, text, times, ...row }) =>
+    callRow(overview, { ...row, more: text ? `${kind}: ${text}` : kind }, `×${times.toLocaleString("en")}`),
+  );
+  const more = overview.more_errors;
+  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")} of errors`)));
+  return calls("Errors", rows);
 }
 
 function leftOut({ left_out: lines }) {

@@ -82,6 +82,12 @@ def test_address_of_a_finding_opens_what_hides_it(report: Opened) -> None:
     assert 0 <= top < 860
 
 
+def test_error_on_the_first_screen_leads_to_its_first_frame(report: Opened) -> None:
+    report.page.click("#overview .calls:has(h2:text-is('Errors')) li >> nth=0 >> a")
+    report.page.wait_for_selector("aside.detail h3:has-text('response')")
+    assert "tool error" in report.page.inner_text("aside.detail .facts")
+
+
 def test_frame_and_finding_lead_to_each_other(report: Opened) -> None:
     report.page.click("#findings .finding >> nth=0 >> a >> nth=0")
     report.page.wait_for_selector("aside.detail li a[href^='#finding-']")
@@ -170,7 +176,7 @@ def test_page_shows_every_kind_of_capture(started: Browser, place: Path, name: s
         assert report.errors == []
         assert report.run("window.violations") == []
         if name == "http":
-            report.go("#frame-7")
+            report.go("#frame-8")
             report.page.wait_for_selector("aside.detail pre[aria-label='Heads of the HTTP exchange']")
             assert "POST /mcp" in report.page.inner_text("aside.detail")
 
