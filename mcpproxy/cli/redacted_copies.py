@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from captures.errors import CannotCreate
 from captures.file import create_directory
 from mcpproxy.cli.diagnostics import Exit, Progress, called, say
 from mcpproxy.cli.outputs import check_output
@@ -68,11 +69,15 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
             # Two captures can have the same name.
             place = Path(folder, str(number))
             create_directory(str(place))
-            with called({str(place): str(path.parent)}):
-                try:
-                    account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
-                finally:
-                    progress.clear()
+            try:
+                account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
+            except CannotCreate as error:
+                room = tempfile.gettempdir()
+                raise CannotCreate(
+                    f"cannot make a redacted copy of {path} in {room}: {_reason(error)}; set TMPDIR to another folder"
+                ) from error
+            finally:
+                progress.clear()
             stack.enter_context(called({str(account.path): str(path), str(place): str(path.parent)}))
             copies.append(account.path)
             replaced = count_text(sum(times for times, _ in account.kinds.values()), "replacement")
@@ -81,3 +86,11 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
                 is_damaged = True
                 say(f"{sanitise(str(path))} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
         yield Inputs(copies, is_damaged)
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said when it refused; the message itself names a folder of ours."""
+    cause = error.__cause__
+    if cause is not None:
+        return _reason(cause)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

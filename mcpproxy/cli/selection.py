@@ -29,7 +29,7 @@ from captures.listing import find_captures, newest_first, real_path, search_root
 from captures.places import SUFFIX, captures_root, slug
 from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
-from mcpproxy.cli.diagnostics import say
+from mcpproxy.cli.diagnostics import called, say
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -195,7 +195,10 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         for meaning, some in chosen:
             if meaning.kind not in ("file", "stdin") and some and not lists:
                 say(_reading(meaning, some))
-        yield Selected(paths, next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None))
+        stdin = next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None)
+        if stdin is not None:
+            stack.enter_context(called({str(stdin): "stdin"}))
+        yield Selected(paths, stdin)
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
