@@ -84,7 +84,8 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
             say(f"redacted {sanitise(str(path))}: {replaced}; `mcpproxy share` lists them")
             if account.is_damaged:
                 is_damaged = True
-                say(f"{sanitise(str(path))} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
+                named = sanitise(str(path))
+                say(f"{named} is damaged: the copy has only what is intact; `mcpproxy verify` lists the damage")
         yield Inputs(copies, is_damaged)
 
 

@@ -99,7 +99,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(account_lines(account)) + "\n")
     if account.is_damaged:
-        say(f"{path} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
+        say(f"{path} is damaged: the copy has only what is intact; `mcpproxy verify` lists the damage")
     return int(Exit.USAGE if account.is_damaged else Exit.FINE)
 
 

@@ -39,15 +39,18 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     totals = rows.totals()
     latencies = rows.latency("call")
     errors = rows.said_errors(limits.FIRST_ROWS)
+    abandoned, unanswered = rows.abandoned(), rows.unanswered()
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
             for capture, is_redacted in zip(captures, redacted, strict=True)
         ],
-        "figures": _figures(rows, len(captures), errors.times),
+        "figures": _figures(rows, len(captures), errors.times, abandoned, unanswered),
         "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
-        "abandoned": [_abandoned(row, by_path) for row in rows.abandoned()[: limits.FIRST_ROWS]],
-        "unanswered": [_unanswered(row, by_path) for row in rows.unanswered()[: limits.FIRST_ROWS]],
+        "abandoned": [_abandoned(row, by_path) for row in abandoned[: limits.FIRST_ROWS]],
+        "more_abandoned": max(0, len(abandoned) - limits.FIRST_ROWS),
+        "unanswered": [_unanswered(row, by_path) for row in unanswered[: limits.FIRST_ROWS]],
+        "more_unanswered": max(0, len(unanswered) - limits.FIRST_ROWS),
         "errors": [_error(row, refs) for row in errors.first],
         "more_errors": errors.groups - len(errors.first),
         "sessions": [_session(row, refs) for row in sessions],
@@ -130,9 +133,11 @@ def _missing(row: CaptureRow) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _figures(rows: ReportRows, captures: int, errors: int) -> list[dict[str, Any]]:
+def _figures(
+    rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
+) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    abandoned, unanswered = sum(row.times for row in rows.abandoned()), sum(row.times for row in rows.unanswered())
+    left, open_ = sum(row.times for row in abandoned), sum(row.times for row in unanswered)
     calls = rows.latency("server")
     requests = sum(row.calls for row in calls)
     figures = [
@@ -140,8 +145,8 @@ def _figures(rows: ReportRows, captures: int, errors: int) -> list[dict[str, Any
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
         ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
         ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
-        ("abandoned", f"{abandoned:,}", "", abandoned > 0),
-        ("unanswered", f"{unanswered:,}", "", unanswered > 0),
+        ("abandoned", f"{left:,}", "", left > 0),
+        ("unanswered", f"{open_:,}", "", open_ > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
     return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]

@@ -138,8 +138,9 @@ function badge(level) {
   return el("span", { class: `badge ${level}` }, level);
 }
 
-function calls(title, rows) {
+function calls(title, rows, more = 0) {
   if (!rows.length) return null;
+  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")} of them`)));
   return el("div", { class: "calls" }, el("h2", {}, title), el("ul", { class: "plain" }, rows));
 }
 
@@ -181,10 +182,12 @@ function withoutAnswer(overview) {
     calls(
       "Abandoned",
       overview.abandoned.map((row) => callRow(overview, row, row.waited)),
+      overview.more_abandoned,
     ),
     calls(
       "Unanswered",
       overview.unanswered.map((row) => callRow(overview, row, row.waited)),
+      overview.more_unanswered,
     ),
   ];
 }
@@ -193,9 +196,7 @@ function errors(overview) {
   const rows = overview.errors.map(({ kind, text, times, ...row }) =>
     callRow(overview, { ...row, more: text ? `${kind}: ${text}` : kind }, `×${times.toLocaleString("en")}`),
   );
-  const more = overview.more_errors;
-  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")} of errors`)));
-  return calls("Errors", rows);
+  return calls("Errors", rows, overview.more_errors);
 }
 
 function leftOut({ left_out: lines }) {

@@ -221,8 +221,17 @@ def test_a_damaged_capture_is_shared_with_gaps(capture: Path) -> None:
     capture.write_bytes(b"".join(lines))
     copy, printed, code = share(capture)
     assert code == 2
-    assert b"is damaged: the copy has gaps" in printed
+    assert b"is damaged: the copy has only what is intact" in printed
     assert b"record 4 was lost (damage)" in mcpproxy("verify", copy).stdout
+
+
+def test_repeated_records_are_damage(capture: Path, tmp_path: Path) -> None:
+    lines = capture.read_bytes().splitlines(keepends=True)
+    doubled = tmp_path / "doubled.mcpcap"
+    doubled.write_bytes(b"".join((*lines[:-1], lines[-2], lines[-1])))
+    _, printed, code = share(doubled)
+    assert code == 2
+    assert b"is damaged" in printed
 
 
 def test_review_asks_on_a_terminal_and_sanitises(capture: Path, tmp_path: Path) -> None:

@@ -154,6 +154,18 @@ def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: 
     assert {one["name"]: one["value"] for one in overview["figures"]}["errors"] == "5"
 
 
+def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    kinds = limits.FIRST_ROWS + 3
+    for number in range(kinds):
+        talk.call(20, number + 1, f"tool{number}")
+    overview = reported(tmp_path, talk.close()).block("data-overview")
+    assert {one["name"]: one["value"] for one in overview["figures"]}["unanswered"] == str(kinds)
+    assert (len(overview["unanswered"]), overview["more_unanswered"]) == (limits.FIRST_ROWS, 3)
+    assert (overview["abandoned"], overview["more_abandoned"]) == ([], 0)
+
+
 def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
     talk = Written(tmp_path / "odd.mcpcap", "odd")
     raws = [
