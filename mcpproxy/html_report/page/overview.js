@@ -146,7 +146,7 @@ function calls(title, rows, more = 0) {
 
 function callRow({ captures }, { what, capture, frame, more, times }, took) {
   const server = captures.length > 1 && capture >= 0 ? captures[capture].name : "";
-  const about = [server, more].filter(Boolean).join(" · ");
+  const about = [more, server].filter(Boolean).join(" · ");
   return el(
     "li",
     {},

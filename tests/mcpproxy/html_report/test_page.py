@@ -221,6 +221,14 @@ def test_narrow_window_needs_no_scrolling_aside(started: Browser, file: Path) ->
         assert report.run("document.documentElement.scrollWidth") <= 390
 
 
+def test_rows_of_every_kind_have_one_size_on_paper(started: Browser, place: Path) -> None:
+    with opened(started, reported(place / "demo.html", CORPUS / "demo.mcpcap")) as report:
+        report.page.emulate_media(media="print")
+        rows = "[...document.querySelectorAll('table.traffic tbody tr:not(.space)')]"
+        assert "other" in report.run(f"{rows}.map((row) => row.className).join(' ')").split()
+        assert report.run(f"new Set({rows}.map((row) => getComputedStyle(row).fontSize)).size") == 1
+
+
 def test_a_bounded_part_of_each_list_is_printed(report: Opened) -> None:
     report.run("window.dispatchEvent(new Event('beforeprint'))")
     assert len(report.rows()) == 300
