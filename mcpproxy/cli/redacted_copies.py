@@ -15,6 +15,7 @@ from captures.errors import CannotCreate
 from captures.file import create_directory
 from mcpproxy.cli.diagnostics import Exit, Progress, called, say
 from mcpproxy.cli.outputs import check_output
+from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
@@ -63,11 +64,11 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
     def tell(done: int, total: int) -> None:
         progress.show(f"redacting, {done / total if total else 1:.0%}")
 
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder, ExitStack() as stack:
+    with private_folder() as folder, ExitStack() as stack:
         copies, is_damaged = [], False
         for number, path in enumerate(paths):
             # Two captures can have the same name.
-            place = Path(folder, str(number))
+            place = folder / str(number)
             create_directory(str(place))
             try:
                 account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,6 +29,7 @@ from captures.places import SUFFIX, captures_root, slug
 from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
 from mcpproxy.cli.diagnostics import called, say
+from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -231,7 +231,7 @@ def _everything() -> Meaning:
 def _stdin(stack: ExitStack) -> Meaning:
     if sys.stdin is None:
         raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-")), f"stdin{SUFFIX}")
+    path = stack.enter_context(private_folder()) / f"stdin{SUFFIX}"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return Meaning("stdin", "-", [path])
