@@ -254,7 +254,9 @@ def test_file_is_private_and_named_on_stdout(tmp_path: Path) -> None:
     capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "out.html"
     done = mcpproxy("report", capture, "-o", target)
     assert done.returncode == 0
-    assert re.fullmatch(rf"{target}  [\d.]+ kB  1 capture, \d+ frames, \d+ findings?\n", done.stdout.decode())
+    assert re.fullmatch(
+        rf"{target}: 1 capture, \d+ frames, \d+ findings?, [\d.]+ kB; open it in a browser\n", done.stdout.decode()
+    )
     assert target.stat().st_mode & 0o777 == 0o600
 
 
