@@ -113,11 +113,12 @@ def choose_path(
     segment = segment_of(name)
     if segment is None or segment[0] + SUFFIX != name:
         raise CannotCreate(
-            f"cannot record to {path}: a capture's name ends in {SUFFIX}, in no segment number, a directory in /"
+            f"cannot create the capture {path}: a capture's name ends in {SUFFIX}, without the number of a segment; "
+            "name a folder with / at the end"
         )
     if _has_other_segments(folder, segment[0]):
         raise CannotCreate(
-            f"cannot record to {path}: segments of an earlier capture of that name stand there; name another"
+            f"cannot create the capture {path}: an earlier capture of that name has segments there; name another file"
         )
     _check_owner(folder or ".", lambda _: None)
     return path

@@ -48,7 +48,7 @@ def new_capture(target: Path) -> Iterator[CaptureFile]:
         except OSError as error:
             raise CannotCreate(f"cannot create {target}: {error.strerror}; name another place") from error
         except CannotCreate as error:
-            raise CannotCreate(str(error).replace(str(folder), str(target.parent))) from error
+            raise CannotCreate(str(error).replace(str(folder / target.name), str(target))) from error
         try:
             yield file
             sync(file.fd)

@@ -91,6 +91,32 @@ class SlowRow(NamedTuple):
     waiting_ms: float | None
 
 
+class ErrorRow(NamedTuple):
+    """Errors of one call that say the same, and the first of them. Text is untrusted."""
+
+    capture: str
+    frame: int
+    """Number of the frame of the error; of its request if no response came."""
+    answered_by: str
+    method: str | None
+    """None if the error matches no request."""
+    name: str | None
+    code: int | None
+    meaning: str
+    text: str | None
+    times: int
+
+
+class Errors(NamedTuple):
+    """Errors by what they said."""
+
+    times: int
+    """All of them, those in no row of `first` too."""
+    groups: int
+    first: list[ErrorRow]
+    """The most frequent first."""
+
+
 class ToolRow(NamedTuple):
     """What a tool costs. Text is untrusted."""
 
@@ -198,6 +224,31 @@ class ReportRows(Figures):
                 most,
             )
         ]
+
+    def said_errors(self, most: int) -> Errors:
+        """Errors by what they said, except those that answer a cancellation.
+
+        Texts count as the same if they differ only in words with digits: numbers, ids, times.
+        """
+        rows = self._rows(
+            r"""
+            with placed as (
+                select
+                    *, coalesce(response, request) as frame, (time, capture, coalesce(request, response)) as place,
+                    regexp_replace(text, '\w*\d\w*', '0', 'g') as saying
+                from errors where not is_cancelled
+            )
+            select
+                sum(count(*)) over (), count(*) over (),
+                arg_min(capture, place), arg_min(frame, place), answered_by, method, name, code, meaning,
+                arg_min_null(text, place), count(*)
+            from placed group by server, answered_by, method, name, code, meaning, saying
+            order by count(*) desc, min(place) limit ?
+            """,
+            most,
+        )
+        times, groups = rows[0][:2] if rows else (0, 0)
+        return Errors(int(times), groups, [ErrorRow(*row[2:]) for row in rows])
 
     def tools(self, most: int) -> list[ToolRow]:
         """The tools, the most expensive definition first."""

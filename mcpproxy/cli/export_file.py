@@ -10,7 +10,7 @@ from typing import IO, Final
 
 from captures.errors import CaptureError
 from mcpproxy.cli.diagnostics import Exit, Progress, say
-from mcpproxy.cli.outputs import check_place
+from mcpproxy.cli.outputs import check_place, written_line
 from mcpproxy.exporters.reading import Reading
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -76,6 +76,13 @@ class Input:
             self._progress.show(f"read {size(self._done)}")
 
 
+_NEXT: Final = {
+    "otlp": "give it to a collector's file receiver",
+    "har": "open it in mitmproxy or in a browser's network panel",
+    "perfetto": "open it in Perfetto or chrome://tracing",
+    "markdown": "put it into an issue",
+}
+"""What to do with a file, by its format."""
 Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
 """Writes the file; returns what it holds, in words."""
 
@@ -93,9 +100,10 @@ def export_file(paths: list[Path], options: argparse.Namespace) -> int:
                 raise CaptureError("no capture could be read, so nothing was written")
             if not holds:
                 raise CaptureError(_nothing(options))
+            written = made.stat().st_size
     finally:
         captures.close()
-    sys.stdout.write(f"{sanitise(str(target))}: {holds}\n")
+    sys.stdout.write(written_line(target, holds, written, _NEXT[options.format]))
     return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
 
 

@@ -23,13 +23,13 @@ from captures.places import file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.outputs import written_line
 from mcpproxy.importers import har, mitmproxy, ndjson
 from mcpproxy.importers.exchange_log import servers
 from mcpproxy.importers.mcp_tape import Trace
 from mcpproxy.importers.source import Wrong, read_lines
 from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.text import count_text
-from mcpproxy.sanitise import sanitise
 
 BATCH = 1 << 20
 FORMS = ("trace", "ndjson", "har", "mitmproxy", "mcp-tape")
@@ -172,4 +172,5 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
                 capture.append(b"".join(batch))
                 batch, size = [], 0
         capture.append(b"".join(batch))
-    sys.stdout.write(f"{sanitise(str(path))}: {count_text(count, 'record')}\n")
+        written = capture.size
+    sys.stdout.write(written_line(path, count_text(count, "record"), written, "`mcpproxy tui` shows it"))

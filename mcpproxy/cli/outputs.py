@@ -9,6 +9,8 @@ from captures.errors import CannotCreate, CaptureError
 from captures.listing import segments
 from captures.reader import Capture
 from mcpproxy.cli.selection import meaning_of
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
 
 
 def check_output(output: str | Path, paths: Iterable[Path]) -> None:
@@ -59,3 +61,15 @@ def names_recording(argument: str) -> bool:
         return False
     # `./files` is a path, even if there is a server called files.
     return meaning.kind in ("file", "listed") or (meaning.kind == "server" and "/" not in argument)
+
+
+def written_line(path: Path, contents: str, written: int, advice: str) -> str:
+    """The line with which a command ends that has written a file.
+
+    Args:
+        path: the file.
+        contents: what it holds.
+        written: its bytes.
+        advice: what to do with it.
+    """
+    return f"{sanitise(str(path))}: {contents}, {size(written)}; {advice}\n"

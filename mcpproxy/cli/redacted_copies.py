@@ -11,9 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from captures.errors import CannotCreate
 from captures.file import create_directory
 from mcpproxy.cli.diagnostics import Exit, Progress, called, say
 from mcpproxy.cli.outputs import check_output
+from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.cli.selection import scope_of, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
@@ -62,22 +64,35 @@ def redacted_copies(paths: list[Path]) -> Iterator[Inputs]:
     def tell(done: int, total: int) -> None:
         progress.show(f"redacting, {done / total if total else 1:.0%}")
 
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder, ExitStack() as stack:
+    with private_folder() as folder, ExitStack() as stack:
         copies, is_damaged = [], False
         for number, path in enumerate(paths):
             # Two captures can have the same name.
-            place = Path(folder, str(number))
+            place = folder / str(number)
             create_directory(str(place))
-            with called({str(place): str(path.parent)}):
-                try:
-                    account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
-                finally:
-                    progress.clear()
+            try:
+                account = redacted_copy(path, place, Wanted(compares=False, renames=True, progress=tell))
+            except CannotCreate as error:
+                room = tempfile.gettempdir()
+                raise CannotCreate(
+                    f"cannot make a redacted copy of {path} in {room}: {_reason(error)}; set TMPDIR to another folder"
+                ) from error
+            finally:
+                progress.clear()
             stack.enter_context(called({str(account.path): str(path), str(place): str(path.parent)}))
             copies.append(account.path)
             replaced = count_text(sum(times for times, _ in account.kinds.values()), "replacement")
             say(f"redacted {sanitise(str(path))}: {replaced}; `mcpproxy share` lists them")
             if account.is_damaged:
                 is_damaged = True
-                say(f"{sanitise(str(path))} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
+                named = sanitise(str(path))
+                say(f"{named} is damaged: the copy has only what is intact; `mcpproxy verify` lists the damage")
         yield Inputs(copies, is_damaged)
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said when it refused; the message itself names a folder of ours."""
+    cause = error.__cause__
+    if cause is not None:
+        return _reason(cause)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

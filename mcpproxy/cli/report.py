@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import check_place
+from mcpproxy.cli.outputs import check_place, written_line
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
-from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
 
 if TYPE_CHECKING:
@@ -90,9 +88,8 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
             file.writelines(report.pieces())
         written = path.stat().st_size
     contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
-    sys.stdout.write(
-        f"{sanitise(str(target))}  {size(written)}  {contents}, {count_text(report.findings, 'finding')}\n"
-    )
+    contents = f"{contents}, {count_text(report.findings, 'finding')}"
+    sys.stdout.write(written_line(target, contents, written, "open it in a browser"))
     sys.stdout.flush()
     for ended in report.examined:
         say_faults(ended)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captures.errors import CaptureError
-from captures.reader import Capture
+from captures.reader import Capture, Damage
 from mcpproxy.cli.arguments import Parser, add_format
-from mcpproxy.cli.diagnostics import Exit, Progress, fail
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.examination.result import STDIN
 from mcpproxy.report.output import json_line
@@ -38,32 +38,32 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """List the secrets; returns 1 if there are any, 2 if a capture cannot be read."""
+    """List the secrets; returns 1 if there are any, 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
     with selected(options.capture, scope_of(options)) as chosen:
         for path in chosen.paths:
             named = STDIN if path == chosen.stdin else path
             try:
-                count = _scan(path, named, options)
+                codes.append(_scan(path, named, options))
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
-                continue
-            if count:
-                codes.append(Exit.FINDINGS)
     return int(max(codes))
 
 
-def _scan(path: Path, named: Path, options: argparse.Namespace) -> int:
-    """Print the secrets of a capture; returns how many there are."""
+def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
+    """Print the secrets of a capture; returns the exit code that it gives."""
     # Loading the rules takes a moment, for which --help should not wait.
     from mcpproxy.sharing.scan import likely_secrets
 
     progress = Progress()
     progress.show(f"scanning {named}")
     rows: dict[tuple[str, str, str, str], list[Any]] = {}
-    count = 0
+    count, is_damaged = 0, False
     for likely in likely_secrets(Capture(path), personal=options.personal):
+        if isinstance(likely, Damage):
+            is_damaged = True
+            continue
         count += 1
         key = (likely.kind, likely.secret, likely.rec, likely.pointer)
         if key in rows:
@@ -77,7 +77,10 @@ def _scan(path: Path, named: Path, options: argparse.Namespace) -> int:
             sys.stdout.write(json_line(_row(named, likely, times)))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, count)))
-    return count
+    if is_damaged:
+        say(f"{named} is damaged, and what is unreadable was not scanned; `mcpproxy verify` lists the damage")
+        return Exit.USAGE
+    return Exit.FINDINGS if count else Exit.FINE
 
 
 def _row(path: Path, likely: "Likely", times: int) -> dict[str, Any]:
@@ -106,4 +109,5 @@ def _lines(path: Path, listed: "list[tuple[Likely, int]]", count: int) -> Iterab
         where = sanitise(likely.pointer, 100) or ("text" if likely.rec == "frame" else likely.rec)
         again = f" ({times:,} times)" if times > 1 else ""
         size = count_text(likely.size, "character")
-        yield f"  frame {likely.seq:<6} {likely.kind:<{width}}  {sanitise(likely.masked)} {size}, at {where}{again}"
+        what = "frame" if likely.rec == "frame" else "record"
+        yield f"  {what:<6} {likely.seq:<6} {likely.kind:<{width}}  {sanitise(likely.masked)} {size}, at {where}{again}"

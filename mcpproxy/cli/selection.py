@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,7 +28,8 @@ from captures.listing import find_captures, newest_first, real_path, search_root
 from captures.places import SUFFIX, captures_root, slug
 from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
-from mcpproxy.cli.diagnostics import say
+from mcpproxy.cli.diagnostics import called, say
+from mcpproxy.cli.private_folder import private_folder
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -195,7 +195,10 @@ def selected(arguments: Sequence[str], scope: Scope = NEWEST, *, lists: bool = F
         for meaning, some in chosen:
             if meaning.kind not in ("file", "stdin") and some and not lists:
                 say(_reading(meaning, some))
-        yield Selected(paths, next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None))
+        stdin = next((meaning.paths[0] for meaning in meant if meaning.kind == "stdin"), None)
+        if stdin is not None:
+            stack.enter_context(called({str(stdin): "stdin"}))
+        yield Selected(paths, stdin)
 
 
 def present(arguments: Sequence[str], scope: Scope) -> list[Path]:
@@ -228,7 +231,7 @@ def _everything() -> Meaning:
 def _stdin(stack: ExitStack) -> Meaning:
     if sys.stdin is None:
         raise NotACapture("cannot read a capture from stdin: it is closed; name a capture")
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcpproxy-")), f"stdin{SUFFIX}")
+    path = stack.enter_context(private_folder()) / f"stdin{SUFFIX}"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return Meaning("stdin", "-", [path])

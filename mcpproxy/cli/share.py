@@ -49,6 +49,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.review and not (sys.stdin is not None and sys.stdin.isatty() and os.isatty(2)):
         return fail("--review asks questions, which needs a terminal")
+    if not options.output:
+        return fail("the name of the file to write is empty")
     with selected([options.capture]) as chosen:
         return _share(chosen.paths[0], options)
 
@@ -97,7 +99,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(account_lines(account)) + "\n")
     if account.is_damaged:
-        say(f"{path} is damaged: the copy has gaps; `mcpproxy verify` lists the damage")
+        say(f"{path} is damaged: the copy has only what is intact; `mcpproxy verify` lists the damage")
     return int(Exit.USAGE if account.is_damaged else Exit.FINE)
 
 

@@ -19,7 +19,6 @@ from analysis.rules.finding import Level
 from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation import Conversation, Thing, Times, whole_of
 from mcpproxy.report.text import WHOLE, count_text
@@ -32,10 +31,19 @@ ROOM: Final = 65_536
 BODY: Final = 8_192
 """Characters of a body; `mcpproxy show --frame` prints all of it."""
 FINDINGS: Final = 100
-"""Findings that are listed; the others are counted."""
+"""Different findings that are listed; the others are counted."""
 
 _BACKTICKS: Final = re.compile("`+")
 _GAP: Final = re.compile(" {3,}")
+
+
+class Found(NamedTuple):
+    """A finding as it is listed: whatever differs only in the frame is the same."""
+
+    level: Level
+    rule: str
+    side: str
+    problem: str
 
 
 class Facts(NamedTuple):
@@ -45,10 +53,10 @@ class Facts(NamedTuple):
     header: Mapping[str, Any]
     frames: int
     sessions: int
-    findings: Sequence[LocatedFinding]
-    """The worst first; `FINDINGS` at most."""
+    findings: Mapping[Found, Sequence[int]]
+    """The first frame of each and how often it occurs, the worst first; `FINDINGS` at most."""
     found: int
-    """How many there are."""
+    """How many there are, those that are not listed among them."""
 
 
 def facts_of(path: Path, *, still_open: bool) -> Facts:
@@ -63,21 +71,25 @@ def facts_of(path: Path, *, still_open: bool) -> Facts:
     """
     capture = Capture(path)
     examination = Examination(path, Wanted())
-    worst: list[LocatedFinding] = []
+    worst: dict[Found, list[int]] = {}
     count = 0
     for located in chain(
         (one for item in capture for one in examination.feed(item)), examination.finish(still_open=still_open)
     ):
         count += 1
-        worst.append(located)
+        finding = located.finding
+        found = Found(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
+        known = worst.setdefault(found, [finding.frame, 0])
+        known[1] += 1
         if len(worst) >= 4 * FINDINGS:
-            worst = sorted(worst, key=_rank)[:FINDINGS]
-    worst = sorted(worst, key=_rank)[:FINDINGS]
-    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, worst, count)
+            worst = _worst(worst)
+    findings = _worst(worst)
+    return Facts(examination.fold, capture.header.members, examination.frames, examination.sessions, findings, count)
 
 
-def _rank(located: LocatedFinding) -> tuple[int, int]:
-    return -located.finding.level, located.finding.frame
+def _worst(findings: Mapping[Found, list[int]]) -> dict[Found, list[int]]:
+    """The first `FINDINGS`. What is dropped can only come after these again, so their counts are right."""
+    return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:FINDINGS])
 
 
 class Page:
@@ -147,15 +159,16 @@ class Page:
         yield f"### Findings: {self._facts.found:,}\n\n"
         if not findings:
             return
-        yield "<table>\n<tr><th>level</th><th>rule</th><th>side</th><th>frame</th><th>problem</th></tr>\n"
-        for located in findings:
-            finding = located.finding
-            cells = (str(finding.level), finding.rule, finding.blames, f"{finding.frame}", sanitise(located.text, 500))
+        heads = ("level", "rule", "side", "first frame", "times", "problem")
+        yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
+        for found, (frame, times) in findings.items():
+            cells = (str(found.level), found.rule, found.side, f"{frame}", f"{times:,}", found.problem)
             yield _row([code(cell) for cell in cells])
         yield "</table>\n\n"
-        if self._facts.found > len(findings):
-            yield f"And {self._facts.found - len(findings):,} more; `mcpproxy check` lists all.\n\n"
-        if any(located.finding.level >= Level.WARNING for located in findings):
+        more = self._facts.found - sum(times for _, times in findings.values())
+        if more:
+            yield f"And {more:,} more; `mcpproxy check --notes` lists all.\n\n"
+        if any(found.level >= Level.WARNING for found in findings):
             yield "`mcpproxy rule` followed by the name of a rule explains it.\n\n"
 
 

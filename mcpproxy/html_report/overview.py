@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
-from analysis.store.report_rows import CaptureRow, ChangeRow, ReportRows, SessionRow, SlowRow, ToolRow
+from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRows, SessionRow, SlowRow, ToolRow
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
 from mcpproxy.report.text import count_text, lost_text
@@ -38,19 +38,21 @@ def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequenc
     sessions = rows.sessions(limits.SESSIONS)
     totals = rows.totals()
     latencies = rows.latency("call")
+    errors = rows.said_errors(limits.FIRST_ROWS)
+    abandoned, unanswered = rows.abandoned(), rows.unanswered()
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
             for capture, is_redacted in zip(captures, redacted, strict=True)
         ],
-        "figures": _figures(rows, len(captures)),
+        "figures": _figures(rows, len(captures), errors.times, abandoned, unanswered),
         "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
-        "abandoned": [_abandoned(row, by_path) for row in rows.abandoned()[: limits.FIRST_ROWS]],
-        "unanswered": [_unanswered(row, by_path) for row in rows.unanswered()[: limits.FIRST_ROWS]],
-        "errors": [
-            {"what": sanitise(error.what, NAME), "times": error.times, "example": _clean(error.example)}
-            for error in rows.errors()[: limits.FIRST_ROWS]
-        ],
+        "abandoned": [_abandoned(row, by_path) for row in abandoned[: limits.FIRST_ROWS]],
+        "more_abandoned": max(0, len(abandoned) - limits.FIRST_ROWS),
+        "unanswered": [_unanswered(row, by_path) for row in unanswered[: limits.FIRST_ROWS]],
+        "more_unanswered": max(0, len(unanswered) - limits.FIRST_ROWS),
+        "errors": [_error(row, refs) for row in errors.first],
+        "more_errors": errors.groups - len(errors.first),
         "sessions": [_session(row, refs) for row in sessions],
         "more_sessions": max(0, totals.sessions - len(sessions)),
         "startup": _startup(rows.startup()),
@@ -131,10 +133,11 @@ def _missing(row: CaptureRow) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _figures(rows: ReportRows, captures: int) -> list[dict[str, Any]]:
+def _figures(
+    rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
+) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    errors = sum(error.times for error in rows.errors())
-    abandoned, unanswered = sum(row.times for row in rows.abandoned()), sum(row.times for row in rows.unanswered())
+    left, open_ = sum(row.times for row in abandoned), sum(row.times for row in unanswered)
     calls = rows.latency("server")
     requests = sum(row.calls for row in calls)
     figures = [
@@ -142,8 +145,8 @@ def _figures(rows: ReportRows, captures: int) -> list[dict[str, Any]]:
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
         ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
         ("errors", f"{errors:,}", f"{errors / requests:.1%} of requests" if errors and requests else "", errors > 0),
-        ("abandoned", f"{abandoned:,}", "", abandoned > 0),
-        ("unanswered", f"{unanswered:,}", "", unanswered > 0),
+        ("abandoned", f"{left:,}", "", left > 0),
+        ("unanswered", f"{open_:,}", "", open_ > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
     return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]
@@ -184,6 +187,18 @@ def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
         "frame": row.requests[0],
         "waited": _ms(row.waited_ms),
         "more": "; ".join(filter(None, (probable, lost))),
+    }
+
+
+def _error(row: ErrorRow, refs: Refs) -> dict[str, Any]:
+    kind = f"{row.code} {row.meaning}" if row.code is not None else row.meaning
+    return {
+        "what": _titled(row.method, row.name) if row.method else "an error that matches no request",
+        "times": row.times,
+        "capture": refs[row.capture],
+        "frame": row.frame,
+        "kind": f"{kind}, by the client" if row.answered_by == "client" else kind,
+        "text": _clean(row.text),
     }
 
 

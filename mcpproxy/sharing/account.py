@@ -32,7 +32,7 @@ class Account:
     unknown_left_out: int = 0
     """How many of these have a type that this version does not know, so that they could not be judged."""
     is_damaged: bool = False
-    """Whether the original holds bytes that are not a record."""
+    """Whether bytes of the original are not a record, or records are missing or repeated."""
     is_compared: bool = False
     """Whether findings were compared."""
     bytes_before: int = 0

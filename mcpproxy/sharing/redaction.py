@@ -5,10 +5,11 @@ because of a text, except that `document` says when it is not JSON; the time is 
 """
 
 import re
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from itertools import chain, count, islice
 from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.sharing.catalogue import Catalogue, Secret, TooMuch
@@ -30,7 +31,7 @@ from mcpproxy.sharing.word_lists import META, PROTOCOL
 MOST: Final = 100_000
 """The most secrets in one frame. A frame with more is a list of them, and replaced whole."""
 MOST_PLACES: Final = 1_000_000
-"""The most values and names in one frame, those of JSON in strings among them: each takes some 300 bytes of memory."""
+"""The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
 DEEPEST: Final = 8
 """How many levels of JSON inside of strings are opened; below that, it is searched as plain text."""
 CLEAN_NAMES: Final = 20_000
@@ -73,16 +74,74 @@ class Choices(Protocol):
         """Whether something stays although it looks like a secret."""
 
 
-@dataclass(slots=True)
-class _Document:
-    """A JSON text, with the documents in its strings."""
+class _Mark(IntEnum):
+    """What a place of a document is."""
 
-    text: str
-    places: list[Place] = field(default_factory=list)
-    inner: dict[int, "_Document"] = field(default_factory=dict)
-    """By the number of their place."""
-    secrets: dict[int, list[Secret]] = field(default_factory=dict)
-    """Likewise, with positions in the text of the place."""
+    PLAIN = 0
+    """Not searched: a number, or a name that is known to be clean."""
+    LEAF = 1
+    """A text that is searched."""
+    INNER = 2
+    """A string that spells a document, whose places follow."""
+
+
+class _Reading:
+    """What was read of a document and of those in its strings: what to search, and then what was found.
+
+    It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
+    """
+
+    def __init__(self) -> None:
+        self.marks = bytearray()
+        """A `_Mark` for each place, in order."""
+        self.starts = array("Q")
+        """Where the text of each leaf begins in what is searched."""
+        self.ends = array("Q")
+        self.names: list[str] = []
+        """Those among the leaves."""
+        self.is_touched = False
+        """Whether something is replaced whatever the search finds."""
+        self.secrets: dict[int, list[Secret]] = {}
+        """By the number of the leaf, with positions in its text."""
+        self._texts: list[str] = []
+        self._size = 0
+
+    def add(self, place: Place) -> None:
+        """Add a leaf."""
+        # The name beside the value, as in a file of settings, because many rules look for both.
+        front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
+        start = self._size + len(front)
+        end = start + len(place.text)
+        self.marks.append(_Mark.LEAF)
+        self.starts.append(start)
+        self.ends.append(end)
+        self._texts += front, place.text, _BEHIND
+        self._size = end + len(_BEHIND)
+        if place.is_name:
+            self.names.append(place.text)
+
+    @property
+    def state(self) -> tuple[int, int, int, int]:
+        """How far it is read: places, leaves, names, characters to search."""
+        return len(self.marks), len(self.starts), len(self.names), self._size
+
+    def back(self, state: tuple[int, int, int, int]) -> None:
+        """Forget what was read after it was in a state."""
+        marks, leaves, names, self._size = state
+        del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
+
+    def searched(self, search: Callable[[str], Iterable[Secret]]) -> None:
+        """Search all leaves together, once."""
+        whole = "".join(self._texts)
+        self._texts = []
+        for start, end, kind in search(whole) if whole else ():
+            index = max(0, bisect_right(self.starts, start) - 1)
+            while index < len(self.starts) and self.starts[index] < end:
+                begin = self.starts[index]
+                first, last = max(0, start - begin), min(self.ends[index], end) - begin
+                if first < last:
+                    self.secrets.setdefault(index, []).append(Secret(first, last, kind))
+                index += 1
 
 
 class Redactor:
@@ -134,7 +193,14 @@ class Redactor:
             NotJson: it is not JSON.
             TooMuch: it takes too long to search, or holds too many secrets.
         """
-        return edited(text, self._document_edits(self._searched(text), made))
+        reading = _Reading()
+        self._places_left = MOST_PLACES
+        self._read(text, None, 0, reading)
+        reading.searched(self._secrets)
+        if not reading.secrets and not reading.is_touched:
+            self._clean_names.update(islice(reading.names, max(0, CLEAN_NAMES - len(self._clean_names))))
+            return text
+        return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
 
     def replaced(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path = None) -> str:
         """A text with given secrets replaced, unless the user keeps them."""
@@ -205,87 +271,70 @@ class Redactor:
     def _is_user(self, word: str) -> bool:
         return word.lower() in self.users
 
-    def _searched(self, text: str) -> _Document:
-        """A document with everything that is secret in it."""
-        leaves: list[tuple[_Document, int]] = []
-        self._places_left = MOST_PLACES
-        document = self._read(text, None, 0, leaves)
-        pieces: list[str] = []
-        starts: list[int] = []
-        at = 0
-        for owner, number in leaves:
-            place = owner.places[number]
-            # The name beside the value, as in a file of settings, because many rules look for both.
-            front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
-            starts.append(at + len(front))
-            pieces += front, place.text, '"\x1f\n'
-            at += len(front) + len(place.text) + 3
-        for start, end, kind in self._secrets("".join(pieces)) if leaves else ():
-            index = max(0, bisect_right(starts, start) - 1)
-            while index < len(starts) and starts[index] < end:
-                owner, number = leaves[index]
-                size = len(owner.places[number].text)
-                first, last = max(0, start - starts[index]), min(size, end - starts[index])
-                if first < last:
-                    owner.secrets.setdefault(number, []).append(Secret(first, last, kind))
-                index += 1
-        return document
-
-    def _read(self, text: str, base: Path, depth: int, leaves: list[tuple[_Document, int]]) -> _Document:
-        """Read a document and those in its strings, and list the places to search.
+    def _read(self, text: str, base: Path, depth: int, reading: _Reading) -> None:
+        """Read a document and those in its strings.
 
         Raises:
             NotJson: it is not JSON.
             TooMuch: the frame has too many values.
         """
-        document = _Document(text)
-        mine: list[tuple[_Document, int]] = []
-        for number, place in enumerate(places(text, base)):
-            document.places.append(place)
+        has_meta = _may_have_meta(text)
+        for place in places(text, base):
             self._places_left -= 1
             if self._places_left < 0:
                 raise TooMuch(f"it holds more than {MOST_PLACES:,} values")
-            if place.is_name:
-                if place.text not in self._clean_names:
-                    mine.append((document, number))
-                continue
             if not place.is_string:
-                continue
-            inner = self._inner(place, depth, mine) if place.text[:1] in _OPENING else None
-            if inner is not None:
-                document.inner[number] = inner
-            else:
-                mine.append((document, number))
-        leaves += mine
-        return document
+                reading.marks.append(_Mark.PLAIN)
+                reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
+            elif place.is_name and place.text in self._clean_names:
+                reading.marks.append(_Mark.PLAIN)
+            elif place.is_name or not self._is_inner(place, depth, reading):
+                reading.add(place)
+                if not place.is_name and not reading.is_touched:
+                    reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
 
-    def _inner(self, place: Place, depth: int, leaves: list[tuple[_Document, int]]) -> _Document | None:
-        """The document that a string spells, if it does."""
-        if depth >= DEEPEST or place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
-            return None
+    def _is_inner(self, place: Place, depth: int, reading: _Reading) -> bool:
+        """Whether a string spells a document, which is then read."""
+        if place.text[:1] not in _OPENING or depth >= DEEPEST or self._choices.redacts(place.path):
+            return False
+        if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
+            return False
+        state = reading.state
+        reading.marks.append(_Mark.INNER)
         try:
-            return self._read(place.text, place.path, depth + 1, leaves)
+            self._read(place.text, place.path, depth + 1, reading)
         except NotJson:
-            return None
+            reading.back(state)
+            return False
+        return True
 
     # --- edits
 
-    def _document_edits(self, document: _Document, made: list[Replacement]) -> list[Edit]:
+    def _document_edits(
+        self,
+        text: str,
+        base: Path,
+        marks: Iterator[int],
+        leaves: Iterator[int],
+        secrets: Mapping[int, Sequence[Secret]],
+        made: list[Replacement],
+    ) -> list[Edit]:
+        """The edits of a document, read for the second time; `marks` and `leaves` go on with those in its strings."""
         edits: list[Edit] = []
-        has_meta = "_meta" in document.text or "\\u" in document.text
-        for number, place in enumerate(document.places):
+        has_meta = _may_have_meta(text)
+        for place in places(text, base):
+            mark = next(marks)
+            own: list[Edit] = []
             if not place.is_string:
                 pseudonym = self._number(place, made)
                 if pseudonym is not None:
                     edits.append(Edit(place.start, place.end, pseudonym))
-                continue
-            inner = document.inner.get(number)
-            if inner is not None and not self._choices.redacts(place.path):
-                own = self._document_edits(inner, made)
-            else:
-                own = self._string_edits(place, document.secrets.get(number, ()), made, has_meta=has_meta)
+            elif mark == _Mark.INNER:
+                own = self._document_edits(place.text, place.path, marks, leaves, secrets, made)
+            elif mark == _Mark.LEAF:
+                own = self._string_edits(place, secrets.get(next(leaves), ()), made, has_meta=has_meta)
             if own:
-                edits += within(document.text[place.start : place.end], own, place.start)
+                edits += within(text[place.start : place.end], own, place.start)
         return edits
 
     def _string_edits(
@@ -321,19 +370,21 @@ class Redactor:
             return "blob"
         return None if self.bodies or not is_payload(place.path) else "body"
 
-    def _number(self, place: Place, made: list[Replacement]) -> str | None:
-        """The pseudonym for a number; None if it stays."""
+    def _kind_of_number(self, place: Place) -> str | None:
+        """Why a number is replaced; None if it is not."""
         if is_protocol(place.path):
             return None
-        kind = None
         if self._choices.redacts(place.path):
-            kind = "chosen"
-        elif holds_secret_number(place.name):
-            kind = "named-secret"
-        elif is_card_number(place.text):
-            kind = "card-number"
-        elif not self.bodies and is_payload(place.path):
-            kind = "body"
+            return "chosen"
+        if holds_secret_number(place.name):
+            return "named-secret"
+        if is_card_number(place.text):
+            return "card-number"
+        return None if self.bodies or not is_payload(place.path) else "body"
+
+    def _number(self, place: Place, made: list[Replacement]) -> str | None:
+        """The pseudonym for a number; None if it stays."""
+        kind = self._kind_of_number(place)
         if kind is None or self._choices.keeps(kind, place.text, place.path):
             return None
         pseudonym = self.pseudonyms.number(place.text)
@@ -370,6 +421,13 @@ def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
 _OWN_NAMES: Final = PROTOCOL | META
 """Names that sound like those of secrets, but whose values are harmless."""
 _OPENING: Final = frozenset('{[" \t\r\n')
+_BEHIND: Final = '"\x1f\n'
+"""What separates leaves in what is searched."""
+
+
+def _may_have_meta(text: str) -> bool:
+    """Whether a document may have a member `_meta`, which can be spelt with escapes."""
+    return "_meta" in text or "\\u" in text
 
 
 def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:

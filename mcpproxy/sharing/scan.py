@@ -41,8 +41,8 @@ def masked(secret: str) -> str:
     return secret[: min(_SHOWN, len(secret) // 4)] + "…"
 
 
-def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Likely]:
-    """The likely secrets of a capture, in order.
+def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Likely | Damage]:
+    """The likely secrets of a capture, and the damage in which there could be more, in order.
 
     Args:
         capture: the capture.
@@ -53,6 +53,8 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
     is_copy = "redacted_by" in capture.header.members
     for item in read_frames(capture):
         if isinstance(item, Damage):
+            if item.cause != "torn":  # a kill leaves an unfinished line, and that is no damage to what was recorded
+                yield item
             continue
         made: list[Replacement] = []
         if isinstance(item, Frame):

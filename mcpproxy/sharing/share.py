@@ -100,7 +100,7 @@ def _records(capture: Capture, wanted: Wanted, account: Account) -> Iterator[Rec
     total, done = capture.size, 0
     chosen: Excerpt | None = None
     inspection = inspect(capture)
-    account.is_damaged = inspection.corrupt
+    account.is_damaged = inspection.state == "damaged"
     records: Iterable[Record] = whole_records(capture, inspection)
     if wanted.only is not None or wanted.last_ns is not None:
         chosen = excerpt(capture, wanted.only, wanted.last_ns)

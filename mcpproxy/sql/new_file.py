@@ -6,13 +6,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from captures.errors import CannotCreate
+from captures.leftovers import claim, sweep
+
+_PREFIX: Final = ".mcpproxy-file-"
 
 
 @contextmanager
 def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterator[Path]:
     """A temporary file that takes the target's name once it is complete, and is deleted otherwise.
+
+    After a kill, the next command that writes a file into that folder deletes it.
 
     Args:
         target: the file, which only its owner can read.
@@ -25,11 +31,13 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
     try:
         if replace and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
             raise CannotCreate(f"cannot write {target}: it is not a regular file")
-        handle, name = tempfile.mkstemp(prefix=".mcpproxy-", dir=target.parent)
+        sweep(target.parent, _PREFIX)
+        handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=target.parent)
     except OSError as error:
         raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
     os.close(handle)
     path = Path(name)
+    lock = claim(path)
     try:
         yield path
         with path.open("rb") as file:
@@ -46,3 +54,4 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
     finally:
         with suppress(FileNotFoundError):
             path.unlink()
+        os.close(lock)

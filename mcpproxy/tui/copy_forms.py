@@ -31,6 +31,8 @@ _OURS: Final = frozenset(
 """Fields that curl adds itself, or that belong to a single connection."""
 _NO_SHELL: Final = "not for a shell"
 """The remark on text that a shell could run."""
+_PLAIN: Final = "message in plain text"
+"""The remark on commands: what the recorder hashes is beside the message, not in it."""
 
 
 class CopyForm(NamedTuple):
@@ -114,7 +116,8 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     header = reading.index.header.members
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
-        return [CopyForm("c", "a shell command that sends it to the server", to_stdin(frame.raw, argv))]
+        line = to_stdin(frame.raw, argv)
+        return [CopyForm("c", "a shell command that sends it to the server", line, f"{_PLAIN}; no environment")]
     record = reading.index.beginning(row)
     number = record.members.get("exchange") if record is not None else None
     http = reading.fold.exchanges.known(number) if type(number) is int else None
@@ -125,7 +128,7 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
     except ValueError:
         # The upstream is not a URL.
         return []
-    return [CopyForm("c", "a curl command", line, "replace the placeholders in <…>")]
+    return [CopyForm("c", "a curl command", line, f"{_PLAIN}; replace what is in <…>")]
 
 
 def to_stdin(raw: bytes, argv: object) -> str:

@@ -138,14 +138,15 @@ function badge(level) {
   return el("span", { class: `badge ${level}` }, level);
 }
 
-function calls(title, rows) {
+function calls(title, rows, more = 0) {
   if (!rows.length) return null;
+  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")} of them`)));
   return el("div", { class: "calls" }, el("h2", {}, title), el("ul", { class: "plain" }, rows));
 }
 
 function callRow({ captures }, { what, capture, frame, more, times }, took) {
   const server = captures.length > 1 && capture >= 0 ? captures[capture].name : "";
-  const about = [server, more].filter(Boolean).join(" · ");
+  const about = [more, server].filter(Boolean).join(" · ");
   return el(
     "li",
     {},
@@ -181,27 +182,21 @@ function withoutAnswer(overview) {
     calls(
       "Abandoned",
       overview.abandoned.map((row) => callRow(overview, row, row.waited)),
+      overview.more_abandoned,
     ),
     calls(
       "Unanswered",
       overview.unanswered.map((row) => callRow(overview, row, row.waited)),
+      overview.more_unanswered,
     ),
   ];
 }
 
-function errors({ errors: rows }) {
-  if (!rows.length) return null;
-  const items = rows
-    .slice(0, 5)
-    .map(({ what, times, example }) =>
-      el(
-        "li",
-        {},
-        el("span", { class: "took num" }, `×${times.toLocaleString("en")}`),
-        el("div", {}, el("span", { class: "name" }, what), example ? el("p", { class: "what" }, example) : null),
-      ),
-    );
-  return el("div", { class: "calls" }, el("h2", {}, "Errors"), el("ul", { class: "plain" }, items));
+function errors(overview) {
+  const rows = overview.errors.map(({ kind, text, times, ...row }) =>
+    callRow(overview, { ...row, more: text ? `${kind}: ${text}` : kind }, `×${times.toLocaleString("en")}`),
+  );
+  return calls("Errors", rows, overview.more_errors);
 }
 
 function leftOut({ left_out: lines }) {

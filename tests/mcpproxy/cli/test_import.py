@@ -1,6 +1,7 @@
 """`mcpproxy import`: whole captures or none, nothing overwritten, and mistakes told in one line."""
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def test_a_case_never_joins_segments_of_another_capture(tmp_path: Path) -> None:
 def test_frames_become_one_capture_named_after_their_file(tmp_path: Path) -> None:
     (tmp_path / "my log.ndjson").write_bytes(FRAME)
     done = mcpproxy("import", "--from", "ndjson", "my log.ndjson", "--output", "out.mcpcap", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"out.mcpcap: 3 records\n", b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert re.fullmatch(r"out\.mcpcap: 3 records, [\d.]+ k?B; `mcpproxy tui` shows it\n", done.stdout.decode())
     assert Capture(tmp_path / "out.mcpcap").header.members["name"] == "my-log"
 
 

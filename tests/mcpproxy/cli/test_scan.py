@@ -54,6 +54,25 @@ def test_a_clean_capture_is_fine_and_an_unreadable_one_is_not(capture: Path, tmp
     assert mcpproxy("scan", capture, tmp_path / "missing.mcpcap").returncode == 2
 
 
+def test_damage_is_not_called_clean(tmp_path: Path) -> None:
+    path = tmp_path / "broken.mcpcap"
+    header, *rest = written([])
+    path.write_bytes(b"".join((header, TOKEN.encode() + b"\n", *rest)))
+    for argument, name, stdin in ((path, str(path), b""), ("-", "stdin", path.read_bytes())):
+        done = mcpproxy("scan", argument, stdin=stdin)
+        assert done.returncode == 2
+        assert done.stderr.decode() == (
+            f"mcpproxy: {name} is damaged, and what is unreadable was not scanned; `mcpproxy verify` lists the damage\n"
+        )
+
+
+def test_what_is_no_frame_is_not_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "header.mcpcap"
+    path.write_bytes(b"".join(written([], name=TOKEN)))
+    (row,) = mcpproxy("scan", path).stdout.decode().splitlines()[1:]
+    assert row.split()[:2] == ["record", "0"]
+
+
 def test_hostile_names_of_members_cannot_act_on_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "hostile.mcpcap"
     path.write_bytes(b"".join(written([("s2c", {"id": 2, "result": {"\x1b[31m\n": TOKEN}})])))

@@ -1,7 +1,11 @@
 """`mcpproxy share` as typed: the copy, its account, what is chosen, and what is refused."""
 
 import json
+import os
+import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,8 +221,17 @@ def test_a_damaged_capture_is_shared_with_gaps(capture: Path) -> None:
     capture.write_bytes(b"".join(lines))
     copy, printed, code = share(capture)
     assert code == 2
-    assert b"is damaged: the copy has gaps" in printed
+    assert b"is damaged: the copy has only what is intact" in printed
     assert b"record 4 was lost (damage)" in mcpproxy("verify", copy).stdout
+
+
+def test_repeated_records_are_damage(capture: Path, tmp_path: Path) -> None:
+    lines = capture.read_bytes().splitlines(keepends=True)
+    doubled = tmp_path / "doubled.mcpcap"
+    doubled.write_bytes(b"".join((*lines[:-1], lines[-2], lines[-1])))
+    _, printed, code = share(doubled)
+    assert code == 2
+    assert b"is damaged" in printed
 
 
 def test_review_asks_on_a_terminal_and_sanitises(capture: Path, tmp_path: Path) -> None:
@@ -230,3 +243,35 @@ def test_review_asks_on_a_terminal_and_sanitises(capture: Path, tmp_path: Path) 
     shown = on_terminal("share", str(capture), "-o", str(refused), "--review", typed=b"q\n")
     assert b"nothing was written" in shown
     assert not refused.exists()
+
+
+def test_errors_name_the_files_that_the_user_named(capture: Path, tmp_path: Path) -> None:
+    done = mcpproxy("share", "-", "-o", tmp_path / "x.mcpcap", stdin=b"no capture\n")
+    assert complaints(done) == b"mcpproxy: cannot read stdin: it holds no record of a capture\n"
+    done = mcpproxy("share", capture, "-o", "copy.txt", cwd=tmp_path)
+    assert done.returncode == 73
+    assert complaints(done).startswith(
+        b"mcpproxy: cannot create the capture copy.txt: a capture's name ends in .mcpcap, "
+    )
+    done = mcpproxy("share", capture, "-o", "")
+    assert (done.returncode, complaints(done)) == (2, b"mcpproxy: the name of the file to write is empty\n")
+
+
+@pytest.mark.parametrize("arguments", [("share", "-o", "copy.mcpcap"), ("report", "--redact", "-o", "copy.html")])
+def test_full_disk_is_said_of_what_could_not_be_written(
+    capture: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    command = f"ulimit -f 4; exec {sys.executable} -m mcpproxy {' '.join(arguments)} {capture}"
+    environment = {**os.environ, "HOME": str(tmp_path), "TMPDIR": str(place)}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == 73
+    told = done.stderr.decode()
+    if arguments[0] == "share":
+        assert re.fullmatch(r"mcpproxy: cannot (create the capture|write) copy\.mcpcap: [^/]+\n", told), told
+    else:
+        why = r"[^/]+; set TMPDIR to another folder"
+        assert re.fullmatch(rf"mcpproxy: cannot make a redacted copy of {capture} in {place}: {why}\n", told), told
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["original.mcpcap"]
+    assert list(place.iterdir()) == []

@@ -12,6 +12,7 @@ from cmarkgfm.cmark import Options
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted, demo
+from tests.mcpproxy.html_report.conversations import busy
 
 HOSTILE = (
     "```\n\n# heading\n\n@octocat #1 GH-2 owner/repo#3 https://evil.example www.evil.example",
@@ -115,11 +116,28 @@ def test_it_begins_with_versions_and_findings(tmp_path: Path) -> None:
     head, _, rest = text.partition("### Findings: ")
     for fact in ("mcpproxy-demo-client 1.0.0", "mcpproxy-demo 1.0.0", "2026-07-28", "stdio", "mcpproxy 0."):
         assert f"<code>{fact}" in head, fact
-    count, rows = rest.partition("\n")[0], re.findall(r"<tr><td><code>(\w+)</code>", rest.partition("### Conv")[0])
+    count, rows = rest.partition("\n")[0], _findings(rest)
     found = [json.loads(line) for line in mcpproxy("check", "--json", tmp_path).stdout.splitlines()]
-    assert int(count) == len(rows) == sum("rule" in line for line in found) > 5
-    assert rows == sorted(rows, key=["error", "warning", "note"].index)
+    assert int(count) == sum(times for *_, times in rows) == sum("rule" in line for line in found) > 5
+    levels = [level for level, *_ in rows]
+    assert levels == sorted(levels, key=["error", "warning", "note"].index)
     assert "<code>id/type-changed</code>" in rest
+
+
+def _findings(text: str) -> list[tuple[str, str, int, int]]:
+    """Level, rule, first frame and count of the rows of findings."""
+    cell = r"<td><code>([^<]*)</code></td>"
+    rows = re.findall(rf"<tr>{cell * 5}", text.partition("### Conv")[0])
+    return [(level, rule, int(frame), int(times)) for level, rule, _, frame, times in rows]
+
+
+def test_findings_that_differ_only_in_the_frame_are_one_row(tmp_path: Path) -> None:
+    text = shown(busy(tmp_path / "busy.mcpcap", 1_000))
+    rows = [row for row in _findings(text) if row[1] == "capability/undeclared-log-messages"]
+    found = [json.loads(line) for line in mcpproxy("check", "--json", tmp_path).stdout.splitlines()]
+    frames = [one["frame"] for one in found if one.get("rule") == "capability/undeclared-log-messages"]
+    assert rows == [("error", "capability/undeclared-log-messages", min(frames), len(frames))]
+    assert len(frames) > 5
 
 
 def test_a_filter_selects_messages(tmp_path: Path) -> None:

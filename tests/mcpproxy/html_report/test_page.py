@@ -82,6 +82,12 @@ def test_address_of_a_finding_opens_what_hides_it(report: Opened) -> None:
     assert 0 <= top < 860
 
 
+def test_error_on_the_first_screen_leads_to_its_first_frame(report: Opened) -> None:
+    report.page.click("#overview .calls:has(h2:text-is('Errors')) li >> nth=0 >> a")
+    report.page.wait_for_selector("aside.detail h3:has-text('response')")
+    assert "tool error" in report.page.inner_text("aside.detail .facts")
+
+
 def test_frame_and_finding_lead_to_each_other(report: Opened) -> None:
     report.page.click("#findings .finding >> nth=0 >> a >> nth=0")
     report.page.wait_for_selector("aside.detail li a[href^='#finding-']")
@@ -170,7 +176,7 @@ def test_page_shows_every_kind_of_capture(started: Browser, place: Path, name: s
         assert report.errors == []
         assert report.run("window.violations") == []
         if name == "http":
-            report.go("#frame-7")
+            report.go("#frame-8")
             report.page.wait_for_selector("aside.detail pre[aria-label='Heads of the HTTP exchange']")
             assert "POST /mcp" in report.page.inner_text("aside.detail")
 
@@ -213,6 +219,14 @@ def test_theme_can_be_chosen(report: Opened) -> None:
 def test_narrow_window_needs_no_scrolling_aside(started: Browser, file: Path) -> None:
     with opened(started, file, width=390, height=844) as report:
         assert report.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_rows_of_every_kind_have_one_size_on_paper(started: Browser, place: Path) -> None:
+    with opened(started, reported(place / "demo.html", CORPUS / "demo.mcpcap")) as report:
+        report.page.emulate_media(media="print")
+        rows = "[...document.querySelectorAll('table.traffic tbody tr:not(.space)')]"
+        assert "other" in report.run(f"{rows}.map((row) => row.className).join(' ')").split()
+        assert report.run(f"new Set({rows}.map((row) => getComputedStyle(row).fontSize)).size") == 1
 
 
 def test_a_bounded_part_of_each_list_is_printed(report: Opened) -> None:

@@ -131,6 +131,41 @@ def test_figures_are_those_of_the_other_commands(tmp_path: Path) -> None:
     assert len({len(column) for column in rows.values()}) == 1
 
 
+def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    for number in (1, 2):
+        talk.call(20 * number, number, "read")
+    first = talk.fail(50, 1, "cannot open 1.txt")
+    talk.fail(51, 2, "cannot open 2.txt")
+    talk.call(100, 8, "read")
+    refused = talk.refuse(101, 8, -32602, "no such path")
+    talk.call(110, 9, "write")
+    failed = talk.fail(111, 9, "cannot open 1.txt")
+    orphan = talk.refuse(120, None, -32700, "not JSON")
+    overview = reported(tmp_path, talk.close()).block("data-overview")
+    assert [(row["times"], row["what"], row["kind"], row["text"], row["frame"]) for row in overview["errors"]] == [
+        (2, "tools/call read", "tool error", "cannot open 1.txt", first),
+        (1, "tools/call read", "-32602 Invalid params", "no such path", refused),
+        (1, "tools/call write", "tool error", "cannot open 1.txt", failed),
+        (1, "an error that matches no request", "-32700 Parse error", "not JSON", orphan),
+    ]
+    assert overview["more_errors"] == 0
+    assert {one["name"]: one["value"] for one in overview["figures"]}["errors"] == "5"
+
+
+def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake()
+    kinds = limits.FIRST_ROWS + 3
+    for number in range(kinds):
+        talk.call(20, number + 1, f"tool{number}")
+    overview = reported(tmp_path, talk.close()).block("data-overview")
+    assert {one["name"]: one["value"] for one in overview["figures"]}["unanswered"] == str(kinds)
+    assert (len(overview["unanswered"]), overview["more_unanswered"]) == (limits.FIRST_ROWS, 3)
+    assert (overview["abandoned"], overview["more_abandoned"]) == ([], 0)
+
+
 def test_payloads_are_exactly_what_crossed(tmp_path: Path) -> None:
     talk = Written(tmp_path / "odd.mcpcap", "odd")
     raws = [
@@ -219,7 +254,9 @@ def test_file_is_private_and_named_on_stdout(tmp_path: Path) -> None:
     capture, target = busy(tmp_path / "a.mcpcap", 50), tmp_path / "out.html"
     done = mcpproxy("report", capture, "-o", target)
     assert done.returncode == 0
-    assert re.fullmatch(rf"{target}  [\d.]+ kB  1 capture, \d+ frames, \d+ findings?\n", done.stdout.decode())
+    assert re.fullmatch(
+        rf"{target}: 1 capture, \d+ frames, \d+ findings?, [\d.]+ kB; open it in a browser\n", done.stdout.decode()
+    )
     assert target.stat().st_mode & 0o777 == 0o600
 
 

@@ -4,6 +4,7 @@ import base64
 import json
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from types import FrameType
 
@@ -233,6 +234,18 @@ def test_time_is_linear_in_a_hostile_text(redactor: Redactor, name: str, unit: s
 
     small, large = seconds(1 << 16), seconds(1 << 18)
     assert large < 12 * small + 0.5, name
+
+
+def test_a_place_takes_little_memory(redactor: Redactor) -> None:
+    places = 50_000
+    text = json.dumps([f"{number:010}" for number in range(places)])
+    tracemalloc.start()
+    try:
+        assert redactor.document(text, []) == text
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / places < 250, "bytes"
 
 
 def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor) -> None:

@@ -1,0 +1,52 @@
+"""What a killed process has left is removed by the next; what is in use, young or not ours to judge stays."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from captures.leftovers import claim, sweep
+
+HOLDS = "import sys; from captures.leftovers import claim; claim(sys.argv[1]); print(flush=True); sys.stdin.read()"
+
+
+def old(path: Path) -> Path:
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    return path
+
+
+def test_only_what_a_killed_process_has_left_goes(tmp_path: Path) -> None:
+    folder, file, other = tmp_path / "p-folder", tmp_path / "p-file", tmp_path / "q-file"
+    folder.mkdir()
+    (folder / "traffic").write_text("x")
+    file.touch()
+    old(folder)
+    old(file)
+    other.touch()
+    old(other)
+    (tmp_path / "p-young").touch()
+    (tmp_path / "p-link").symlink_to(other)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        sweep(tmp_path, "p-")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["p-folder", "p-link", "p-young", "q-file"]
+        assert (folder / "traffic").exists()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    sweep(tmp_path, "p-")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p-link", "p-young", "q-file"]
+
+
+def test_what_is_claimed_here_stays(tmp_path: Path) -> None:
+    file = tmp_path / "p-file"
+    file.touch()
+    lock = claim(old(file))
+    sweep(tmp_path, "p-")
+    assert file.exists()
+    os.close(lock)
+    sweep(tmp_path, "p-")
+    assert not file.exists()
