@@ -87,8 +87,8 @@ def _clipped(pieces: Sequence[str], limit: int | None) -> str:
 def _pieces(text: str) -> list[str]:
     """Each character of `text`, or what is shown for it."""
     pieces: list[str] = []
-    # Marks that may still join the character before: none at the start, and none after an escape, as its last digit
-    # would carry them.
+    # Marks that may still join the character before: none at the start; none after a space, as
+    # a line may begin behind it; and none after an escape, as its last digit would carry them.
     room = 0
     before = ""
     for char in text:
@@ -100,7 +100,7 @@ def _pieces(text: str) -> list[str]:
         elif _is_mark(char):
             room, shown = (room - 1, char) if room else (0, escape(char))
         else:
-            room, shown = MARKS_IN_A_ROW, char
+            room, shown = 0 if char == " " or char in _SPACES else MARKS_IN_A_ROW, char
         pieces.append(shown)
         before = char
     return pieces

@@ -104,6 +104,8 @@ def test_bytes_and_text_are_shown_alike(text: str, limit: int) -> None:
         ("a\u00a0b\u3000c", "a\u00a0b\u3000c"),
         ("e\u0301", "e\u0301"),
         ("\u0301e", "\\u0301e"),
+        ("a \u0301e", "a \\u0301e"),
+        ("a\u00a0\u0301e", "a\u00a0\\u0301e"),
         ("\u0378", "\\u0378"),  # unassigned
     ],
 )

@@ -12,6 +12,7 @@ const PRESENTATION = /[\ufe0e\ufe0f]/;
 const MARK = /[\p{M}\u1160-\u11ff\ud7b0-\ud7ff]/u;
 // What may come as text and as emoji: after a letter, a selector would be a hidden bit.
 const HAS_PRESENTATIONS = /[#*0-9ℹ]|[^\p{L}\x00-\x7f]/u;
+const SPACE = /\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /** One character as an escape. */
@@ -27,7 +28,7 @@ function visible(text) {
   if (PLAIN.test(text)) return text;
   let shown = "";
   let before = "";
-  // Marks that may still join the character before: none at the start, and none after an escape.
+  // Marks that may still join the character before: none at the start, after a space, and after an escape.
   let room = 0;
   for (const char of text) {
     const isPresentation = PRESENTATION.test(char);
@@ -37,7 +38,7 @@ function visible(text) {
       room = 0;
       shown += escaped(char);
     } else {
-      room = isMark ? room - 1 : MARKS_IN_A_ROW;
+      room = isMark ? room - 1 : SPACE.test(char) ? 0 : MARKS_IN_A_ROW;
       shown += char;
     }
     before = char;
