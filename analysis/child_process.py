@@ -24,6 +24,11 @@ _PIECE: Final = 1 << 16
 """Bytes of one read."""
 
 
+def usable_processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class PythonChild:
     """A process that runs `main()` of a module, in a process group of its own: Ctrl-C on a terminal is for us.
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from analysis.child_process import PythonChild, take_pipes, write_all
+from analysis.child_process import PythonChild, take_pipes, usable_processors, write_all
 from analysis.store import cache
 from captures.errors import CaptureError
 
@@ -69,9 +69,8 @@ def processes(tasks: list[Task], memory: int) -> int:
         tasks: what to make.
         memory: bytes for all of them.
     """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     worth = sum(task.size for task in tasks) // WORTH + 1
-    count = min(usable, len(tasks), worth, memory // 2 // SHARE)
+    count = min(usable_processors(), len(tasks), worth, memory // 2 // SHARE)
     return count if count > 1 else 0
 
 

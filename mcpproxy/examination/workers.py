@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Self
 
-from analysis.child_process import PythonChild, take_pipes, write_all
+from analysis.child_process import PythonChild, take_pipes, usable_processors, write_all
 from analysis.filter import parse
 from analysis.rules.discovery import rules
 from captures.errors import CaptureError
@@ -41,7 +41,7 @@ _PIECE: Final = 1 << 16
 
 def processes(paths: Sequence[Path]) -> int:
     """How many processes to start for captures: none if this one alone is as quick."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = usable_processors()
     if usable < 2 or len(paths) < 2:
         return 0
     count = min(usable, len(paths), sum(map(_size, paths)) // WORTH + 1)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.child_process import PythonChild
+from analysis.child_process import PythonChild, usable_processors
 from analysis.store.plain.lines import Lines, most_odd
 from analysis.store.plain.odd import OddFrame, facts, judged
 from analysis.store.plain.opening import Doubt, Opening, opening_of
@@ -109,7 +109,7 @@ def load_plain(
         "server_revision": text(opening.server_revision),
         "server_era": opening.server_era,
         "memory": memory,
-        "threads": min(THREADS, os.cpu_count() or 1),
+        "threads": min(THREADS, usable_processors()),
         "processor_s": processor_s,
         "largest": (64 << 20) + capture.size * _ROWS_TO_CAPTURE,
     }
