@@ -31,7 +31,7 @@ from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination.examine import Examination, Wanted, spare_collections
-from mcpproxy.examination.result import STDIN, Ended, Event, Report, Totals
+from mcpproxy.examination.result import Ended, Event, Report, Totals
 from mcpproxy.examination.workers import examined_all, processes
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
@@ -234,7 +234,7 @@ class _Check:
         with selected(self._options.capture, scope_of(self._options)) as chosen:
             count = 0 if self._wanted.costs is not None else processes(chosen.paths)
             for number, (path, events) in enumerate(examined_all(chosen.paths, self._wanted, count), 1):
-                self._name = STDIN if path == chosen.stdin else path
+                self._name = chosen.name_of(path)
                 if len(chosen.paths) > 1:
                     self._progress.show(f"checking {number:,} of {len(chosen.paths):,} captures")
                 try:

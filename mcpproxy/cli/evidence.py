@@ -15,7 +15,7 @@ from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.selection import selected
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.examination.result import STDIN, LocatedFinding
+from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.findings import Text
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
@@ -87,7 +87,7 @@ def gathered(
     is_whole = True
     with selected(words) as chosen:
         for path in chosen.paths:
-            name = STDIN if path == chosen.stdin else path
+            name = chosen.name_of(path)
             try:
                 is_whole = _examine(path, name, evidence) and is_whole
             except CaptureError as error:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from captures.integrity import Inspection, inspect
@@ -10,7 +11,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import add_captures, scope_of, selected
-from mcpproxy.cli.verify import reasons
+from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
@@ -31,11 +32,13 @@ def run(arguments: list[str]) -> int:
     with selected(options.capture, scope_of(options)) as chosen:
         for number, path in enumerate(chosen.paths):
             capture = Capture(path)
-            inspection = inspect(capture)
+            inspection, name = inspect(capture), chosen.name_of(path)
+            if path == chosen.stdin:
+                call_damage(inspection, name)
             if options.format == "json":
-                sys.stdout.write(json_line(_as_json(capture, inspection)))
+                sys.stdout.write(json_line(_as_json(capture, name, inspection)))
             else:
-                sys.stdout.write(("\n" if number else "") + _text(capture, inspection))
+                sys.stdout.write(("\n" if number else "") + _text(capture, name, inspection))
             code = Exit.USAGE if inspection.state == "damaged" else code
     return int(code)
 
@@ -45,11 +48,11 @@ def _wall_ns(header: Record) -> int | None:
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
 
 
-def _as_json(capture: Capture, inspection: Inspection) -> dict[str, Any]:
+def _as_json(capture: Capture, name: Path, inspection: Inspection) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
     fixed = ("seq", "rec", "t_ns", "crc")
     return {
-        "capture": str(capture.path),
+        "capture": str(name),
         "state": inspection.state,
         "reasons": reasons(inspection),
         "started": None if wall_ns is None else utc(wall_ns),
@@ -65,11 +68,11 @@ def _as_json(capture: Capture, inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def _text(capture: Capture, inspection: Inspection) -> str:
+def _text(capture: Capture, name: Path, inspection: Inspection) -> str:
     header = capture.header.members
     wall_ns = _wall_ns(capture.header)
     rows = [
-        ("capture", f"{capture.path}"),
+        ("capture", str(name)),
         ("server", header.get("name")),
         ("command", " ".join(map(str, header["argv"])) if isinstance(header.get("argv"), list) else None),
         ("upstream", header.get("upstream")),

@@ -14,7 +14,6 @@ from captures.reader import Capture, Damage
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.selection import add_captures, scope_of, selected
-from mcpproxy.examination.result import STDIN
 from mcpproxy.report.output import json_line
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
@@ -43,7 +42,7 @@ def run(arguments: list[str]) -> int:
     codes = [Exit.FINE]
     with selected(options.capture, scope_of(options)) as chosen:
         for path in chosen.paths:
-            named = STDIN if path == chosen.stdin else path
+            named = chosen.name_of(path)
             try:
                 codes.append(_scan(path, named, options))
             except CaptureError as error:

@@ -30,6 +30,7 @@ from captures.reader import Capture
 from mcpproxy.cli.arguments import count, latest, moment
 from mcpproxy.cli.diagnostics import called, say
 from mcpproxy.cli.private_folder import private_folder
+from mcpproxy.examination.result import STDIN
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -113,6 +114,10 @@ class Selected(NamedTuple):
     paths: list[Path]
     stdin: Path | None = None
     """The copy of stdin among them, if any."""
+
+    def name_of(self, path: Path) -> Path:
+        """What to call one of them: the copy of stdin is ours, and gone at the end."""
+        return STDIN if path == self.stdin else path
 
 
 def add_captures(parser: argparse.ArgumentParser, *, every: bool = False, stdin: bool = True) -> None:

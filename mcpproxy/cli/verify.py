@@ -47,10 +47,18 @@ def run(arguments: list[str]) -> int:
                 codes.append(Exit(fail(str(error))))
                 continue
             codes.append(_EXIT[inspection.state])
+            name = chosen.name_of(path)
+            if path == chosen.stdin:
+                call_damage(inspection, name)
             sys.stdout.write(
-                json_line(as_json(path, inspection)) if options.format == "json" else _text(path, inspection)
+                json_line(as_json(name, inspection)) if options.format == "json" else _text(name, inspection)
             )
     return int(Exit.USAGE if Exit.USAGE in codes else max(codes))
+
+
+def call_damage(inspection: Inspection, name: Path) -> None:
+    """Call the file with the damage by another name than its own."""
+    inspection.damage = [item._replace(path=name) for item in inspection.damage]
 
 
 def as_json(path: Path, inspection: Inspection) -> dict[str, object]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 TOLD = """\
@@ -36,3 +37,13 @@ def test_what_was_never_a_capture_is_not(tmp_path: Path, data: bytes) -> None:
     done = mcpproxy("verify", path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert complaints(done).decode() == f"mcpproxy: cannot read {path}: it holds no record of a capture\n"
+
+
+@pytest.mark.parametrize("command", ["verify", "info"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_stdin_is_called_stdin(command: str, form: str) -> None:
+    damaged = (ROOT / "tests/corpus/captures/damaged.mcpcap").read_bytes()
+    done = mcpproxy(command, "--format", form, "-", stdin=damaged)
+    assert done.returncode == 2
+    assert b"stdin: 217 bytes" in done.stdout or b'"file":"stdin"' in done.stdout
+    assert b"private" not in done.stdout + done.stderr
