@@ -69,7 +69,10 @@ class Damage(NamedTuple):
 
     def __str__(self) -> str:
         """One line for a person."""
-        return f"{self.path}: {self.size} bytes at offset {self.offset}: {_WORDS[self.cause]}"
+        if not self.size:
+            return f"{self.path}: the last record, up to offset {self.offset}, has no newline"
+        unit = "byte" if self.size == 1 else "bytes"
+        return f"{self.path}: {self.size} {unit} at offset {self.offset}: {_WORDS[self.cause]}"
 
 
 class LineCutter:

@@ -84,6 +84,7 @@ class TestCutting:
         *_, record, torn = cut(SMALL[:-1])
         assert isinstance(record, Record)
         assert torn == Damage(Path("x.mcpcap"), len(SMALL) - 1, 0, "torn")
+        assert str(torn) == f"x.mcpcap: the last record, up to offset {len(SMALL) - 1}, has no newline"
 
 
 class TestTruncation:
