@@ -31,7 +31,7 @@ _OURS: Final = frozenset(
 """Fields that curl adds itself, or that belong to a single connection."""
 _NO_SHELL: Final = "not for a shell"
 """The remark on text that a shell could run."""
-_PLAIN: Final = "message in plain text"
+_PLAIN: Final = "plain text"
 """The remark on commands: what the recorder hashes is beside the message, not in it."""
 
 
