@@ -72,8 +72,9 @@ def lossy(path: Path, middles: Sequence[tuple[str, bytes]], count: int, **more: 
     """Write a capture that lost so many records after these, has a gap for them, and ends."""
     first, after = len(middles), len(middles) + count
     gap = ("gap", members(first=first, last=after - 1, **more, reason="ENOSPC"))
+    made = lines([*middles, *[END] * count, gap, END])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join([*lines(middles), *lines([gap, END], first=after)]))
+    path.write_bytes(b"".join(made[:first] + made[after:]))
     return path
 
 

@@ -109,7 +109,7 @@ class TestScreen:
             await stage.press("down", "enter")
             await stage.see("/ find")
             await stage.press("slash", *"LIBRAR")
-            await stage.see("⏎ to the matches", "Esc cancel")
+            await stage.see("⏎ to the matches", "esc cancel")
             await stage.press("enter")
             await stage.see("1 of 1   n N")
             await stage.press("n")
