@@ -211,7 +211,13 @@ class Tables:
         appender.flush()
         del appender
         if name in _DECLARED:
-            self._connection.execute(_insertion(name))
+            try:
+                self._connection.execute(_insertion(name))
+            except duckdb.ConstraintException as error:
+                # DuckDB computes generated columns here, and blames them if memory runs out.
+                if "failed to allocate" in str(error):
+                    raise duckdb.OutOfMemoryException(str(error)) from error
+                raise
             self._connection.execute(f"truncate temp.new_{name}")
 
     def forget(self, capture: str) -> None:
