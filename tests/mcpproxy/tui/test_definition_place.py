@@ -44,7 +44,7 @@ def test_a_finding_about_arguments_shows_the_schema_of_the_tool(tmp_path: Path) 
     async def act(stage: Stage) -> None:
         await stage.listed()
         await stage.press("F")
-        await stage.see("tool/arguments-invalid", "do not fit the inputSchema of 'add'")
+        await stage.see("tool/arguments-invalid", "do not fit the inputSchema of 'add'", "all ", "records checked")
         await stage.press("down")
         await stage.see("frame 7", "the first number", "^^^^")
         assert "long long" not in stage.text()
