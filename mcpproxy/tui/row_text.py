@@ -120,6 +120,11 @@ def _large(reading: Reading, row: int) -> RowText:
     )
 
 
+def short_call(what: Sequence[Span]) -> Sequence[Span]:
+    """The method and name of a call of a tool without `tools/`, for where there is little room; others unchanged."""
+    return (Span("call", what[0].role), *what[1:]) if what[0].text == "tools/call" else what
+
+
 def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowText:
     way, problem = way_of(frame, message), frame.problem
     wrong = Span(f"  {problem}" if problem and row not in reading.joined else "", "bad")

@@ -23,6 +23,8 @@ WIDER: Final = 115
 """The width from which the outcome over HTTP has room for all of its text."""
 LATENCY: Final = 8
 _CALL: Final = len("tools/call read_file")
+_SHORT_CALL: Final = len("call read_file") + 1
+"""Leaves room for `{"a":1} ⇒ The sum is 3` in 80 columns."""
 _CLOCK: Final = len("23:59:59.99")
 _OUTCOME: Final = len("error -32602")
 _HTTP_OUTCOME: Final = len("ok · 200 · 99 events")
@@ -79,6 +81,7 @@ def traffic_columns(
     """
     is_wide = width >= WIDE
     outcome = _HTTP_OUTCOME if needs.is_http and width >= WIDER else _OUTCOME
+    name = 16 if not is_exchanges else _CALL if is_wide else _SHORT_CALL
     # A mark stands before the time.
     time_width = 1 + (max(_CLOCK, needs.time) if times == "abs" else needs.time)
     columns = [
@@ -86,7 +89,7 @@ def traffic_columns(
         Column("time", "sent" if is_exchanges else "time", time_width, right=True, drop=1),
         Column("way", "", 2),
         Column("findings", "find", 4, drop=7),
-        Column("what", "method / name", _CALL if is_exchanges else 16, stretch=1 if is_wide or is_exchanges else 3),
+        Column("what", "method / name", name, stretch=1 if is_wide else 0 if is_exchanges else 3),
         Column("id", "id", 6, drop=8),
         Column("status", "outcome" if is_exchanges else "status", outcome, drop=0 if is_exchanges else 2),
         Column("latency", "latency", LATENCY, right=True, drop=4),

@@ -18,7 +18,7 @@ from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.row_text import WAITING, RowText, text_of
+from mcpproxy.tui.row_text import WAITING, RowText, short_call, text_of
 from mcpproxy.tui.traffic_columns import Times, latency_text
 from mcpproxy.tui.widgets.columns import Column, Line, layout
 
@@ -91,8 +91,9 @@ class TrafficRows:
             response = self.reading.partner(entry)
             answer = self._texts.get(response, WAITING) if response is not None else RowText(text.way, ())
         is_answer = number is not None and (self.is_exchanges or exchanges.response[number] == entry)
+        named = short_call(text.what) if self.is_exchanges and self.is_narrow else text.what
         session, note = self.reading.session_at(entry), self.marks.get(self.reading.index.entry(entry).seq)
-        what = text.what if session is None else (Span(f"session {session:,}  "), *text.what)
+        what = named if session is None else (Span(f"session {session:,}  "), *named)
         cells_: dict[str, Sequence[Span]] = {
             "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
             "time": self._time(row),
