@@ -6,6 +6,7 @@ what follows is read up to a limit.
 """
 
 import socket
+import ssl
 import time
 from contextlib import suppress
 from io import BytesIO
@@ -16,6 +17,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPResponse
 from urllib3.exceptions import HTTPError
+
+from mcpproxy.sanitise import sanitise
 
 LARGEST_ANSWER: Final = 64 << 10
 """Bytes of an answer that are kept; that of a collector is empty, or a short message."""
@@ -34,6 +37,10 @@ class BoundedAdapter(HTTPAdapter):
         super().__init__()
         self.requests = 0
         """How many were sent, or tried."""
+        self.distrust: str | None = None
+        """Why the certificate of the collector is not trusted, if that ended the last request."""
+        self.authority: str | None = None
+        """The file of certificates to trust; `requests` would prefer that in REQUESTS_CA_BUNDLE to its session's."""
         self._connection: Any = None
         """The newest connection: the only one that can be in use."""
         self._until_s = 0.0
@@ -55,15 +62,20 @@ class BoundedAdapter(HTTPAdapter):
             requests.RequestException: there was no answer in time.
         """
         self.requests += 1
+        self.distrust = None
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
         self._until_s = time.monotonic() + limit_s
         done = Event()
         watch = Thread(target=self._interrupt_when_late, args=(done,), name="otlp deadline", daemon=True)
         watch.start()
         try:
-            response = super().send(request, True, limit_s, verify, cert, proxies)
+            response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
             response.raw = BytesIO(_beginning(response.raw))
+        except requests.exceptions.SSLError as error:
+            self.distrust = _distrust(error)
+            raise
+        else:
             return response
         finally:
             done.set()
@@ -96,6 +108,13 @@ class BoundedAdapter(HTTPAdapter):
                 with suppress(OSError):
                     # Not the method of a TLS socket, which would change it under the thread that reads.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _distrust(error: BaseException | None) -> str | None:
+    """What is wrong with a certificate, in the words of OpenSSL; None if the error is another one."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__context__
+    return None if error is None else sanitise(error.verify_message, 100)
 
 
 def _beginning(answer: HTTPResponse) -> bytes:

@@ -51,13 +51,14 @@ class Service(NamedTuple):
     name: str
     version: str
     capture: str
-    """The id of the capture."""
+    """The id of the capture; empty for what is summed over captures."""
 
     @property
     def attributes(self) -> Attributes:
         """The attributes of the resource."""
         version: Attributes = {"service.version": self.version} if self.version else {}
-        return {"service.name": self.name, **version, "mcpproxy.capture": self.capture}
+        capture: Attributes = {"mcpproxy.capture": self.capture} if self.capture else {}
+        return {"service.name": self.name, **version, **capture}
 
 
 class CallSpan(NamedTuple):

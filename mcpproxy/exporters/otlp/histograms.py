@@ -86,8 +86,8 @@ class Histograms:
         metric = f"mcp.{'server' if is_server else 'client'}.{what}.duration"
         key = Key(service, metric, tuple(attributes.items()))
         if key not in self._series and len(self._series) >= SERIES_KEPT:
-            # The service may be the peer's invention, too.
-            key = Key(Service("unknown", "", service.capture), metric, tuple(_OVERFLOW.items()))
+            # The service may be the peer's invention, too; and a series for each capture would have no bound.
+            key = Key(Service("unknown", "", ""), metric, tuple(_OVERFLOW.items()))
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = Series(start_ns)

@@ -63,12 +63,19 @@ class Collector:
         base = url.rstrip("/")
         self._traces = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
         self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=self._session)
+        if isinstance(self._session.verify, str):
+            self._adapter.authority = self._session.verify
 
     @property
     def problem(self) -> str:
         """Why the last request failed."""
         if self._is_unsendable:
             return "the exporter cannot make a request of them; look at the variables OTEL_EXPORTER_OTLP_…"
+        if self._adapter.distrust is not None:
+            return (
+                f"its certificate is not trusted ({self._adapter.distrust}); for a private CA, set "
+                "OTEL_EXPORTER_OTLP_CERTIFICATE to the file of its certificate"
+            )
         if self._status is None:
             return "no connection, or no answer in time"
         is_elsewhere = 300 <= self._status < 400

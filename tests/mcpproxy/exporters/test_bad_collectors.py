@@ -3,6 +3,7 @@
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from mcpproxy.exporters.otlp.sdk import Collector
 from mcpproxy.exporters.otlp.sender import BATCH_BYTES, Sender
 from mcpproxy.exporters.reading import Reading
 from tests.harness import DEADLINE_S, Place, wait_until
+from tests.http_harness import Authority
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import demo
 from tests.mcpproxy.exporters.test_collector import ask, backend, following, talk
@@ -40,7 +42,7 @@ Answer = Callable[[socket.socket, threading.Event], None]
 
 
 @contextmanager
-def listening(answer: Answer) -> Iterator[str]:
+def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """A collector; yields its URL."""
     over = threading.Event()
     server = socket.create_server(("127.0.0.1", 0))
@@ -54,14 +56,16 @@ def listening(answer: Answer) -> Iterator[str]:
             threading.Thread(target=serve, args=(client,), daemon=True).start()
 
     def serve(client: socket.socket) -> None:
-        with client, suppress(OSError):
-            while read_request(client):
-                answer(client, over)
+        # The handshake comes with the first read.
+        wire = tls.wrap_socket(client, server_side=True, do_handshake_on_connect=False) if tls else client
+        with wire, suppress(OSError):
+            while read_request(wire):
+                answer(wire, over)
 
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.getsockname()[1]}"
     finally:
         over.set()
         server.shutdown(socket.SHUT_RDWR)
@@ -149,14 +153,18 @@ def spans(capture: Path) -> list[CallSpan]:
     return [span for item in Reading(capture) for span in made.feed(item)]
 
 
-def dropped_by(url: str, spans: list[CallSpan], patch: pytest.MonkeyPatch) -> int:
+NO_ANSWER = "no connection, or no answer in time"
+
+
+def dropped_by(url: str, spans: list[CallSpan], patch: pytest.MonkeyPatch, problem: str = NO_ANSWER) -> int:
     """How many spans are given up, if the end comes after the first attempt."""
     patch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     heard: list[str] = []
     sender = Sender(Collector(url), heard.append)
     sender.put(spans)
     wait_until(lambda: bool(heard), "that the collector cannot be reached")
-    assert heard == ["cannot reach the collector: no connection, or no answer in time; spans are kept and sent again"]
+    assert re.fullmatch(f"cannot reach the collector: {problem}; spans are kept and sent again", heard[0])
+    assert len(heard) == 1
     sent = sender.close(0.1)
     assert sent.sent == 0
     return sent.dropped
@@ -167,6 +175,25 @@ def test_a_request_without_an_answer_ends_in_time(
     answer: Answer, spans: list[CallSpan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with listening(answer) as url:
+        assert dropped_by(url, spans, monkeypatch) == len(spans)
+
+
+def test_a_certificate_that_is_not_trusted(
+    spans: list[CallSpan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    try:
+        authority = Authority(tmp_path)
+    except FileNotFoundError:
+        pytest.skip("there is no openssl to make certificates with")
+    problem = (
+        r"its certificate is not trusted \(.*certificate.*\); for a private CA, set OTEL_EXPORTER_OTLP_CERTIFICATE to "
+        "the file of its certificate"
+    )
+    with listening(closing, authority.context("IP:127.0.0.1")) as url:
+        assert dropped_by(url, spans, monkeypatch, problem) == len(spans)
+    # Once it is trusted, what follows is the collector's own fault.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(authority.file))
+    with listening(closing, authority.context("IP:127.0.0.1")) as url:
         assert dropped_by(url, spans, monkeypatch) == len(spans)
 
 
