@@ -531,7 +531,7 @@ def screen_peak(path: Path, home: Path) -> Run:
 
         wait_for(lambda: re.search(r"all \d[\d,]* records? checked", shown.text()))
         shown.press("\x1b")
-        wait_for(lambda: "frame" in shown.text() and "understood" not in shown.text())
+        wait_for(lambda: "frame" in shown.text() and "analysed" not in shown.text())
         return Run(0, max(map(_highest, (shown.process.pid, *children(shown.process.pid)))), 0)
 
 

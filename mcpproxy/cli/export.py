@@ -8,9 +8,9 @@ har      the HTTP exchanges, for browsers and HTTP debuggers
 perfetto a timeline for Perfetto and Chromium
 markdown the conversation for an issue report, as `mcpproxy show --format markdown` prints it
 
-All of it is the recorded traffic in plain text, with any secret in it. --redact replaces what is recognised as a
-secret; look at the result before you hand it on. `mcpproxy share` makes a redacted copy that is a capture, and lists
-what it replaced.
+The output is recorded traffic in plain text, with any secret in it. --redact replaces what is recognised as a
+secret; look at the result before you give it to others. `mcpproxy share` makes a redacted copy that is a capture,
+and lists what it replaced.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--findings", action="store_true", help="tables: run the rules, too, and write their findings")
     parser.add_argument(
-        "--payloads", action="store_true", help="otlp: arguments, results and variables of prompts become attributes"
+        "--payloads", action="store_true", help="otlp: add arguments, results and prompt variables as attributes"
     )
     parser.add_argument(
         "--to", metavar="URL", help="otlp: send to this collector, such as http://localhost:4318, and write no file"
@@ -117,8 +117,8 @@ def _unclear(options: argparse.Namespace) -> str | None:
     if options.format not in TABLES or not _FILE_ENDING(out.suffix) or out.is_dir() or options.output.endswith("/"):
         return None
     return (
-        f"{options.output} is named like a file, but does not say what to write: give --format otlp, har, perfetto or "
-        "markdown for one file; parquet, csv and duckdb fill a folder"
+        f"{options.output} looks like the name of a file, but its ending does not determine a format: add --format "
+        "otlp, har, perfetto or markdown; parquet, csv and duckdb write a folder"
     )
 
 
@@ -130,11 +130,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     if options.follow:
         return "--follow needs --to: files are written when a capture is complete"
     if options.output is None and not options.capture:
-        what = (
-            "the following arguments are required: OUT"
-            if is_table
-            else "the file to write to is not named: give -o FILE"
-        )
+        what = "the following arguments are required: OUT" if is_table else "no file to write to: give -o FILE"
         return f"{what}; see mcpproxy export --help"
     if options.findings and not is_table:
         return "--findings needs --format parquet, csv or duckdb"

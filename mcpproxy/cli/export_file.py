@@ -80,7 +80,7 @@ _NEXT: Final = {
     "otlp": "give it to a collector's file receiver",
     "har": "open it in mitmproxy or in a browser's network panel",
     "perfetto": "open it in Perfetto or chrome://tracing",
-    "markdown": "put it into an issue",
+    "markdown": "paste it into an issue",
 }
 """What to do with a file, by its format."""
 Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
@@ -108,10 +108,11 @@ def export_file(paths: list[Path], options: argparse.Namespace) -> int:
 
 
 def _nothing(options: argparse.Namespace) -> str:
+    if options.format == "har" and options.filter:
+        return "no HTTP exchange matches the filter; nothing was written"
     if options.format == "har":
-        stdio = "a HAR file holds HTTP exchanges, and there are none"
-        advice = "; sessions over stdio can be exported as otlp, perfetto or markdown" if not options.filter else ""
-        return f"{stdio}{' that the filter selects' if options.filter else ''}{advice}; nothing was written"
+        stdio = "export sessions over stdio as otlp, perfetto or markdown"
+        return f"there are no HTTP exchanges to write as HAR; {stdio}; nothing was written"
     return "no message matches the filter; nothing was written"
 
 

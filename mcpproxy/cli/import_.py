@@ -104,9 +104,10 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
         streams = count_text(sorted_log.untimed, "event stream")
         say(f"{streams} without the times of events: all events have the time at which the stream ended")
     if bodiless:
-        say(f"{count_text(bodiless, 'body', 'bodies')} missing: mitmproxy passed them on without keeping them")
-    lacks = "how bodies were compressed, and" if options.form == "har" else "how bodies were cut into chunks, and"
-    say(f"a {_NAMED[options.form]} does not hold {lacks} connections that failed before a request")
+        them = "it" if bodiless == 1 else "them"
+        say(f"{count_text(bodiless, 'body', 'bodies')} missing: mitmproxy streamed {them} without keeping {them}")
+    lacks = "how bodies were compressed, or" if options.form == "har" else "how bodies were split into chunks, or"
+    say(f"a {_NAMED[options.form]} does not record {lacks} connections that failed before a request")
     return code
 
 
@@ -142,7 +143,7 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
             code = max(code, fail(str(error)))
     if not count:
         named = f" named {options.case}" if options.case is not None else ""
-        return fail(f"cannot import {options.file}: it contains no case{named}")
+        return fail(f"cannot import {options.file}: it contains no conversation{named}")
     return code
 
 

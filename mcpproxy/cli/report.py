@@ -3,7 +3,8 @@
 It shows who talked to whom, what to fix first, slow and abandoned calls, the start of each session, latencies, a
 waterfall of all servers on one clock, findings with the bytes that prove them, tools, stderr and the traffic.
 
-The report holds the recorded traffic in plain text: whoever has the file can read it. --redact replaces secrets first.
+The report contains the recorded traffic in plain text: anyone who has the file can read it. --redact replaces secrets
+first.
 """
 
 import argparse

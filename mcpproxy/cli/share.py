@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     pattern = "a JSON Pointer with * for any name or index, the name of a member, or re:REGEX; can be repeated"
     parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
     parser.add_argument(
-        "--redact", metavar="PATTERN", action="append", default=[], help=f"replace what matches, too: {pattern}"
+        "--redact", metavar="PATTERN", action="append", default=[], help=f"also replace what matches: {pattern}"
     )
     parser.add_argument("--no-bodies", action="store_true", help="replace every value in params, results and errors")
     parser.add_argument(
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         help="search stderr, broken frames and binary data as text, instead of replacing them whole",
     )
     parser.add_argument(
-        "--only", metavar="EXPR", help="only messages that EXPR selects, with their requests or responses"
+        "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"
     )
     parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
     parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
@@ -70,7 +70,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
         return int(Exit.USAGE)
     if only is not None and only.needs_findings:
         return fail(
-            "--only cannot use rule, level or has:finding: findings are not known yet; use them in `mcpproxy check`"
+            "--only cannot use rule, level or has:finding: `share` does not run the rules; use them in `mcpproxy check`"
         )
     shown = _RedactionProgress()
     review = Review(shown.clear) if options.review else None

@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--time",
         choices=("rel", "delta", "abs"),
-        help="time since the start (default), since the line before, or local wall time (default if several "
+        help="time since the start (default), since the previous line, or local wall time (default if several "
         "sessions are followed)",
     )
     add_color(parser)
@@ -118,7 +118,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 
 def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     if options.follow:
-        return "--follow needs --format text or json: Markdown begins with findings, which only the end completes"
+        return "--follow needs --format text or json: Markdown begins with the findings, which are complete at the end"
     if options.verbose:
         return "--verbose needs --format text; Markdown always has whole messages, folded away"
     if options.frame is not None or options.id is not None:
@@ -139,7 +139,7 @@ def _filter(text: str) -> Filter:
     only = parse(text)
     for key, at in only.keys.items():
         if key in _NOT_YET_KNOWN:
-            raise FilterError(f"`show` does not know `{key}` yet when it prints a message", text, at)
+            raise FilterError(f"`{key}` is not known yet when `show` prints a message", text, at)
     return only
 
 

@@ -169,7 +169,7 @@ class Page:
         if more:
             yield f"And {more:,} more; `mcpproxy check --notes` lists all.\n\n"
         if any(found.level >= Level.WARNING for found in findings):
-            yield "`mcpproxy rule` followed by the name of a rule explains it.\n\n"
+            yield "`mcpproxy rule NAME` explains a rule.\n\n"
 
 
 def code(text: str) -> str:

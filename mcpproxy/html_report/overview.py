@@ -112,7 +112,7 @@ def _ending(row: CaptureRow) -> str:
     if row.exit_status is not None:
         return f"server exited {row.exit_status}"
     words = {
-        None: "cut off, as by a kill",
+        None: "cut off, as if killed",
         "server": "ended by the server",
         "client": "ended by the client",
         "signal": "ended by a signal",

@@ -142,7 +142,7 @@ class Report:
             count, lost = sum(count for _, count in longer), sum((frame - cut) * count for frame, count in longer)
             self.left_out.append(
                 f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(cut)}, "
-                f"which leaves out {size(lost)}; `mcpproxy show CAPTURE --frame N` prints all of it."
+                f"leaving out {size(lost)}; `mcpproxy show CAPTURE --frame N` prints all of it."
             )
         lines = rows.stderr_lines()
         if lines > limits.STDERR_LINES:

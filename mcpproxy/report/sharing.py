@@ -10,7 +10,7 @@ from mcpproxy.sharing.account import Account
 PLACES: Final = 3
 """How many places of a kind the text names."""
 _FRAMES: Final = 10
-NOTHING_FOUND: Final = "no likely secrets; no list of secrets is complete, so look at it before you publish it"
+NOTHING_FOUND: Final = "no likely secrets found; no scan finds every secret, so look at it before you publish it"
 """What is said of a capture without a likely secret; it must not sound like a promise."""
 
 
@@ -24,7 +24,7 @@ def account_lines(account: Account) -> Iterator[str]:
         f"{count_text(account.frames, 'frame')}{left_out}; {count_text(times, 'replacement')}"
     )
     if account.unknown_left_out:
-        yield f"  of unknown type, and left out: {count_text(account.unknown_left_out, 'record')}"
+        yield f"  left out because their type is unknown: {count_text(account.unknown_left_out, 'record')}"
     if kinds:
         width = max(len(kind) for kind in kinds) + 2
         yield f"  {'what':<{width}}{'times':>7}  {'different':>9}  where"
@@ -38,9 +38,12 @@ def account_lines(account: Account) -> Iterator[str]:
         else:
             yield f"  {count_text(count, 'frame')} not parsed because {why}"
     share = account.bytes_kept / account.bytes_before if account.bytes_before else 1.0
-    kept = "all" if account.findings_kept == account.findings_before else f"{account.findings_kept:,}"
-    findings = f"; {kept} of {count_text(account.findings_before, 'finding')}" if account.findings_before else ""
-    yield f"  unchanged: {share:.1%} of the bytes of frames{findings if account.is_compared else ''}"
+    findings = (
+        f"; {account.findings_kept:,} of {count_text(account.findings_before, 'finding')}"
+        if account.findings_before
+        else ""
+    )
+    yield f"  unchanged: {share:.1%} of the frame bytes{findings if account.is_compared else ''}"
     for rules, what in ((account.hidden, "hides"), (account.created, "creates")):
         for rule, count in rules.most_common():
             yield f"  the redaction {what} {count_text(count, 'finding')} of {sanitise(rule)}"

@@ -175,7 +175,7 @@ def _head(totals: Totals) -> str:
             size(totals.bytes),
             duration(totals.duration_ns),
             *([f"{totals.live:,} still being recorded"] if totals.live else []),
-            *([f"{totals.cut_off:,} cut off, as by a kill"] if totals.cut_off else []),
+            *([f"{totals.cut_off:,} cut off, as if killed"] if totals.cut_off else []),
             *([f"▲ {totals.forgotten:,} forgotten because too many were open at once"] if totals.forgotten else []),
         ]
     )

@@ -383,8 +383,8 @@ class TuiApp(App[None]):
                     title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
                     about = help_of(binding.id) or f"in {word}"
                     yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
-        yield SystemCommand("Light", "dark text on a light ground", lambda: self._set_theme(LIGHT))
-        yield SystemCommand("Dark", "light text on a dark ground", lambda: self._set_theme(DARK))
+        yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
+        yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))
         yield SystemCommand("Help  ?", "every key", self.action_help)
         for entry in entries():
             key = self.keys.keymap.get(entry.word, entry.key)

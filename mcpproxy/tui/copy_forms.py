@@ -29,7 +29,7 @@ _OURS: Final = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
 )
 """Fields that curl adds itself, or that belong to a single connection."""
-_NO_SHELL: Final = "not for a shell"
+_NO_SHELL: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""
 _PLAIN: Final = "plain text"
 """The remark on commands: what the recorder hashes is beside the message, not in it."""
@@ -57,7 +57,10 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     if record is None or not isinstance(item, Frame | Record):
         return [CopyForm("", "", "", "cannot be read")]
     line = CopyForm(
-        "l", "a line of JSON, as show --json", harmless(row_of(record, item, wall_of(reading.index.header))), _NO_SHELL
+        "l",
+        "a JSON line, as from show --json",
+        harmless(row_of(record, item, wall_of(reading.index.header))),
+        _NO_SHELL,
     )
     if not isinstance(item, Frame):
         return [line]

@@ -167,7 +167,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
-        return [*head, [Span("not part of an exchange" if row < reading.understood else "not understood yet …", "dim")]]
+        return [*head, [Span("not part of an exchange" if row < reading.understood else "not analysed yet …", "dim")]]
     exchanges = reading.exchanges
     request, response = exchanges.request[number], reading.partner(exchanges.request[number])
     lines = [*head, _pair("sent", _at(reading, request))]
@@ -217,8 +217,8 @@ def _headers(reading: Reading, row: int) -> Lines:
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:
         is_http = reading.fold.transport == "http"
-        return [[Span("it belongs to no HTTP exchange" if is_http else "no headers: this came over stdio", "dim")]]
+        return [[Span("not part of an HTTP exchange" if is_http else "no headers: this came over stdio", "dim")]]
     http = reading.fold.exchanges.known(number)
     if http is None:
-        return [[Span(f"HTTP exchange {number}: forgotten, or not understood yet", "dim")]]
+        return [[Span(f"HTTP exchange {number}: forgotten, or not analysed yet", "dim")]]
     return [[Span(f"exchange {number}", "dim")], *request_head(http), [], *response_head(http)]

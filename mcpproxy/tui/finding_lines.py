@@ -73,7 +73,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
         lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
     if count > len(kept):
         rules_there = ", ".join(findings.rules_at(row))
-        text = f"{count - len(kept):,} more without text here: `mcpproxy check` has it; their rules: {rules_there}"
+        text = f"{count - len(kept):,} more, shown in full by `mcpproxy check`; all rules in this row: {rules_there}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
         is_known = row < findings.checked or findings.has_ended

@@ -99,7 +99,7 @@ def _refused(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
             return wrong
         name, key = clashes[0]
         del keymap[name]
-        wrong.append(f"{name} keeps {defaults[name]}, because {key} is the key of {owners[key]}")
+        wrong.append(f"{name} keeps {defaults[name]}, because {key} belongs to {owners[key]}")
 
 
 def _key(text: str) -> str:

@@ -98,7 +98,7 @@ def _instructions(text: object, width: int) -> list[str]:
         return [_text(text)]
     lines = [piece for line in text[:LONGEST_TEXT].split("\n") for piece in wrapped(sanitise(line, None), width)]
     more = len(text) - LONGEST_TEXT
-    return [*lines, f"… {more:,} characters more: the frame has them"] if more > 0 else lines
+    return [*lines, f"… {more:,} more characters: see the frame"] if more > 0 else lines
 
 
 def _pair(name: str, text: str, width: int) -> Lines:

@@ -64,7 +64,7 @@ def _excerpt_lines(reading: Reading, seq: int, pointer: str | None, width: int, 
         return []
     length = reading.index.entry(row).size
     if length > LARGEST:
-        return [[Span(f"{' ' * INDENT}a frame of {size(length)}: its detail in the traffic shows it", "dim")]]
+        return [[Span(f"{' ' * INDENT}a frame of {size(length)}: open it in the traffic", "dim")]]
     try:
         raw = _raw(reading, row)
     except OSError as error:

@@ -194,7 +194,7 @@ def at_rest(wanted: int, place: str) -> dict[str, Any]:
         screen.until(r"tools/call ")
         first_s = time.monotonic() - start
         busy = [screen.key(key) for key in KEYS * 3]
-        screen.until(rf"{frames:,} frames(?! +understood)")
+        screen.until(rf"{frames:,} frames(?! +analysed)")
         whole_s = time.monotonic() - start
         calm = [screen.key(key) for key in KEYS * 3]
         peak = screen.status("VmHWM")
@@ -218,7 +218,7 @@ def filtered(wanted: int, place: str) -> dict[str, float]:
     frames = make(path, wanted // 2)
     screen = Screen(path, place)
     try:
-        screen.until(rf"{frames:,} frames(?! +understood)")
+        screen.until(rf"{frames:,} frames(?! +analysed)")
         screen.quiet()
         os.write(screen.ours, b"/name:search")
         screen.quiet()
@@ -269,7 +269,7 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
                 lags.append(max(0.0, min(passed, seconds) * rate - screen.counted) / rate)
         total = len(OPENING) + int(rate * 0.05 / 2) * 2 * int(seconds / 0.05)
         ended = time.monotonic()
-        screen.until(rf"{total:,} frames(?! +understood)")
+        screen.until(rf"{total:,} frames(?! +analysed)")
         catch_up_s = time.monotonic() - ended
         used = (screen.cpu_s() - cpu) / (seconds + catch_up_s)
     finally:

@@ -70,7 +70,7 @@ class Collector:
     def problem(self) -> str:
         """Why the last request failed."""
         if self._is_unsendable:
-            return "the exporter cannot make a request of them; look at the variables OTEL_EXPORTER_OTLP_…"
+            return "the exporter cannot build a request from them; check the variables OTEL_EXPORTER_OTLP_…"
         if self._adapter.distrust is not None:
             return (
                 f"its certificate is not trusted ({self._adapter.distrust}); for a private CA, set "

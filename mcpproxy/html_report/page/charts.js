@@ -6,7 +6,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
   const place = section("startup");
   const timed = sessions.filter((row) => row.total_ms !== null);
   if (!timed.length) {
-    place.append(el("p", { class: "dim" }, "These captures contain no start of a session."));
+    place.append(el("p", { class: "dim" }, "No session in these captures was recorded from its start."));
     return;
   }
   const longest = Math.max(...timed.map((row) => row.total_ms), 0.001);
@@ -37,7 +37,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
     el(
       "p",
       { class: "dim" },
-      `${startup}. The process part ends with its first output, the others with the result of initialize, the notification that the client is ready, and the first result of tools/list.`,
+      `${startup}. “process” ends with the first output of the server, “initialize” with its result, “ready” with the notification from the client, and “first list” with the first result of tools/list.`,
     ),
     el(
       "ul",
@@ -51,7 +51,7 @@ function drawStartup({ sessions, startup, captures, more_sessions: more }) {
       el(
         "p",
         { class: "dim" },
-        "Where process is empty, the server wrote nothing before its first response: initialize then includes its start.",
+        "If “process” is empty, the server wrote nothing before its first response, so “initialize” includes its start.",
       ),
     );
   }

@@ -11,11 +11,11 @@ class Detail {
     this.body = el("div", { class: "body" });
     this.head = el("div", {});
     this.status = el("span", { class: "dim", role: "status" });
-    this.mode = this.button("As it crossed", () => this.setMode(!this.isLaidOut));
+    this.mode = this.button("Raw", () => this.setMode(!this.isLaidOut));
     this.copy = this.button("Copy", () => this.copyText());
     this.element = el(
       "aside",
-      { class: "detail", "aria-label": "Detail of the chosen row", hidden: true },
+      { class: "detail", "aria-label": "Detail of the selected row", hidden: true },
       el("div", { class: "detail-head" }, this.title, this.mode, this.copy, this.status, this.button("Close", close)),
       this.facts,
       this.findings,
@@ -32,7 +32,7 @@ class Detail {
 
   setMode(isLaidOut) {
     this.isLaidOut = isLaidOut;
-    this.mode.textContent = isLaidOut ? "As it crossed" : "Laid out";
+    this.mode.textContent = isLaidOut ? "Raw" : "Formatted";
     this.show(this.row);
   }
 
@@ -41,7 +41,7 @@ class Detail {
       await navigator.clipboard.writeText(this.text ?? "");
       this.status.textContent = "copied";
     } catch {
-      this.status.textContent = "the browser did not allow it";
+      this.status.textContent = "the browser did not allow copying";
     }
   }
 

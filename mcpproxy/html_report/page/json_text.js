@@ -39,13 +39,13 @@ function classOf(token) {
 /** A payload as an element. */
 function payloadElement(text, isLaidOut) {
   if (!isLaidOut)
-    return el("pre", { tabindex: 0, role: "group", "aria-label": "Payload as it crossed" }, visible(text));
+    return el("pre", { tabindex: 0, role: "group", "aria-label": "Raw payload" }, visible(text));
   const lines = laidOut(text);
   const drawn = lines
     .slice(0, MOST_LINES)
     .flatMap((line) => [...line.map(([piece, kind]) => (kind ? el("span", { class: kind }, piece) : piece)), "\n"]);
   if (lines.length > MOST_LINES) {
-    drawn.push(`… ${counted(lines.length - MOST_LINES, "more line")}; “as it crossed” shows all of them`);
+    drawn.push(`… ${counted(lines.length - MOST_LINES, "more line")}; “Raw” shows all of them`);
   }
   return el("pre", { tabindex: 0, role: "group", "aria-label": "Payload" }, drawn);
 }

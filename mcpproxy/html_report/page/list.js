@@ -97,7 +97,7 @@ class List {
     const most = Math.min(this.rows.length, this.printed);
     this.note.textContent =
       most < this.rows.length
-        ? `${counted(most, "row")} of ${this.rows.length.toLocaleString("en")} printed; a filter prints others.`
+        ? `The first ${most.toLocaleString("en")} of ${counted(this.rows.length, "row")} are printed; filter the list to print others.`
         : "";
     this.fill(0, most);
     this.top.style.height = this.bottom.style.height = "0";

@@ -40,7 +40,7 @@ async function followAddress(traffic) {
 /** Says that the lists could not be drawn, for example because the browser cannot decompress them. */
 function fail(error) {
   section("traffic").append(
-    el("p", { class: "notice" }, `This browser could not draw the lists: ${error.message}. A newer browser may.`),
+    el("p", { class: "notice" }, `This browser could not draw the lists: ${error.message}. A newer browser may be able to.`),
   );
   throw error;
 }

@@ -19,9 +19,9 @@ function drawOverview(overview) {
 
 function privacy({ captures }) {
   const redacted = captures.filter((capture) => capture.is_redacted).length;
-  if (redacted === captures.length) return "It was made from redacted copies: all secrets that were found are replaced.";
+  if (redacted === captures.length) return "It was made from redacted copies: all secrets that mcpproxy found are replaced.";
   const some = redacted ? ` Of ${captures.length} captures, ${redacted} are redacted copies.` : "";
-  return `This file holds recorded traffic: whoever has it can read it.${some}`;
+  return `This file contains the recorded traffic in plain text: anyone who has the file can read it.${some}`;
 }
 
 function headline({ captures, title }) {
@@ -131,7 +131,7 @@ function firstFindings({ findings, levels, nothing }) {
 }
 
 function withoutFindings(nothing) {
-  return nothing ? `Nothing to check: ${nothing}.` : "No findings: every rule that applies was kept.";
+  return nothing ? `Nothing to check: ${nothing}.` : "No findings: no rule that applies was broken.";
 }
 
 function badge(level) {
@@ -140,7 +140,7 @@ function badge(level) {
 
 function calls(title, rows, more = 0) {
   if (!rows.length) return null;
-  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")} of them`)));
+  if (more) rows.push(el("li", {}, el("span"), el("p", { class: "what" }, `and ${counted(more, "more kind")}`)));
   return el("div", { class: "calls" }, el("h2", {}, title), el("ul", { class: "plain" }, rows));
 }
 

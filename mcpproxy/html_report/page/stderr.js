@@ -3,7 +3,7 @@
 function drawStderr(model, place) {
   const { stderr, captures } = model;
   if (!stderr.text.length) {
-    place.append(el("p", { class: "dim" }, "Nothing was written to stderr, or it is not in these captures."));
+    place.append(el("p", { class: "dim" }, "These captures contain no stderr."));
     return null;
   }
   const list = new List({

@@ -106,7 +106,7 @@ class Waterfall {
       button("−", "Zoom out", () => this.scaled(2)),
       button("‹", "Earlier", () => this.moved(-0.5)),
       button("›", "Later", () => this.moved(0.5)),
-      el("span", { class: "dim hint" }, "Drag across the lanes to choose a part."),
+      el("span", { class: "dim hint" }, "Drag across the lanes to zoom in."),
     );
   }
 

@@ -100,7 +100,7 @@ class Checking:
         try:
             self._take_all(worker.lines(LONGEST_LINE))
         except (ValueError, TypeError, KeyError, OSError) as error:
-            why = f"its output makes no sense ({type(error).__name__})"
+            why = f"its output is invalid ({type(error).__name__})"
             worker.kill()
         status = worker.wait()
         with self._lock:

@@ -118,7 +118,7 @@ class Reading(Understanding):
         if self.index.left_out:
             sentences.append(
                 f"{self.index.left_out:,} records after the first {ROWS:,} are not shown here; "
-                "`mcpproxy show` and `mcpproxy query` have them"
+                "use `mcpproxy show` or `mcpproxy query`"
             )
         return sentences + self.unknown
 

@@ -59,7 +59,7 @@ class LogRows(TrafficRows):
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
         text, skipped = line_text
-        before = (Span(f"({units.size(skipped)} before it not recorded) ", "bad"),) if skipped else ()
+        before = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
         return RowText(Span(""), (*before, Span(text)), is_wide=True)
 
 

@@ -115,7 +115,7 @@ class Understanding:
             sentences.append(f"{self.exchanges.left_out:,} requests after the first {ROWS:,} have no exchange here")
         if self._unnoted:
             sentences.append(
-                f"{self._unnoted:,} requests were abandoned or probably answered, but are not marked so here"
+                f"{self._unnoted:,} requests were abandoned or probably answered, but are not marked as such here"
             )
         if self._unjoined:
             sentences.append(

@@ -215,7 +215,9 @@ class ToolsScreen(CaptureScreen):
         elif definition.tree is not None:
             self.reader.show(definition.lines)
         else:
-            word = "gone: its recorder has deleted this part of the capture" if count else "in no tools/list response"
+            word = (
+                "gone: its recorder has deleted this part of the capture" if count else "not in any tools/list response"
+            )
             self.reader.show([[Span(word, "bad")]])
 
     @on(Table.Moved)

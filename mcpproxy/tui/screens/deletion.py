@@ -66,7 +66,7 @@ class DeletionScreen(WordFilterScreen):
         files = f"{count_text(len(capture.files), 'file')}, {size(capture.size)}"
         details = [sanitise(str(capture.files[0]), None)]
         details += [
-            f"{files}, and what is cached of it",
+            f"{files}, and its cached data",
             *(["your marks and notes on it"] if capture.has_marks else []),
         ]
 

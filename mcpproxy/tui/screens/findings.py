@@ -174,7 +174,7 @@ class FindingsScreen(WordFilterScreen):
         forgotten.display = bool(findings.forgotten)
         forgotten.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
         if self.words and findings.kept:
-            words = "no finding has all of these words; Esc shows all"
+            words = "no finding contains all of these words; Esc shows all"
         else:
             words = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
         self.query_one("#nothing", Words).show(words)

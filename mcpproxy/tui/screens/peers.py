@@ -97,7 +97,11 @@ class PeersScreen(PlacedScreen):
         self._draw()
 
     def _draw(self) -> None:
-        nothing = "nothing said so far" if not self.reading.has_ended else "neither side says anything about itself"
+        nothing = (
+            "neither side has said anything about itself yet"
+            if not self.reading.has_ended
+            else "neither side says anything about itself"
+        )
         lines: Lines = peer_lines(self._said, self.size.width - 4)
         self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
 

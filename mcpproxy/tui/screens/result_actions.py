@@ -91,9 +91,9 @@ class ResultActionsScreen(PlacedScreen):
         lines = ["".join(span.text for span in line).rstrip() for line in row_lines(rows.answer, row, COPIED_WIDTH)]
         shown = "\n".join(sanitise(line, None) for line in lines)
         choices = [
-            CopyForm("c", "CSV", "csv", "all rows, as text that no spreadsheet runs; not for a shell"),
-            CopyForm("j", "JSON lines", "json", "all rows; not for a shell"),
-            CopyForm("r", "this row, as shown", shown if len(shown.encode()) <= LARGEST else "", "not for a shell"),
+            CopyForm("c", "CSV", "csv", "all rows, formulas quoted; unsafe in a shell"),
+            CopyForm("j", "JSON lines", "json", "all rows; unsafe in a shell"),
+            CopyForm("r", "this row, as shown", shown if len(shown.encode()) <= LARGEST else "", "unsafe in a shell"),
         ]
         self.app.push_screen(ChoiceScreen("copy as", choices), self._copy)
 

@@ -131,7 +131,7 @@ class RowActionsScreen(CaptureScreen):
         seq = self._seq()
         if seq is not None:
             if self.marks.notes.get(seq):
-                notify(self.app, "this row has a note: M with an empty text removes both")
+                notify(self.app, "to remove the note and the mark, clear the note (M)")
             self._mark_by(lambda: self.marks.toggle(seq))
 
     def action_note(self) -> None:

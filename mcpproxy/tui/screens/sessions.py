@@ -327,7 +327,7 @@ class SessionsScreen(DeletionScreen):
         line = self.query_one("#unheard", Words)
         line.display = bool(self.capture_list.unheard)
         names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unheard)
-        line.show([Span("routed, not heard yet: ", "dim"), Span(names)])
+        line.show([Span("routed, no traffic yet: ", "dim"), Span(names)])
 
     def _text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()

@@ -163,7 +163,7 @@ class SqlScreen(ResultActionsScreen):
         elif client.is_busy:
             spans.append(Span("  …", "accent"))
         elif answer is not None and client.error:
-            spans.append(Span("  the previous answer is below", "accent"))
+            spans.append(Span("  the previous result is below", "accent"))
         elif answer is not None:
             result, columns = answer.answer, answer.answer.columns
             more = "the first " if result.is_cut else ""

@@ -135,7 +135,9 @@ class StderrScreen(CaptureScreen):
         if is_fruitless and not (is_empty and http):
             nothing.show("no line contains all of these words; Esc shows all")
         elif nothing.display:
-            nothing.show("over HTTP the server's stderr is not seen" if http else "the server wrote nothing to stderr")
+            nothing.show(
+                "over HTTP, mcpproxy cannot see the server's stderr" if http else "the server wrote nothing to stderr"
+            )
         self.show_title()
         self._show_beside()
 

@@ -190,7 +190,7 @@ class TimelineScreen(CaptureScreen):
         behind = [timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)]
         rows, understood = sum(len(reading.index) for reading in behind), sum(reading.understood for reading in behind)
         if not timelines.has_looked or understood + 1000 < rows:
-            spans.append(Span(f"  understood {100 * understood // max(1, rows)}% …", "dim"))
+            spans.append(Span(f"  analysed {100 * understood // max(1, rows)}% …", "dim"))
         self.set_title(spans)
 
     # ---- keys

@@ -253,7 +253,7 @@ class TrafficFilterScreen(TrafficRowsScreen):
         """Restrict the rows by one more term."""
         terms = self._terms
         if term in terms:
-            notify(self.app, f"the filter has {term} already")
+            notify(self.app, f"the filter already has {term}")
             return
         before = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{known} " for known in terms)
         self.select(parse(f"{before}{term}").text)
@@ -277,7 +277,7 @@ class TrafficFilterScreen(TrafficRowsScreen):
         terms = [(f"not {text}" if event.excludes else text, about) for text, about in event.terms]
         terms = [(text, about) for text, about in terms if text not in self._terms]
         if not terms:
-            notify(self.app, event.problem or "a filter has no term for this row", bad=bool(event.problem))
+            notify(self.app, event.problem or "no filter term fits this row", bad=bool(event.problem))
             return
         if len(terms) == 1:
             self._add(terms[0][0])

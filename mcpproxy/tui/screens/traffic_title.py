@@ -47,7 +47,7 @@ def title(reading: Reading, place: Place) -> list[Span]:
     if reading.findings.trouble:
         spans.append(Span("  rules stopped: F", "bad"))
     if not reading.has_ended and reading.understood + BEHIND < len(reading.index):
-        spans.append(Span(f"  understood {int(100 * reading.progress)}%", "dim"))
+        spans.append(Span(f"  analysed {int(100 * reading.progress)}%", "dim"))
     if place.exporting:
         spans.append(Span(f"  {place.exporting}", "accent"))
     return spans

@@ -68,7 +68,7 @@ def test_a_name_like_that_of_another_file_needs_a_format(
     done = mcpproxy("export", *named, name, http, cwd=tmp_path)
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
     assert complaints(done).startswith(
-        f"mcpproxy: {name} is named like a file, but does not say what to write".encode()
+        f"mcpproxy: {name} looks like the name of a file, but its ending does not determine a format".encode()
     )
     assert mcpproxy("export", "--format", "csv", *named, name, http, cwd=tmp_path).returncode == 0
 
@@ -276,7 +276,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--format", "har"], b"the file to write to is not named: give -o FILE"),
+        (["--format", "har"], b"no file to write to: give -o FILE"),
         (["--format", "har", "--findings", "out"], b"--findings needs --format parquet, csv or duckdb"),
         (["--format", "csv", "--filter", "tool:x", "out"], b"--filter does not apply to csv; `mcpproxy query -o FILE`"),
         (["--format", "har", "--payloads", "out"], b"--payloads needs --format otlp"),

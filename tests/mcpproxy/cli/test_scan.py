@@ -49,7 +49,7 @@ def test_a_clean_capture_is_fine_and_an_unreadable_one_is_not(capture: Path, tmp
     done = mcpproxy("scan", clean)
     assert (done.returncode, done.stdout.decode()) == (
         0,
-        f"{clean}: no likely secrets; no list of secrets is complete, so look at it before you publish it\n",
+        f"{clean}: no likely secrets found; no scan finds every secret, so look at it before you publish it\n",
     )
     assert mcpproxy("scan", capture, tmp_path / "missing.mcpcap").returncode == 2
 

@@ -89,7 +89,7 @@ def test_an_account_without_replacements_promises_nothing(tmp_path: Path) -> Non
     clean.write_bytes(b"".join(written([])))
     _, first, _ = share(clean)
     assert (
-        b"no likely secrets; no list of secrets is complete"
+        b"no likely secrets found; no scan finds every secret"
         in share(tmp_path / "copy.mcpcap", output="again.mcpcap")[1]
     )
     assert b"replacement" in first
@@ -179,10 +179,10 @@ def test_records_of_unknown_type_are_left_out_unless_the_time_selects_them(unkno
     assert copy.read_bytes().count(b"the plan") == 2
     copy, printed, _ = share(unknown, "--last", "2s", output="last.mcpcap")
     assert [text in copy.read_text() for text in ("plan of 2000000000", "plan of 9000000000")] == [False, True]
-    assert b"of unknown type, and left out: 1 record\n" in printed
+    assert b"left out because their type is unknown: 1 record\n" in printed
     copy, printed, _ = share(unknown, "--only", "method:ping", output="only.mcpcap")
     assert b"plan" not in copy.read_bytes()
-    assert b"of unknown type, and left out: 2 records\n" in printed
+    assert b"left out because their type is unknown: 2 records\n" in printed
     assert b"records 6 to 7 were left out of this redacted copy" in mcpproxy("verify", copy).stdout
 
 
@@ -201,7 +201,7 @@ def test_without_bodies_records_of_unknown_type_keep_only_names_and_types(unknow
     ("options", "reason"),
     [
         (("--only", "method:"), b"--only: "),
-        (("--only", "has:finding"), b"findings are not known yet"),
+        (("--only", "has:finding"), b"`share` does not run the rules"),
         (("--keep", "re:("), b"re:("),
         (("--redact", ""), b"a pattern is empty"),
         (("--last", "soon"), b"is not an age"),

@@ -324,10 +324,10 @@ def test_damage_is_told_with_a_filter_too(damaged: Path) -> None:
         ("dir:c2s latency>fast", 16, "expected a time"),
         ("a (b", 4, "expected `)`"),
         ("a\x1b[2J and\n", 10, "expected a term"),
-        ("a rule:id/*", 2, "`show` does not know `rule` yet"),
-        ("has:failure", 0, "`show` does not know `has:failure` yet"),
-        ("a or has=answer", 5, "`show` does not know `has:answer` yet"),
-        ("level>note", 0, "`show` does not know `level` yet"),
+        ("a rule:id/*", 2, "`rule` is not known yet when `show` prints"),
+        ("has:failure", 0, "`has:failure` is not known yet when `show` prints"),
+        ("a or has=answer", 5, "`has:answer` is not known yet when `show` prints"),
+        ("level>note", 0, "`level` is not known yet when `show` prints"),
     ],
 )
 def test_a_wrong_filter_is_exit_2_and_points_at_the_place(capture: Path, text: str, at: int, wrong: str) -> None:

@@ -106,7 +106,7 @@ def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
     shown = mcpproxy("stats", tmp_path, COLUMNS="120").stdout.decode()
-    assert "1 cut off, as by a kill\n" in shown
+    assert "1 cut off, as if killed\n" in shown
     assert "tools/call slow 2 in 2 captures\n" in shown
     totals, *_ = objects(tmp_path)
     assert (totals["live"], totals["cut_off"]) == (0, 1)

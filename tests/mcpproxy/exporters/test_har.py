@@ -176,8 +176,8 @@ def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
     done = mcpproxy("export", "--format", "har", "-o", tmp_path / "out.har", tmp_path / "one.mcpcap")
     assert (done.returncode, done.stdout) == (2, b"")
     assert complaints(done) == (
-        b"mcpproxy: a HAR file holds HTTP exchanges, and there are none; sessions over stdio can be exported as otlp, "
-        b"perfetto or markdown; nothing was written\n"
+        b"mcpproxy: there are no HTTP exchanges to write as HAR; export sessions over stdio as otlp, perfetto or "
+        b"markdown; nothing was written\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["one.mcpcap"]
 

@@ -34,7 +34,7 @@ def look_at_everything(report: Opened) -> None:
     for _ in range(count):
         report.page.keyboard.press("ArrowDown")
     report.go("#frame-30")
-    report.page.click("text=As it crossed")
+    report.page.click('button:text-is("Raw")')
     report.page.focus("table.traffic")
     for _ in range(count):
         report.page.keyboard.press("ArrowUp")
@@ -79,7 +79,7 @@ def test_attacks_are_shown_as_text(report: Opened) -> None:
     report.page.focus("table.traffic")
     report.page.keyboard.press("Home")
     report.page.wait_for_selector("aside.detail pre")
-    report.page.click("text=As it crossed")
+    report.page.click('button:text-is("Raw")')
     shown = report.run("document.querySelector('aside.detail').innerText")
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x1b\u2028\u2029]", shown)
 

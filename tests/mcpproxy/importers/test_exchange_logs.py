@@ -66,7 +66,7 @@ def test_what_was_exported_comes_back(recorded: Path, har: Path, tmp_path: Path)
     assert crossed(made) == crossed(recorded)
     assert told == [
         "1 other exchange left out: not with an MCP server",
-        "a HAR file does not hold how bodies were compressed, and connections that failed before a request",
+        "a HAR file does not record how bodies were compressed, or connections that failed before a request",
     ]
     header = Capture(made).header.members
     assert (header["imported"], header["transport"], header["observed_start"]) == ("har", "http", True)
@@ -96,7 +96,7 @@ def test_a_flow_file_of_mitmproxy_comes_back(recorded: Path, har: Path, tmp_path
     assert told == [
         "1 other exchange left out: not with an MCP server",
         "1 event stream without the times of events: all events have the time at which the stream ended",
-        "a flow file does not hold how bodies were cut into chunks, and connections that failed before a request",
+        "a flow file does not record how bodies were split into chunks, or connections that failed before a request",
     ]
     assert Capture(made).header.members["imported"] == "mitmproxy"
 
@@ -359,6 +359,6 @@ def test_a_body_that_was_not_kept_is_told(tmp_path: Path) -> None:
         "1 other exchange left out: not with an MCP server",
         "1 event stream without the times of events: all events have the time at which the stream ended",
     ]
-    assert told[2] == "1 body missing: mitmproxy passed them on without keeping them"
+    assert told[2] == "1 body missing: mitmproxy streamed it without keeping it"
     ended = [members for members in members_of(made, "exchange") if members["stage"] == "end"]
     assert [members.get("peer") for members in ended] == ["127.0.0.1:5000", None]

@@ -231,7 +231,7 @@ def test_the_answer_with_a_wrong_id_is_named() -> None:
 
 def test_captures_that_do_not_end_are_told() -> None:
     head = text(stats(totals=TOTALS._replace(live=1, cut_off=2)), 120).splitlines()[0]
-    assert head.endswith(" · 6m02s · 1 still being recorded · 2 cut off, as by a kill")
+    assert head.endswith(" · 6m02s · 1 still being recorded · 2 cut off, as if killed")
 
 
 def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:

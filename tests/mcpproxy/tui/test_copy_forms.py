@@ -19,5 +19,5 @@ def test_an_upstream_that_is_no_url_takes_away_the_command_alone(upstream: str) 
     reading.index.header.members["upstream"] = upstream
     found = forms(reading, row)
     assert [form.key for form in found] == ["j", "r", "l"]
-    assert all(form.text and "not for a shell" in form.remark for form in found)
+    assert all(form.text and "unsafe in a shell" in form.remark for form in found)
     reading.close()

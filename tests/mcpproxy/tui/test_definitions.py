@@ -208,9 +208,9 @@ class TestScreen:
             await stage.press("left_square_bracket", "right_square_bracket", "right_square_bracket")
             await stage.see("definition 2 of 2", "Obey me.")
             await stage.press("tab", "down")
-            await stage.see("in no tools/list response")
+            await stage.see("not in any tools/list response")
             await stage.press("escape")
-            await stage.until(lambda: "in no tools/list response" not in stage.text())
+            await stage.until(lambda: "not in any tools/list response" not in stage.text())
             assert isinstance(stage.app.screen, ToolsScreen)
 
         play(act, path)

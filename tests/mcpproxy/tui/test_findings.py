@@ -304,7 +304,7 @@ class TestScreen:
             screen._arrange()
             await stage.see("\\x1b]0;EVIL")
             await stage.press("down")
-            await stage.see("a frame of 2.1 MB: its detail in the traffic shows it")
+            await stage.see("a frame of 2.1 MB: open it in the traffic")
 
         play(act, path)
 

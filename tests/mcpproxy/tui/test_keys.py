@@ -195,12 +195,12 @@ def test_what_every_screen_needs_keeps_its_key() -> None:
     found = read()
     assert found.keymap == {"mark": "P"}
     assert found.wrong == (
-        "keys.toml: quit keeps q, because j is the key of down; pair keeps p, because q is the key of quit"
+        "keys.toml: quit keeps q, because j belongs to down; pair keeps p, because q belongs to quit"
     )
     write('[keys]\nquit = "Q"\npair = "q"')
     assert read() == ({"quit": "Q", "pair": "q"}, "")
     write("[keys]\nquit = 'escape'")
-    assert "escape is the key of back" in read().wrong
+    assert "escape belongs to back" in read().wrong
     write('[keys]\ndown = "x"\nquit = "x"')
     assert len(read().keymap) == 1
 
@@ -224,7 +224,7 @@ def test_no_file_is_no_wish() -> None:
 
 def test_help_of_an_action_is_that_of_its_own_key() -> None:
     # Several screens use o, s, n and z.
-    assert help_of("fold-server") == "fold or unfold a server; so does a click on its row"
+    assert help_of("fold-server") == "fold or unfold a server; or click its row"
     assert help_of("save").startswith("save an image")
     assert help_of("fit").startswith("fit the item")
     named = [name for row in ROWS for name in row.names.split()]
@@ -272,7 +272,7 @@ def test_the_palette_has_what_a_screen_does_with_its_key(tmp_path: Path) -> None
         await stage.open()
         await stage.press("ctrl+p")
         await stage.press(*"exchanges")
-        await stage.see("Exchanges  x", "frames or exchanges")
+        await stage.see("Exchanges  x", "switch between frames and exchanges")
         await stage.press("enter", "enter")
         await stage.see(" outcome ")
         await stage.press("ctrl+p")

@@ -154,7 +154,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("● x")
             await stage.press("C")
-            await stage.see("nothing said so far")
+            await stage.see("neither side has said anything about itself yet")
             made.append(records[1])
             made.append(records[2])
             await stage.see("Cursor 2.1", "library 0.6")

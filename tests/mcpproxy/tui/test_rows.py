@@ -140,7 +140,7 @@ class TestHttp:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("ctrl+p", *"Records")
-            await stage.see("messages only, or all records")
+            await stage.see("show only messages, or all records")
             await stage.press("enter")
             await stage.see("all records", "stream opened")
 
@@ -204,7 +204,7 @@ class TestNumbers:
             await stage.press("colon", *"11", "enter")
             assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
             await stage.press("colon", *"1,000", "enter")
-            await stage.see("there is no 1,000; the last is 18")
+            await stage.see("there is no record 1,000; the last is 18")
             assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
             await stage.press("colon", *"x", "enter")
             await stage.see("expected the number of a frame")
@@ -224,7 +224,7 @@ class TestNumbers:
             await stage.see("all records", "stream opened")
             assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
             await stage.press("colon", *"3", "enter")
-            await stage.see("3 has no row of its own; the nearest is")
+            await stage.see("record 3 has no row of its own; the nearest is")
 
         play(act, http_talk(tmp_path), size=(140, 40))
 
@@ -385,7 +385,7 @@ async def errors_only(stage: Stage) -> None:
 async def what_is_no_message_has_no_term(stage: Stage) -> None:
     await stage.open()
     await stage.press("G", "plus")
-    await stage.see("a filter has no term for this row")
+    await stage.see("no filter term fits this row")
 
 
 class TestPaces:

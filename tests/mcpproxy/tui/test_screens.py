@@ -162,11 +162,11 @@ def test_routed_servers_without_a_capture_are_named(tmp_path: Path) -> None:
     routed = [RoutedServer("Cursor", "library"), RoutedServer("Claude Code", "weather\x1b[2J")]
 
     async def act(stage: Stage) -> None:
-        await stage.see("1 recorded", "routed, not heard yet: weather\\x1b[2J (Claude Code)")
+        await stage.see("1 recorded", "routed, no traffic yet: weather\\x1b[2J (Claude Code)")
         assert "library (Cursor)" not in stage.text()
 
     play(act, captured(tmp_path), size=(80, 24), routed=lambda: routed)
-    play(lambda stage: stage.see("routed, not heard yet: library (Cursor)"), routed=lambda: routed[:1])
+    play(lambda stage: stage.see("routed, no traffic yet: library (Cursor)"), routed=lambda: routed[:1])
 
 
 class TestShelf:
@@ -628,7 +628,7 @@ class TestEverywhere:
     def test_the_palette_changes_the_theme(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.press("ctrl+p", *"light")
-            await stage.see("dark text on a light ground")
+            await stage.see("dark text on a light background")
             await stage.press("enter")
             await stage.until(lambda: stage.app.theme == "mcpproxy-light")
 

@@ -294,7 +294,7 @@ def test_an_answer_that_is_an_older_one_is_called_so(tmp_path: Path) -> None:
         await ask(stage, "select 'good' as n")
         await stage.see("good", "1 row")
         await ask(stage, "selct 2")
-        await stage.see("syntax error", "good", "the previous answer is below")
+        await stage.see("syntax error", "good", "the previous result is below")
         assert "1 row" not in stage.text()
         await ask(stage, "select 'better' as n")
         await stage.see("better", "1 row")

@@ -257,7 +257,9 @@ class TestScreen:
             await stage.press("E")
             await stage.see(
                 "0 lines",
-                "over HTTP the server's stderr is not seen" if transport == "http" else "wrote nothing to stderr",
+                "over HTTP, mcpproxy cannot see the server's stderr"
+                if transport == "http"
+                else "wrote nothing to stderr",
             )
             await stage.press("enter", "down", "f", "t", "G", "slash", "a", "enter", "escape", "escape")
             await stage.see("1 recorded")
