@@ -38,7 +38,7 @@ class BoundedAdapter(HTTPAdapter):
         self.requests = 0
         """How many were sent, or tried."""
         self.distrust: str | None = None
-        """Why the certificate of the collector is not trusted, if that ended the last request."""
+        """Why the certificate of the collector is not trusted; stays until an answer comes, or its reader clears it."""
         self.authority: str | None = None
         """The file of certificates to trust; `requests` would prefer that in REQUESTS_CA_BUNDLE to its session's."""
         self._connection: Any = None
@@ -62,7 +62,6 @@ class BoundedAdapter(HTTPAdapter):
             requests.RequestException: there was no answer in time.
         """
         self.requests += 1
-        self.distrust = None
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
         self._until_s = time.monotonic() + limit_s
         done = Event()
@@ -72,8 +71,9 @@ class BoundedAdapter(HTTPAdapter):
             response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
             response.raw = BytesIO(_beginning(response.raw))
+            self.distrust = None
         except requests.exceptions.SSLError as error:
-            self.distrust = _distrust(error)
+            self.distrust = _distrust(error) or self.distrust
             raise
         else:
             return response

@@ -123,6 +123,8 @@ class Collector:
     def _sends(self, export: Callable[[], bool]) -> bool:
         """Whether a request succeeds."""
         self._status, self._answer = None, b""
+        # The exporter tries again until its time is over, and the deadline ends the last attempt anywhere.
+        self._adapter.distrust = None
         requests_before = self._adapter.requests
         is_exported = export()
         self._is_unsendable = not is_exported and self._adapter.requests == requests_before
