@@ -26,6 +26,7 @@ COMMANDS = {
     "share": "write a copy of a capture without its secrets",
     "scan": "list likely secrets in captures",
     "export": "write captures as tables, OTLP, HAR, Perfetto or Markdown",
+    "ship": "copy closed captures to a directory or object store, as Parquet",
     "query": "query captures in SQL",
     "cache": "clear the cache that the SQL commands use",
     "verify": "prove that a capture is complete, or report what is missing",

@@ -13,10 +13,14 @@ _PREFIX: Final = "mcpproxy-private-"
 
 
 @contextmanager
-def private_folder() -> Iterator[Path]:
-    """A new folder that is deleted at the end; after a kill, the next command that makes one deletes it."""
-    sweep(Path(tempfile.gettempdir()), _PREFIX)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
+def private_folder(place: Path | None = None) -> Iterator[Path]:
+    """A new folder that is deleted at the end; after a kill, the next command that makes one there deletes it.
+
+    Args:
+        place: the folder in which it is made; by default that for temporary files.
+    """
+    sweep(place or Path(tempfile.gettempdir()), _PREFIX)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place) as name:
         lock = claim(name)
         try:
             yield Path(name)

@@ -58,15 +58,20 @@ def unit_path(machine: Machine) -> Path:
     return path
 
 
-def _systemd(program: Sequence[str]) -> str:
+def command_line(words: Sequence[str]) -> str:
+    """Words as `ExecStart` takes them."""
     # systemd reads quotes as a shell does, but `%` and `$` mean something else to it.
-    words = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in (*program, "up"))
+    line = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
+    return line.replace("%", "%%").replace("$", "$$")
+
+
+def _systemd(program: Sequence[str]) -> str:
     return f"""\
 [Unit]
 Description=Recorder for MCP servers with a URL (mcpproxy up)
 
 [Service]
-ExecStart={words.replace("%", "%%").replace("$", "$$")}
+ExecStart={command_line((*program, "up"))}
 Restart=on-failure
 
 [Install]

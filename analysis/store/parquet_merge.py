@@ -1,0 +1,45 @@
+"""Rewrites Parquet files of a data set as one file, in their order and with all of their columns."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from analysis.store.cache import quoted
+from analysis.store.table_export import MEMORY, CannotExport
+
+_NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+
+
+def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> int:
+    """Write the rows of some files into a new one; returns how many there are. Without a row, no file is written.
+
+    Args:
+        files: of one table; they may have different columns.
+        target: the new file. What does not fit into memory goes to its folder meanwhile.
+        without: captures whose rows are left out.
+
+    Raises:
+        CannotExport: a file cannot be read, or the new one cannot be written.
+    """
+    limits = {"memory_limit": MEMORY, "temp_directory": str(target.parent)}
+    try:
+        with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
+            # The same rows must give the same bytes, and several threads may divide them differently.
+            connection.execute("set threads = 1")
+            connection.execute("create table left_out (capture varchar)")
+            for capture in without:
+                connection.execute("insert into left_out values (?)", [capture])
+            names = ", ".join(quoted(file) for file in files)
+            connection.execute(
+                f"copy (select * from read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+                f" where capture not in (from left_out)) to {quoted(target)} (format parquet, compression zstd)"
+            )
+            ((count,),) = connection.execute("select count(*) from read_parquet(?)", [str(target)]).fetchall()
+    except duckdb.Error as error:
+        reason = str(error).partition("\n")[0]
+        raise CannotExport(f"cannot write one file from {len(files)} in {target.parent}: {reason}") from error
+    if not count:
+        target.unlink()
+    return int(count)

@@ -1,0 +1,234 @@
+"""Copy closed captures to DEST, as a Parquet data set that many machines can share.
+
+DEST is a directory, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX (`pip install 'mcpproxy[ship]'`),
+with the credentials that the provider's own tools find in the environment. Secrets are replaced first, as `mcpproxy
+share` does, unless --unredacted is given. A capture is copied once; run `ship` as often as you like, after a kill too.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from captures.errors import CannotCreate, CaptureError
+from captures.identity import capture_id
+from captures.places import state_directory
+from captures.reader import Capture
+from mcpproxy.cli.arguments import Parser, age
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.outputs import names_recording
+from mcpproxy.cli.private_folder import private_folder
+from mcpproxy.cli.selection import EVERY, selected
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import size
+from mcpproxy.sanitise import sanitise
+from mcpproxy.shipping.destination import CannotShip, Destination
+from mcpproxy.shipping.opening import alone, opened, problem_of
+
+if TYPE_CHECKING:
+    from mcpproxy.shipping.shipment import Choices, Shipped
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of `ship`."""
+    parser = Parser("ship", __doc__)
+    parser.add_argument("dest", metavar="DEST", help="a directory, or s3://…, gs://… or az://…")
+    parser.add_argument(
+        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
+    )
+    parser.add_argument("--raw", action="store_true", help="copy the captures themselves, too")
+    parser.add_argument("--unredacted", action="store_true", help="do not replace secrets first")
+    parser.add_argument("--findings", action="store_true", help="run the rules, too, and copy their findings")
+    parser.add_argument(
+        "--keep",
+        type=age,
+        metavar="AGE",
+        help="then delete captures here that DEST has and that were last written longer ago than this: 12h, 30d, 4w",
+    )
+    parser.add_argument(
+        "--compact", action="store_true", help="then rewrite the files of days before yesterday, one for each table"
+    )
+    parser.add_argument(
+        "--service", action="store_true", help="write a systemd timer that runs this command every hour, and exit"
+    )
+    return parser
+
+
+def run(arguments: list[str]) -> int:
+    """Ship; returns 2 if a capture is damaged or cannot be read, 73 if DEST cannot be written."""
+    options = parser().parse_args(arguments)
+    problem = problem_of(options.dest)
+    if problem is None and "://" not in options.dest and names_recording(options.dest):
+        problem = f"{options.dest} is recorded traffic, not a place to write to; to ship it: mcpproxy ship DEST {options.dest}"
+    if problem is not None:
+        return fail(problem)
+    if options.service:
+        return _write_timer(options)
+    state = state_directory()
+    if state is None:
+        return fail("your home directory is not known; set HOME and try again")
+    folder = Path(state)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotShip(f"cannot make {folder}: {error.strerror}") from error
+    with (
+        selected(options.capture, EVERY, lists=True) as chosen,
+        alone(options.dest, folder),
+        private_folder(folder) as room,
+        opened(options.dest) as to,
+    ):
+        return _Pass(options, to, room).run(chosen.paths)
+
+
+@dataclass
+class _Pass:
+    """One pass over the captures, and what it did."""
+
+    options: argparse.Namespace
+    to: Destination
+    room: Path
+    code: int = int(Exit.FINE)
+    shipped: int = 0
+    unchanged: int = 0
+    recording: int = 0
+    files: int = 0
+    bytes: int = 0
+    there: list[tuple[Path, str]] = field(default_factory=list)
+    """Captures that the destination has whole, with their ids."""
+
+    def run(self, paths: list[Path]) -> int:
+        """Ship, then compact, then delete; returns the exit code."""
+        # Loading DuckDB takes a tenth of a second, for which --help should not wait.
+        from mcpproxy.shipping.shipment import Choices, ship
+
+        options, progress = self.options, Progress()
+        choices = Choices(redacted=not options.unredacted, findings=options.findings, raw=options.raw)
+        try:
+            for number, (path, id_) in enumerate(self._identified(paths)):
+                progress.show(f"shipping, {number:,} of {len(paths):,}")
+                try:
+                    result = ship(path, id_, choices, self.to, self.room)
+                except CannotCreate:
+                    raise
+                except CaptureError as error:
+                    progress.clear()
+                    self.code = fail(str(error))
+                    continue
+                self._count(path, id_, result)
+            progress.clear()
+            lines = self._compacted() if options.compact else []
+            lines += self._deleted(choices) if options.keep is not None else []
+        except CannotCreate as error:
+            progress.clear()
+            done = (
+                f"{count_text(self.shipped, 'capture')} shipped before that" if self.shipped else "nothing was shipped"
+            )
+            raise CannotShip(f"{error}; {done}, and the next run continues") from error
+        skipped = [f"{self.unchanged:,} unchanged"] if self.unchanged else []
+        skipped += [f"{self.recording:,} being recorded"] if self.recording else []
+        counts = ", ".join([f"{count_text(self.shipped, 'capture')} shipped", *skipped])
+        lines.append(f"{counts}; {count_text(self.files, 'file')}, {size(self.bytes)}")
+        sys.stdout.write("".join(f"{sanitise(self.to.shown)}: {line}\n" for line in lines))
+        return self.code
+
+    def _identified(self, paths: list[Path]) -> Iterator[tuple[Path, str]]:
+        """Captures with their ids, oldest first; of several with the same id, the largest."""
+        by_id: dict[str, Path] = {}
+        left_out = 0
+        for path in reversed(paths):
+            try:
+                capture = Capture(path)
+                id_ = capture_id(capture)
+                if id_ in by_id:
+                    left_out += 1
+                    if capture.size <= Capture(by_id[id_]).size:
+                        continue
+                by_id[id_] = path
+            except CaptureError as error:
+                self.code = fail(str(error))
+        if left_out:
+            say(f"{count_text(left_out, 'file')} left out: another file holds the same capture")
+        for id_, path in by_id.items():
+            yield path, id_
+
+    def _count(self, path: Path, id_: str, result: "Shipped | None") -> None:
+        if result is None:
+            self.recording += 1
+            return
+        self.shipped += bool(result.put)
+        self.unchanged += not result.put
+        self.files += len(result.put)
+        self.bytes += sum(file.size for file in result.put)
+        if not result.manifest.is_damaged:
+            self.there.append((path, id_))
+        elif result.put:
+            self.code = fail(f"{path} is damaged: only what is intact was shipped; `mcpproxy verify` lists the damage")
+
+    def _compacted(self) -> list[str]:
+        from mcpproxy.shipping.compaction import compact, days_to_compact
+
+        yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
+        days = before = after = 0
+        for day in days_to_compact(yesterday, self.to):
+            done = compact(day, self.to, self.room)
+            if done is not None:
+                days, before, after = days + 1, before + done.before, after + done.after
+        return [f"{count_text(days, 'day')} compacted, {count_text(before, 'file')} into {after:,}"]
+
+    def _deleted(self, choices: "Choices") -> list[str]:
+        """Delete captures that the destination has, as it says now."""
+        from captures.listing import segments
+        from mcpproxy.removal import removable, remove
+        from mcpproxy.shipping.shipment import is_complete, shipped, state_of
+
+        count = freed = 0
+        for path, id_ in self.there:
+            candidate = removable(path)
+            if candidate is None or candidate.age_s <= self.options.keep:
+                continue
+            manifest = shipped(id_, self.to)
+            if manifest is None or manifest.state != state_of(segments(path), choices):
+                continue
+            if not is_complete(manifest, self.to):
+                self.code = fail(
+                    f"{path} stays: {self.to.shown} lacks files of it; delete its manifest to ship it again"
+                )
+                continue
+            try:
+                remove(candidate)
+            except OSError as error:
+                self.code = fail(f"cannot delete {path}: {error.strerror}")
+                continue
+            count, freed = count + 1, freed + candidate.size
+        return [f"{count_text(count, 'capture')} deleted here, {size(freed)}"]
+
+
+def _write_timer(options: argparse.Namespace) -> int:
+    from mcpproxy.clients.machine import Machine
+    from mcpproxy.clients.service import NoService
+    from mcpproxy.clients.wrapper import NoProgram, program_words
+    from mcpproxy.shipping.timer import write_timer
+
+    words = ["--raw"] * options.raw + ["--unredacted"] * options.unredacted + ["--findings"] * options.findings
+    words += [] if options.keep is None else ["--keep", f"{options.keep}s"]
+    words += ["--compact"] * options.compact
+    places = [options.dest, *options.capture]
+    # A unit does not run in this directory.
+    names = [str(Path(name).absolute()) if "://" not in name and _is_path(name, options) else name for name in places]
+    try:
+        machine = Machine.here()
+        timer = write_timer(machine, [*program_words(), "ship", *words, "--", *names])
+    except (OSError, NoService, NoProgram) as error:
+        return fail(f"the timer cannot be written: {error}")
+    for path in timer.paths:
+        sys.stdout.write(f"Wrote {sanitise(machine.shown(path))}\n")
+    sys.stdout.write(f"To start it now and at every login, run: {timer.start}\n")
+    return int(Exit.FINE)
+
+
+def _is_path(name: str, options: argparse.Namespace) -> bool:
+    return name == options.dest or Path(name).exists()

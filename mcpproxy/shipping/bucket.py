@@ -1,0 +1,179 @@
+"""An object store as a destination: S3 and what speaks its protocol, Google Cloud Storage, Azure.
+
+`obstore`, bindings of Rust's object_store, does the requests, the retries and the search for credentials. Large files
+go in parts, so memory does not grow with them. A put appears whole or not at all; the parts of one that was killed stay
+invisible in the store until its lifecycle rule deletes them.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mcpproxy.shipping.destination import CannotShip, Entry, Stored
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCHEMES: Final = ("s3", "gs", "az")
+PART: Final = 8 << 20
+"""Bytes of a part: S3 takes 10,000 of them, so a file of 80 GB."""
+AT_ONCE: Final = 3
+"""Parts in flight, and so in memory."""
+REQUEST: Final = timedelta(minutes=5)
+"""The most that one request may take: a part of 8 MiB over a line of 30 kB/s."""
+_RETRIED: Final = timedelta(minutes=3)
+_CHUNK: Final = 1 << 20
+_QUERY: Final = re.compile(r"\?[^\s\"')>]+")
+_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
+_STATUS: Final = re.compile(r"status (?:code )?([45][0-9]{2})[^\n:]{0,60}")
+_FROM_ENVIRONMENT: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_SKIP_SIGNATURE",
+)
+
+
+class NoLibrary(CannotShip):
+    """The extra is not installed."""
+
+
+class Bucket:
+    """A prefix of an object store."""
+
+    def __init__(self, url: str) -> None:
+        """Prepare requests; none is made yet.
+
+        Raises:
+            NoLibrary: `obstore` is not installed.
+            CannotShip: the URL, or a setting of the environment, cannot be used.
+        """
+        try:
+            import obstore
+            from obstore import exceptions, store
+        except ImportError as error:
+            raise NoLibrary(
+                "shipping to an object store needs obstore, which is not installed: pip install 'mcpproxy[ship]'"
+            ) from error
+        self.shown = url
+        self._obstore = obstore
+        self._exceptions = exceptions
+        with self._told("use", ""):
+            self._store: ObjectStore = store.from_url(
+                url,
+                client_options=_client_options(url),
+                retry_config={"retry_timeout": _RETRIED},
+                **_credentials(url),
+            )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def put(self, name: str, file: Path) -> None:
+        """Put a local file under a name, in parts if it is large."""
+        with self._told("write", name):
+            self._obstore.put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a small file under a name, in place of the file that has it."""
+        with self._told("write", name):
+            self._obstore.put(self._store, name, data, use_multipart=False)
+
+    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+        """Put a small file if the name still has what was read before, by a conditional request."""
+        mode: Any = "create" if before is None else before.version
+        with self._told("write", name):
+            try:
+                self._obstore.put(self._store, name, data, mode=mode, use_multipart=False)
+            except (self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError):
+                # The answer to an earlier try may have been lost.
+                now = self.read(name)
+                return now is not None and now.data == data
+            return True
+
+    def read(self, name: str) -> Stored | None:
+        """A small file; None if there is none of this name."""
+        with self._told("read", name):
+            try:
+                got = self._obstore.get(self._store, name)
+                version = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
+                return Stored(bytes(got.bytes()), version)
+            except (self._exceptions.NotFoundError, FileNotFoundError):
+                return None
+
+    def fetch(self, name: str, file: Path) -> None:
+        """Copy a file to a new local one, a piece at a time."""
+        with self._told("read", name), file.open("wb") as target:
+            for chunk in self._obstore.get(self._store, name).stream(min_chunk_size=_CHUNK):
+                target.write(chunk)
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if there is none of this name."""
+        with self._told("read", name):
+            try:
+                return self._obstore.head(self._store, name)["size"]
+            except (self._exceptions.NotFoundError, FileNotFoundError):
+                return None
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The files below a folder."""
+        with self._told("list", folder):
+            for some in self._obstore.list(self._store, folder, chunk_size=1000):
+                for meta in some:
+                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that does not exist is no error."""
+        with self._told("delete", name):
+            try:
+                self._obstore.delete(self._store, name)
+            except (self._exceptions.NotFoundError, FileNotFoundError):
+                return
+
+    @contextmanager
+    def _told(self, what: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (self._exceptions.BaseError, OSError, ValueError) as error:
+            where = f"{self.shown}/{name}" if name else self.shown
+            raise CannotShip(f"cannot {what} {where}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in a line: no address with a signature, no body of a response."""
+    text = str(error)
+    if code := _CODE.search(text):
+        return f"the store answered {code[1]}"
+    if status := _STATUS.search(text):
+        return f"the store answered {status[1]}"
+    first = text.partition("\n")[0].removesuffix(":").strip()
+    return _QUERY.sub("?…", first)[:300] or type(error).__name__
+
+
+def _client_options(url: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"timeout": REQUEST}
+    # Whoever names an endpoint without TLS means it: a store on the same machine, or in a test.
+    named = [os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
+    if url.startswith("s3:") and next(filter(None, named), "").startswith("http://"):
+        options["allow_http"] = True
+    return options
+
+
+def _credentials(url: str) -> dict[str, Any]:
+    """boto3's search for credentials if it is installed and the environment has none: it knows profiles and SSO."""
+    if not url.startswith("s3:") or any(os.environ.get(name) for name in _FROM_ENVIRONMENT):
+        return {}
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        if profile := os.environ.get("AWS_PROFILE"):
+            raise CannotShip(
+                f"cannot use the AWS profile {profile}: boto3 reads profiles, and is not installed: pip install boto3"
+            ) from None
+        return {}
+    return {"credential_provider": Boto3CredentialProvider()}

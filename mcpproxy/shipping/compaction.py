@@ -1,0 +1,208 @@
+"""Compaction: many small files of an old day become one file for each table.
+
+The new files have names of their own, made of their content. The day's manifest then switches all of its captures from
+the old files to the new ones at once: it is put only if nobody else has put another meanwhile. The old files are deleted
+last. A kill in between leaves files that no manifest names; a later compaction of that day deletes them a day later.
+
+A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet:
+`withdraw` rewrites the files of the day without it, and the day's manifest switches it to its own again.
+"""
+
+import hashlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.store.parquet_merge import merge
+from analysis.store.tables import NAMES
+from mcpproxy.shipping.destination import CannotShip, Destination, Stored
+from mcpproxy.shipping.manifest import RAW, Day, File, Manifest, day_name, day_of, manifest_name, manifest_of
+
+LEAST: Final = 4
+"""How many captures have files of their own before a day is rewritten: each time costs all of its files."""
+LEFT_S: Final = 86_400
+"""The age at which a file that no manifest names was left by a kill; a younger one may be about to be named."""
+_TRIES: Final = 5
+_COMPACT: Final = "compact-"
+
+
+class Compacted(NamedTuple):
+    """What a compaction did to a day."""
+
+    before: int
+    """The files that there were."""
+    after: int
+
+
+def sha256_of(file: Path) -> str:
+    """The hash of a local file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
+    """The manifest of a day at the destination, and as it was read, for `replace`."""
+    stored = to.read(day_name(day))
+    return (None if stored is None else day_of(stored.data, f"{to.shown}/{day_name(day)}")), stored
+
+
+def days_to_compact(before: str, to: Destination) -> list[str]:
+    """The days older than `before` whose files are worth a look, oldest first; not the unknown day.
+
+    Every capture has a file of the table `captures`, which is deleted after its other files. So this table shows which
+    days have many files of their own, and which have leftovers.
+    """
+    singles: Counter[str] = Counter()
+    compact_files: Counter[str] = Counter()
+    for entry in to.entries("captures"):
+        _, folder, name = entry.name.split("/") if entry.name.count("/") == 2 else ("", "", "")
+        day = folder.removeprefix("day=")
+        if day[:1].isdigit() and day < before:
+            (compact_files if name.startswith(_COMPACT) else singles)[day] += 1
+    return sorted(
+        day
+        for day in singles | compact_files
+        if singles[day] >= LEAST or compact_files[day] > 1 or (compact_files[day] and singles[day])
+    )
+
+
+def compact(day: str, to: Destination, room: Path) -> Compacted | None:
+    """Rewrite the files of a day; None if there is not enough to do, or another machine changed it meanwhile.
+
+    Args:
+        day: as in the names of its files.
+        to: the destination.
+        room: a private folder for copies of the files.
+
+    Raises:
+        CannotShip: the destination cannot be read or written.
+        CannotExport: a file there is not Parquet, or the disk is full.
+    """
+    known, stored = day_at(day, to)
+    held = known.captures if known is not None else {}
+    manifests = _single(day, to)
+    _delete_leftovers(day, known, manifests, to)
+    added = [manifest for manifest in manifests if manifest.capture not in held]
+    if len(added) < LEAST:
+        return None
+    singles = [file for manifest in added for file in manifest.files if file.table != RAW]
+    old = list(known.files) if known is not None else []
+    captures = {**held, **{manifest.capture: manifest.shipment for manifest in added}}
+    new = _rewritten(day, captures, [*old, *singles], [], to, stored, room)
+    if new is None:
+        return None
+    for manifest in added:
+        # A shipment that came meanwhile has put its files under the same names.
+        if (now := _manifest(manifest.capture, to)) is not None and now.shipment == manifest.shipment:
+            _delete([file for file in manifest.files if file.table != RAW], to)
+    _delete([file for file in old if file not in new.files], to)
+    return Compacted(len(old) + len(singles), len(new.files))
+
+
+def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path) -> bool:
+    """Take a capture out of the files of its day if they hold another shipment of it; returns whether they did.
+
+    Raises:
+        CannotShip: the destination cannot be read or written.
+        CannotExport: a file there is not Parquet, or the disk is full.
+    """
+    for _ in range(_TRIES):
+        known, stored = day_at(day, to)
+        if known is None or known.captures.get(capture, shipment) == shipment:
+            return False
+        captures = {id_: of for id_, of in known.captures.items() if id_ != capture}
+        new = _rewritten(day, captures, known.files, [capture], to, stored, room)
+        if new is not None:
+            _delete([file for file in known.files if file not in new.files], to)
+            return True
+    raise CannotShip(f"cannot write {to.shown}/{day_name(day)}: other machines change it all the time; try again")
+
+
+def _rewritten(
+    day: str,
+    captures: dict[str, str],
+    files: Iterable[File],
+    without: list[str],
+    to: Destination,
+    stored: Stored | None,
+    room: Path,
+) -> Day | None:
+    """Put new files for a day and its manifest; None if a file or the manifest has changed meanwhile."""
+    files = list(files)
+    new: list[File] = []
+    for table in dict.fromkeys(file.table for file in files):
+        with tempfile.TemporaryDirectory(prefix="compact-", dir=room) as folder:
+            local = _fetched([file for file in files if file.table == table], to, Path(folder))
+            if local is None:
+                return None
+            target = Path(folder, "compact.parquet")
+            rows = merge(local, target, without)
+            if rows:
+                sha256 = sha256_of(target)
+                name = f"{table}/day={day}/{_COMPACT}{sha256[:32]}.parquet"
+                new.append(File(table, name, target.stat().st_size, rows, sha256))
+                to.put(name, target)
+    manifest = Day(day, captures, tuple(new))
+    return manifest if to.replace(day_name(day), manifest.encoded(), stored) else None
+
+
+def _fetched(files: list[File], to: Destination, folder: Path) -> list[Path] | None:
+    """Local copies of files; None if one is not what its manifest says: it is being replaced, or deleted."""
+    local = []
+    for number, file in enumerate(files):
+        path = folder / f"{number}.parquet"
+        if to.size(file.name) != file.size:
+            return None
+        to.fetch(file.name, path)
+        if sha256_of(path) != file.sha256:
+            return None
+        local.append(path)
+    return local
+
+
+def _delete(files: Iterable[File], to: Destination) -> None:
+    """Delete files, those of the table `captures` last: it shows what is left after a kill."""
+    for file in sorted(files, key=lambda file: file.table == "captures"):
+        to.delete(file.name)
+
+
+def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to: Destination) -> None:
+    """Delete what a killed compaction has left: files that it had not named yet, or had just replaced."""
+    named = {file.name for file in known.files} if known is not None else set()
+    held = known.captures if known is not None else {}
+    replaced = {
+        file.name
+        for manifest in manifests
+        if held.get(manifest.capture) == manifest.shipment
+        for file in manifest.files
+        if file.table != RAW
+    }
+    left = [
+        entry.name
+        for table in sorted(NAMES, key=lambda table: table == "captures")
+        for entry in to.entries(f"{table}/day={day}")
+        if entry.modified_s < time.time() - LEFT_S
+        and (entry.name in replaced or f"/{_COMPACT}" in entry.name)
+        and entry.name not in named
+    ]
+    for name in left:
+        to.delete(name)
+
+
+def _single(day: str, to: Destination) -> list[Manifest]:
+    """The manifests of the captures that have files of their own on a day, in the order of their ids."""
+    ids = sorted(
+        name.removesuffix(".parquet")
+        for entry in to.entries(f"captures/day={day}")
+        if not (name := entry.name.rpartition("/")[2]).startswith(_COMPACT)
+    )
+    manifests = (_manifest(id_, to) for id_ in ids)
+    return [manifest for manifest in manifests if manifest is not None and manifest.day == day]
+
+
+def _manifest(capture: str, to: Destination) -> Manifest | None:
+    stored = to.read(manifest_name(capture))
+    return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(capture)}")

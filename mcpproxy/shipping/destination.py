@@ -1,0 +1,65 @@
+"""What shipping needs of a place: a few functions, which a directory and an object store have in common.
+
+Names are relative, with `/` between their parts. A file appears under its name when it is complete, or not at all.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from captures.errors import CannotCreate
+
+
+class CannotShip(CannotCreate):
+    """The destination cannot be read or written; the text says what was tried, and never holds a credential."""
+
+
+class Entry(NamedTuple):
+    """A file at the destination."""
+
+    name: str
+    size: int
+    modified_s: float
+    """When it was written, in seconds since 1970."""
+
+
+class Stored(NamedTuple):
+    """A small file as it was read."""
+
+    data: bytes
+    version: object
+    """What tells this content from a later one; only the destination that returned it knows its form."""
+
+
+class Destination(Protocol):
+    """A place for files.
+
+    Every method raises `CannotShip` if the place cannot be reached, read or written.
+    """
+
+    shown: str
+    """What messages call it."""
+
+    def put(self, name: str, file: Path) -> None:
+        """Put a local file under a name, in place of the file that has it."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a small file under a name, in place of the file that has it."""
+
+    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+        """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
+
+    def read(self, name: str) -> Stored | None:
+        """A small file; None if there is none of this name."""
+
+    def fetch(self, name: str, file: Path) -> None:
+        """Copy a file to a new local one; raises `CannotShip` also if there is none of this name."""
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if there is none of this name."""
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The files below a folder, in no particular order; none if there is no such folder."""
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that does not exist is no error."""
