@@ -32,10 +32,9 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
             for capture in without:
                 connection.execute("insert into left_out values (?)", [capture])
             names = ", ".join(quoted(file) for file in files)
-            connection.execute(
-                f"copy (select * from read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
-                f" where capture not in (from left_out)) to {quoted(target)} (format parquet, compression zstd)"
-            )
+            given = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+            rows = f"select * from {given} where capture not in (from left_out)"  # noqa: S608 - names are quoted
+            connection.execute(f"copy ({rows}) to {quoted(target)} (format parquet, compression zstd)")
             ((count,),) = connection.execute("select count(*) from read_parquet(?)", [str(target)]).fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]

@@ -104,6 +104,11 @@ class Parser(argparse.ArgumentParser):
         set_up(getattr(options, "format", "text"))
         return options
 
+    def parse_mixed(self, args: list[str]) -> argparse.Namespace:
+        """Parse arguments whose operands may stand between the options, though there is more than one kind of them."""
+        set_up("text")
+        return self.parse_intermixed_args(args)
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line about the error; argparse itself would also print the usage."""
         raise SystemExit(fail(f"{sanitise(message)}; see {self.prog} --help", Exit.USAGE))

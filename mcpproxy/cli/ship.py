@@ -1,8 +1,8 @@
 """Copy closed captures to DEST, as a Parquet data set that many machines can share.
 
-DEST is a directory, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX (`pip install 'mcpproxy[ship]'`),
-with the credentials that the provider's own tools find in the environment. Secrets are replaced first, as `mcpproxy
-share` does, unless --unredacted is given. A capture is copied once; run `ship` as often as you like, after a kill too.
+DEST is a directory, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, which need `pip install
+'mcpproxy[ship]'` and take their credentials from the environment. Secrets are replaced first, as `mcpproxy share` does,
+unless --unredacted is given. A capture is copied once; run `ship` as often as you like, after a kill too.
 """
 
 import argparse
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from mcpproxy.shipping.shipment import Choices, Shipped
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The arguments of `ship`."""
     parser = Parser("ship", __doc__)
     parser.add_argument("dest", metavar="DEST", help="a directory, or s3://…, gs://… or az://…")
     parser.add_argument(
-        "capture", nargs="*", help="captures, folders or server names (default: all captures of this user)"
+        "capture",
+        nargs="*",
+        default=[],
+        help="captures, folders or server names (default: all captures of this user)",
     )
     parser.add_argument("--raw", action="store_true", help="copy the captures themselves, too")
     parser.add_argument("--unredacted", action="store_true", help="do not replace secrets first")
@@ -59,10 +62,11 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: list[str]) -> int:
     """Ship; returns 2 if a capture is damaged or cannot be read, 73 if DEST cannot be written."""
-    options = parser().parse_args(arguments)
+    options = parser().parse_mixed(arguments)
     problem = problem_of(options.dest)
     if problem is None and "://" not in options.dest and names_recording(options.dest):
-        problem = f"{options.dest} is recorded traffic, not a place to write to; to ship it: mcpproxy ship DEST {options.dest}"
+        named = options.dest
+        problem = f"{named} is recorded traffic, not a place to write to; to ship it: mcpproxy ship DEST {named}"
     if problem is not None:
         return fail(problem)
     if options.service:
@@ -221,7 +225,7 @@ def _write_timer(options: argparse.Namespace) -> int:
     names = [str(Path(name).absolute()) if "://" not in name and _is_path(name, options) else name for name in places]
     try:
         machine = Machine.here()
-        timer = write_timer(machine, [*program_words(), "ship", *words, "--", *names])
+        timer = write_timer(machine, [*program_words(), "ship", *words, *names])
     except (OSError, NoService, NoProgram) as error:
         return fail(f"the timer cannot be written: {error}")
     for path in timer.paths:

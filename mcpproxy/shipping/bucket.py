@@ -64,7 +64,8 @@ class Bucket:
         self._obstore = obstore
         self._exceptions = exceptions
         with self._told("use", ""):
-            self._store: ObjectStore = store.from_url(
+            make: Any = store.from_url  # its overloads know no options that depend on the URL
+            self._store: ObjectStore = make(
                 url,
                 client_options=_client_options(url),
                 retry_config={"retry_timeout": _RETRIED},

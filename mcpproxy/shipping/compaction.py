@@ -1,8 +1,8 @@
 """Compaction: many small files of an old day become one file for each table.
 
-The new files have names of their own, made of their content. The day's manifest then switches all of its captures from
-the old files to the new ones at once: it is put only if nobody else has put another meanwhile. The old files are deleted
-last. A kill in between leaves files that no manifest names; a later compaction of that day deletes them a day later.
+The new files are named after their content. The day's manifest then switches all of its captures from the old files to
+the new ones at once: it is put only if it has not changed meanwhile. The old files are deleted last. A kill in between
+leaves files that no manifest names; a later compaction deletes them when they are a day old.
 
 A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet:
 `withdraw` rewrites the files of the day without it, and the day's manifest switches it to its own again.

@@ -1,7 +1,7 @@
 """A directory as a destination.
 
-A file is written beside its place, synced to the disk, and renamed, and the rename is synced, too. What a killed process
-has left is in a folder whose name begins with a dot; the next shipment removes it. All files are private to their owner.
+A file is written in a hidden folder, synced to the disk and renamed, and the rename is synced, too. The next shipment
+removes the hidden folder of a killed process. All files are private to their owner.
 """
 
 import fcntl

@@ -168,6 +168,6 @@ def _put(manifest: Manifest, local: dict[str, Path], to: Destination, room: Path
     to.write(manifest_name(manifest.capture), manifest.encoded())
     if withdraw(manifest.day, manifest.capture, manifest.shipment, to, room):
         # The compaction may only now be deleting the files of the earlier shipment, which had the same names.
-        for file in manifest.files:
-            if to.size(file.name) != file.size:
-                to.put(file.name, local[file.name])
+        for named in manifest.files:
+            if to.size(named.name) != named.size:
+                to.put(named.name, local[named.name])

@@ -1,0 +1,279 @@
+"""`mcpproxy ship`: every closed capture is at the destination once, whenever the command was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from captures.file import CaptureFile
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, named, present, rows, written
+
+SECRET = "ghp_" + "x7Kq2Lm9" * 4 + "Zt5B"
+DAY_1 = "2026-11-18"
+TABLES = {"captures", "sessions", "frames", "exchanges", "tools", "stderr"}
+
+# The audit events come just before each rename, link and removal.
+KILLED = """
+import os, signal, sys
+left = int(sys.argv.pop(1))
+def watch(event, arguments):
+    global left
+    if event in ("os.rename", "os.remove", "os.link"):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(watch)
+from mcpproxy.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    """Captures of two days."""
+    for number in range(2):
+        written(tmp_path / "captures", number, OPENED + number * DAY, SECRET)
+    return tmp_path / "captures"
+
+
+def ship(place: Path, *arguments: str | Path, home: Path | None = None) -> "subprocess.CompletedProcess[bytes]":
+    return mcpproxy("ship", place, *arguments, XDG_STATE_HOME=str(home or place.parent))
+
+
+def shipped(place: Path, *arguments: str | Path) -> bytes:
+    done = ship(place, *arguments)
+    assert (done.returncode, complaints(done)) == (0, b""), done.stderr
+    return done.stdout
+
+
+def killed_at(step: int, place: Path, *arguments: str | Path) -> bool:
+    """Ship, and kill that before its step-th change of a name; returns whether it lived that long."""
+    words = [sys.executable, "-c", KILLED, str(step), "ship", str(place), *map(str, arguments)]
+    done = subprocess.run(
+        words, capture_output=True, env={**os.environ, "XDG_STATE_HOME": str(place.parent)}, timeout=60
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+def test_every_row_arrives_as_export_writes_it(captures: Path, tmp_path: Path) -> None:
+    out = shipped(tmp_path / "lake", "--unredacted", captures)
+    assert out.startswith(f"{tmp_path / 'lake'}: 2 captures shipped; 12 files, ".encode())
+    assert mcpproxy("export", "--format", "parquet", tmp_path / "out", captures).returncode == 0
+    exported = {}
+    for table in TABLES:
+        files = sorted(map(str, (tmp_path / "out" / table).glob("*/*.parquet")))
+        exported[table] = sorted(duckdb.read_parquet(files, hive_partitioning=False).fetchall(), key=repr)
+    assert rows(tmp_path / "lake") == exported
+    assert is_tidy(tmp_path / "lake")
+
+
+def test_a_second_run_changes_nothing(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    shipped(lake, captures)
+    before = {name: (lake / name).stat().st_mtime_ns for name in present(lake)}
+    assert shipped(lake, captures) == f"{lake}: 0 captures shipped, 2 unchanged; 0 files, 0 B\n".encode()
+    assert {name: (lake / name).stat().st_mtime_ns for name in present(lake)} == before
+
+
+def test_secrets_are_replaced_unless_asked_otherwise(captures: Path, tmp_path: Path) -> None:
+    for options, is_there in (((), False), (("--unredacted",), True)):
+        lake = tmp_path / f"lake{len(options)}"
+        shipped(lake, "--raw", *options, captures)
+        raw = b"".join(path.read_bytes() for path in lake.glob("raw/*/*.mcpcap"))
+        assert (SECRET in repr(rows(lake)), SECRET.encode() in raw) == (is_there, is_there)
+        assert str(captures) not in repr(rows(lake)) or is_there
+
+
+def test_raw_captures_are_captures(captures: Path, tmp_path: Path) -> None:
+    shipped(tmp_path / "lake", "--raw", captures)
+    for path in (tmp_path / "lake").glob("raw/*/*.mcpcap"):
+        done = mcpproxy("verify", path)
+        assert (done.returncode, b"complete, redacted" in done.stdout) == (0, True)
+
+
+def test_other_options_ship_again_and_leave_nothing_behind(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    shipped(lake, "--raw", "--findings", captures)
+    assert {file["table"] for file in named(lake)} == {*TABLES, "raw", "findings"}
+    shipped(lake, captures)
+    assert {file["table"] for file in named(lake)} == TABLES
+    assert is_tidy(lake)
+
+
+def test_what_is_being_recorded_waits(captures: Path, tmp_path: Path) -> None:
+    live = CaptureFile(tmp_path / "captures" / "live.mcpcap")
+    try:
+        live.append(b"".join(written(tmp_path / "other", 7).read_bytes().splitlines(True)[:4]))
+        out = shipped(tmp_path / "lake", captures)
+        assert b"2 captures shipped, 1 being recorded; " in out
+    finally:
+        live.close()
+    assert b"1 capture shipped, 2 unchanged; " in shipped(tmp_path / "lake", captures)
+
+
+def test_damage_is_told_once_and_never_deleted(captures: Path, tmp_path: Path) -> None:
+    lines = (captures / "0.mcpcap").read_bytes().splitlines(True)
+    (captures / "0.mcpcap").write_bytes(b"".join([*lines[:3], b"no record\n", *lines[3:]]))
+    first = ship(tmp_path / "lake", "--keep", "0s", captures)
+    assert (first.returncode, b"is damaged" in first.stderr) == (2, True)
+    assert ship(tmp_path / "lake", "--keep", "0s", captures).returncode == 0
+    assert [path.name for path in captures.iterdir()] == ["0.mcpcap"]
+
+
+def test_a_file_that_is_no_capture_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
+    (captures / "bad.mcpcap").write_bytes(b"nothing\n")
+    done = ship(tmp_path / "lake", captures)
+    assert (done.returncode, b"bad.mcpcap" in done.stderr, b"2 captures shipped" in done.stdout) == (2, True, True)
+
+
+def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    source = written(tmp_path / "captures", 1)
+    shipped(tmp_path / "whole", "--unredacted", source)
+    expected = rows(tmp_path / "whole")
+    step = 1
+    while killed_at(step, tmp_path / f"lake{step}", "--unredacted", source):
+        lake = tmp_path / f"lake{step}"
+        assert rows(lake) in ({}, expected)
+        shipped(lake, "--unredacted", source)
+        assert (rows(lake), is_tidy(lake)) == (expected, True)
+        step += 1
+    assert step > len(expected) + 1
+
+
+def test_a_kill_while_it_ships_again_is_made_good(tmp_path: Path) -> None:
+    source = written(tmp_path / "captures", 1)
+    shipped(tmp_path / "whole", "--unredacted", source)
+    expected = rows(tmp_path / "whole")
+    step = 1
+    while True:
+        lake = tmp_path / f"lake{step}"
+        shipped(lake, "--unredacted", "--raw", source)
+        if not killed_at(step, lake, "--unredacted", source):
+            break
+        shipped(lake, "--unredacted", source)
+        assert rows(lake) == expected
+        step += 1
+    assert is_tidy(lake)
+
+
+def compactable(tmp_path: Path) -> Path:
+    for number in range(5):
+        written(tmp_path / "captures", number, OPENED)
+    return tmp_path / "captures"
+
+
+def test_compaction_keeps_every_row_in_one_file_for_each_table(tmp_path: Path) -> None:
+    source, lake = compactable(tmp_path), tmp_path / "lake"
+    shipped(lake, "--unredacted", "--raw", source)
+    before = rows(lake)
+    out = shipped(lake, "--unredacted", "--raw", "--compact", source)
+    assert f"{lake}: 1 day compacted, 30 files into 6\n".encode() in out
+    assert (rows(lake), is_tidy(lake)) == (before, True)
+    assert len([name for name in present(lake) if not name.startswith("raw/")]) == 6
+    assert b"0 days compacted" in shipped(lake, "--unredacted", "--raw", "--compact", source)
+
+
+def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(tmp_path: Path) -> None:
+    source, lake = compactable(tmp_path), tmp_path / "lake"
+    shipped(lake, "--unredacted", "--compact", source)
+    before = rows(lake)
+    shipped(lake, "--unredacted", "--raw", source / "3.mcpcap")
+    assert (rows(lake), is_tidy(lake)) == (before, True)
+    assert [len(day["captures"]) for day in documents(lake, "_days")] == [4]
+    assert b"1 unchanged" in shipped(lake, "--unredacted", "--raw", source / "3.mcpcap")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["compaction", "shipment after it"])
+def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, tmp_path: Path) -> None:
+    source, lake = compactable(tmp_path), tmp_path / "lake"
+    given: list[str | Path] = ["--unredacted", "--raw", source / "3.mcpcap"] if again else ["--unredacted", source]
+    shipped(lake, "--unredacted", *(["--compact"] if again else []), source)
+    before = rows(lake)
+    origin = tmp_path / "origin"
+    lake.rename(origin)
+    step = 1
+    while True:
+        subprocess.run(["cp", "-a", origin, lake], check=True)
+        if not killed_at(step, lake, "--compact", *given):
+            break
+        if not again:  # the names of a capture's own files are replaced before its manifest is
+            assert rows(lake) == before
+        shipped(lake, *given)
+        assert rows(lake) == before
+        for path in lake.rglob("*.parquet"):
+            os.utime(path, (0, 0))
+        shipped(lake, "--compact", *given)
+        assert (rows(lake), is_tidy(lake)) == (before, True)
+        subprocess.run(["rm", "-r", lake], check=True)
+        step += 1
+    assert step > 10
+
+
+def test_keep_deletes_what_is_old_and_at_the_destination(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    os.utime(captures / "0.mcpcap", (0, 0))
+    assert b": 1 capture deleted here, " in shipped(lake, "--keep", "30d", captures)
+    assert [path.name for path in captures.iterdir()] == ["1.mcpcap"]
+    assert len(documents(lake, "_manifests")) == 2
+
+
+def test_keep_deletes_nothing_whose_files_are_gone_from_the_destination(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    shipped(lake, captures)
+    next(lake.glob("frames/*/*.parquet")).unlink()
+    done = ship(lake, "--keep", "0s", captures)
+    assert (done.returncode, b"lacks files of it" in done.stderr) == (2, True)
+    assert len(list(captures.iterdir())) == 1
+
+
+def test_a_manifest_that_names_a_file_elsewhere_is_refused(captures: Path, tmp_path: Path) -> None:
+    lake, precious = tmp_path / "lake", tmp_path / "precious.parquet"
+    precious.write_bytes(b"precious")
+    shipped(lake, "--raw", captures)
+    for path in (lake / "_manifests").iterdir():
+        manifest = json.loads(path.read_bytes())
+        manifest["files"][0]["name"] = "captures/../../precious.parquet"
+        path.write_text(json.dumps(manifest))
+    done = ship(lake, captures)
+    assert (done.returncode, b"it is not a manifest of mcpproxy" in done.stderr) == (73, True)
+    assert precious.read_bytes() == b"precious"
+
+
+def test_a_destination_that_cannot_be_written(captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    done = ship(tmp_path / "file" / "lake", captures, home=tmp_path)
+    assert (done.returncode, done.stdout) == (73, b"")
+    assert done.stderr.splitlines()[-1].startswith(b"mcpproxy: cannot write to ")
+    assert b"file" in done.stderr
+
+
+@pytest.mark.parametrize("dest", ["", "ftp://x/y", "s3://key:secret@bucket/x", "s3://bucket/x?sig=secret", "s3://"])
+def test_what_cannot_be_a_destination_is_refused_without_repeating_credentials(dest: str, tmp_path: Path) -> None:
+    done = mcpproxy("ship", dest, HOME=str(tmp_path))
+    assert (done.returncode, done.stdout, b"secret" in done.stderr) == (2, b"", False)
+    assert done.stderr.startswith(b"mcpproxy: DEST ")
+
+
+def test_the_captures_themselves_are_no_destination(tmp_path: Path) -> None:
+    done = mcpproxy("ship", tmp_path / "c" / "lake", MCPPROXY_CAPTURES=str(tmp_path / "c"), HOME=str(tmp_path))
+    assert (done.returncode, b"name another directory" in done.stderr) == (2, True)
+
+
+def test_nothing_to_ship_is_no_error(tmp_path: Path) -> None:
+    done = mcpproxy("ship", tmp_path / "lake", HOME=str(tmp_path))
+    assert done.stdout == f"{tmp_path / 'lake'}: 0 captures shipped; 0 files, 0 B\n".encode()
+
+
+def test_the_timer_runs_this_command(tmp_path: Path) -> None:
+    done = mcpproxy("ship", "la ke%", "--service", "--raw", "--keep", "30d", HOME=str(tmp_path), cwd=tmp_path)
+    assert (done.returncode, done.stdout.count(b"Wrote ~/.config/systemd/user/mcpproxy-ship.")) == (0, 2)
+    service = (tmp_path / ".config/systemd/user/mcpproxy-ship.service").read_text()
+    assert f'"ship" "--raw" "--keep" "2592000s" "{tmp_path}/la ke%%"\n' in service
+    assert "OnCalendar=hourly" in (tmp_path / ".config/systemd/user/mcpproxy-ship.timer").read_text()

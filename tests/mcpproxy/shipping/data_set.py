@@ -1,0 +1,65 @@
+"""A shipped data set as its readers see it: by the manifests, as docs/scale.md says, or by all files there are."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tests.analysis.store.written import DAY, OPENED, Written
+
+
+def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "") -> Path:
+    """A closed capture of seven frames and one line of stderr."""
+    folder.mkdir(parents=True, exist_ok=True)
+    one = Written(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
+    one.handshake()
+    one.ask(20, 1, "tools/list")
+    one.answer(21, 1, tools=[{"name": "search", "inputSchema": {"type": "object"}}])
+    one.call(30, 2, "search", password=secret)
+    one.fail(32, 2, f"no such thing: {number}")
+    one.record(33, "stderr", raw="starting", size=8)
+    return one.close()
+
+
+def documents(root: Path, folder: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_bytes()) for path in sorted((root / folder).glob("*.json"))]
+
+
+def named(root: Path) -> list[dict[str, Any]]:
+    """The files that readers read."""
+    days = documents(root, "_days")
+    held = {capture["capture"] for day in days for capture in day["captures"]}
+    files = [file for day in days for file in day["files"]]
+    for manifest in documents(root, "_manifests"):
+        own = [file for file in manifest["files"] if file["table"] == "raw" or manifest["capture"] not in held]
+        files += own
+    return files
+
+
+def rows(root: Path) -> dict[str, list[Any]]:
+    """All rows by the manifests, by table, sorted; every file must be what its manifest says."""
+    found: dict[str, list[Any]] = {}
+    for file in named(root):
+        data = (root / file["name"]).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (file["size"], file["sha256"]), file["name"]
+        if file["table"] != "raw":
+            some = duckdb.read_parquet(str(root / file["name"]), hive_partitioning=False).fetchall()
+            assert len(some) == file["rows"]
+            found.setdefault(file["table"], []).extend(some)
+    return {table: sorted(some, key=repr) for table, some in found.items()}
+
+
+def present(root: Path) -> set[str]:
+    """The names of all files but hidden ones."""
+    names = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return {name for name in names if not name.startswith((".", "_"))}
+
+
+def is_tidy(root: Path) -> bool:
+    """Whether there is no file but those that manifests name: then readers without manifests see the same rows."""
+    return present(root) == {file["name"] for file in named(root)}
+
+
+__all__ = ["DAY", "OPENED", "documents", "is_tidy", "named", "present", "rows", "written"]
