@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check readers lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
+.PHONY: demo test test-fast check readers ship-server lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -20,13 +20,18 @@ test-fast: $(VENV)/.check
 	$(BIN)/pytest -n 3 --dist worksteal -m 'not soak and not slow'
 
 # Everything CI looks at: format, lint, types, import contracts, tests.
-check: readers lint types contracts test
+check: readers ship-server lint types contracts test
 
 # Programs that read what `export` writes, in an environment of their own because they pin what they need; where they
 # cannot be installed, the tests that need them skip.
 readers: $(VENV)/.check
 	-@test -x $(VENV)/readers/bin/mitmdump || { $(BIN)/python -m venv $(VENV)/readers && \
 		$(VENV)/readers/bin/python -m pip --disable-pip-version-check --quiet install 'mitmproxy>=11'; }
+
+# An S3 server for the tests of `ship`, in an environment of its own for the same reason.
+ship-server: $(VENV)/.check
+	-@test -x $(VENV)/ship-server/bin/moto_server || { $(BIN)/python -m venv $(VENV)/ship-server && \
+		$(VENV)/ship-server/bin/python -m pip --disable-pip-version-check --quiet install 'moto[server]>=5.2'; }
 
 lint: $(VENV)/.check
 	$(BIN)/ruff format --check .

@@ -28,6 +28,7 @@ REQUEST: Final = timedelta(minutes=5)
 _RETRIED: Final = timedelta(minutes=3)
 _CHUNK: Final = 1 << 20
 _QUERY: Final = re.compile(r"\?[^\s\"')>]+")
+_TRIED: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
 _STATUS: Final = re.compile(r"status (?:code )?([45][0-9]{2})[^\n:]{0,60}")
 _FROM_ENVIRONMENT: Final = (
@@ -102,7 +103,8 @@ class Bucket:
         with self._told("read", name):
             try:
                 got = self._obstore.get(self._store, name)
-                version = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
+                given = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
+                version = {name: value for name, value in given.items() if value is not None}
                 return Stored(bytes(got.bytes()), version)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
@@ -152,7 +154,7 @@ def _reason(error: Exception) -> str:
         return f"the store answered {code[1]}"
     if status := _STATUS.search(text):
         return f"the store answered {status[1]}"
-    first = text.partition("\n")[0].removesuffix(":").strip()
+    first = _TRIED.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
     return _QUERY.sub("?…", first)[:300] or type(error).__name__
 
 

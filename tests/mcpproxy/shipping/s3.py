@@ -1,0 +1,199 @@
+"""An S3 server in a process of its own, and a relay before it that spoils connections in a fixed order."""
+
+import select
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.harness import ROOT
+
+PROGRAM: Final = ROOT / ".venv/ship-server/bin/moto_server"
+BUCKET: Final = "lake"
+_CHUNK: Final = 1 << 16
+_PAUSE_S: Final = 0.02
+_UNAVAILABLE: Final = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@contextmanager
+def server() -> Iterator[int]:
+    """The port of a server with one bucket; skips the test where there is no server."""
+    if not PROGRAM.exists():
+        pytest.skip("moto's server is not installed; `make ship-server` installs it")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    with subprocess.Popen(
+        [PROGRAM, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stderr is not None
+            # It says on stderr that it listens; until then, its imports take some seconds.
+            for line in process.stderr:
+                if b"Running on" in line:
+                    break
+            drain = threading.Thread(target=process.stderr.read, daemon=True)
+            drain.start()
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
+            with urllib.request.urlopen(request, timeout=30):
+                pass
+            yield port
+        finally:
+            process.kill()
+            process.wait()
+            drain.join()
+
+
+def environment(port: int) -> dict[str, str]:
+    """How a command finds the server."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "very-secret-key",
+        "AWS_REGION": "us-east-1",
+    }
+
+
+def copied(port: int, into: Path, prefix: str) -> Path:
+    """All objects below a prefix, as files."""
+    import obstore
+    from obstore.store import S3Store
+
+    store = S3Store(
+        BUCKET,
+        prefix=prefix,
+        endpoint=f"http://127.0.0.1:{port}",
+        access_key_id="testing",
+        secret_access_key="testing",
+        region="us-east-1",
+        client_options={"allow_http": True},
+    )
+    for some in obstore.list(store):
+        for meta in some:
+            path = into / meta["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(bytes(obstore.get(store, meta["path"]).bytes()))
+    return into
+
+
+Fault = Callable[["Connection"], None]
+
+
+class Connection:
+    """One connection through the relay, with its first bytes."""
+
+    def __init__(self, client: socket.socket, head: bytes, port: int) -> None:
+        self.client = client
+        self.head = head
+        self.port = port
+
+    def pass_on(
+        self,
+        upto: int | None = None,
+        size: int = _CHUNK,
+        pause_s: float = 0.0,
+        watch: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Pass bytes on in both directions.
+
+        Args:
+            upto: how many of the client's, which is then reset.
+            size: the most at a time.
+            pause_s: the pause after each piece.
+            watch: called with the size of each piece before it goes on.
+        """
+        with socket.create_connection(("127.0.0.1", self.port)) as upstream:
+            sent = 0
+            pieces = [self.head[at : at + size] for at in range(0, len(self.head), size)]
+            open_ones = {self.client, upstream}
+            while open_ones:
+                for piece in pieces:
+                    if upto is not None and sent + len(piece) > upto:
+                        upstream.sendall(piece[: upto - sent])
+                        return self.reset()
+                    watch(len(piece))
+                    upstream.sendall(piece)
+                    sent += len(piece)
+                    if pause_s:
+                        select.select([], [], [], pause_s)
+                pieces = []
+                ready, _, _ = select.select(list(open_ones), [], [], 60)
+                for one in ready:
+                    data = one.recv(size)
+                    if not data:
+                        open_ones.discard(one)
+                        return None
+                    if one is self.client:
+                        pieces.append(data)
+                    else:
+                        self.client.sendall(data)
+        return None
+
+    def reset(self) -> None:
+        """End it with a reset."""
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.client.close()
+
+    def refuse(self) -> None:
+        """Answer 503, after all that was sent has been read."""
+        with suppress(OSError):
+            while select.select([self.client], [], [], 0.05)[0] and self.client.recv(_CHUNK):
+                pass
+            self.client.sendall(_UNAVAILABLE)
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "reset at once": Connection.reset,
+    "503": Connection.refuse,
+    "reset in the head": lambda it: it.pass_on(upto=100),
+    "reset in the body": lambda it: it.pass_on(upto=len(it.head) + 500),
+    "short and slow writes": lambda it: it.pass_on(size=512, pause_s=_PAUSE_S / 10),
+    "passed on": lambda it: it.pass_on(),
+}
+
+
+class Relay:
+    """A relay that treats one connection after another with the faults it is given, again and again."""
+
+    def __init__(self, port: int, faults: list[Fault]) -> None:
+        self._to = port
+        self._faults = faults
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.count = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                fault = self._faults[self.count % len(self._faults)]
+                self.count += 1
+                threading.Thread(target=self._one, args=(client, fault), daemon=True).start()
+
+    def _one(self, client: socket.socket, fault: Fault) -> None:
+        with client, suppress(OSError):
+            fault(Connection(client, client.recv(_CHUNK), self._to))
+
+
+@contextmanager
+def relayed(port: int, faults: list[Fault]) -> Iterator[Relay]:
+    """A relay for as long as the context lasts."""
+    relay = Relay(port, faults)
+    try:
+        yield relay
+    finally:
+        relay.close()
+
+
+__all__ = ["BUCKET", "FAULTS", "Connection", "Relay", "copied", "environment", "relayed", "server"]
