@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,26 @@ import duckdb
 from tests.analysis.store.written import DAY, OPENED, Written
 
 
-def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "") -> Path:
-    """A closed capture of seven frames and one line of stderr."""
+def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", *, tables: int = 6) -> Path:
+    """A closed capture with rows in six tables, or in four."""
     folder.mkdir(parents=True, exist_ok=True)
     one = Written(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
     one.handshake()
-    one.ask(20, 1, "tools/list")
-    one.answer(21, 1, tools=[{"name": "search", "inputSchema": {"type": "object"}}])
+    if tables == 6:
+        one.ask(20, 1, "tools/list")
+        one.answer(21, 1, tools=[{"name": "search", "inputSchema": {"type": "object"}}])
+        one.record(22, "stderr", raw="starting", size=8)
     one.call(30, 2, "search", password=secret)
     one.fail(32, 2, f"no such thing: {number}")
-    one.record(33, "stderr", raw="starting", size=8)
+    return one.close()
+
+
+def large(path: Path, frames: int) -> Path:
+    """A closed capture of so many frames of 600 kB that no compression makes smaller than half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    one = Written(path, "large")
+    for number in range(frames):
+        one.call(number, number, "search", text=os.urandom(300_000).hex())
     return one.close()
 
 
@@ -62,4 +73,4 @@ def is_tidy(root: Path) -> bool:
     return present(root) == {file["name"] for file in named(root)}
 
 
-__all__ = ["DAY", "OPENED", "documents", "is_tidy", "named", "present", "rows", "written"]
+__all__ = ["DAY", "OPENED", "documents", "is_tidy", "large", "named", "present", "rows", "written"]

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.shipping.bucket import Bucket
-from tests.mcpproxy.cli.typed import cold, complaints, mcpproxy
-from tests.mcpproxy.shipping.data_set import is_tidy, rows, written
+from mcpproxy.shipping.bucket import PART, Bucket
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
 from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
 
 CUTS = 12
-LARGE = 9 << 20
-"""Bytes of a capture that goes in parts."""
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +50,14 @@ def test_every_row_arrives_once_whatever_becomes_of_connections(fault: str, s3: 
 
 
 def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> None:
-    source = written(tmp_path / "captures", 1, secret=os.urandom(LARGE // 2).hex())
+    source = large(tmp_path / "captures" / "large.mcpcap", 30)
     with relayed(s3, [FAULTS["passed on"], FAULTS["reset in the body"]]) as relay:
         done = ship(relay.port, "large", tmp_path, "--unredacted", "--raw", source)
         assert (done.returncode, complaints(done)) == (0, b"")
     there = copied(s3, tmp_path / "there", "large")
     (raw,) = there.glob("raw/*/*")
     assert raw.read_bytes() == source.read_bytes()
+    assert raw.stat().st_size > 2 * PART
     assert is_tidy(there)
 
 
@@ -147,7 +146,8 @@ def test_an_unknown_bucket_is_named(s3: int, tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
-    (tmp_path / "obstore.py").write_text("raise ImportError")
-    done = cold("ship", "s3://lake/x", PYTHONPATH=str(tmp_path), HOME=str(tmp_path))
+    program = "import sys; sys.modules['obstore'] = None; from mcpproxy.__main__ import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "ship", "s3://lake/x"]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "HOME": str(tmp_path)}, timeout=60)
     assert (done.returncode, done.stdout) == (73, b"")
     assert b"pip install 'mcpproxy[ship]'" in done.stderr
