@@ -52,6 +52,8 @@ COMPLETED = [
     ("mcpproxy demo --capture ", {"folder/"}, {"a.mcpcap", "note.txt"}),
     ("mcpproxy demo ", set(), {"a.mcpcap", "folder/", "note.txt"}),
     ("mcpproxy prune --dry", {"--dry-run"}, {"--json"}),
+    ("mcpproxy ship --comp", {"--compact"}, {"--json"}),
+    ("mcpproxy ship lake/ ", {"a.mcpcap", "folder/"}, {"note.txt"}),
     ("mcpproxy rule --in ", {"a.mcpcap", "folder/"}, {"note.txt", "id/null"}),
     ("mcpproxy completion ", {"bash", "zsh", "fish"}, {"a.mcpcap", "folder/"}),
     (

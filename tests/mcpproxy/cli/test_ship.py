@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import duckdb
 import pytest
 
 from captures.file import CaptureFile
+from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, named, present, rows, written
 
@@ -218,6 +220,20 @@ def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, tmp_path:
         subprocess.run(["rm", "-r", lake], check=True)
         step += 1
     assert step > 10
+
+
+def test_the_statement_of_the_page_about_scale_reads_every_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = compactable(tmp_path), tmp_path / "lake"
+    shipped(lake, "--compact", source)
+    shipped(lake, "--raw", source / "3.mcpcap")
+    page = (ROOT / "docs/scale.md").read_text("utf-8")
+    (statement,) = [block for block in re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S) if "_manifests" in block]
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect() as connection:
+        counts = connection.execute(statement).fetchall()
+    assert sorted(counts) == [(f"{number:032x}", 2) for number in range(5)]
 
 
 def test_keep_deletes_what_is_old_and_at_the_destination(captures: Path, tmp_path: Path) -> None:
