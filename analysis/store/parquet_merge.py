@@ -7,7 +7,7 @@ from typing import Final
 import duckdb
 
 from analysis.store.cache import quoted
-from analysis.store.table_export import MEMORY, CannotExport
+from analysis.store.table_export import MEMORY, PARQUET, CannotExport, stream_in_order
 
 _NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
@@ -26,15 +26,14 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
     limits = {"memory_limit": MEMORY, "temp_directory": str(target.parent)}
     try:
         with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
-            # The same rows must give the same bytes, and several threads may divide them differently.
-            connection.execute("set threads = 1")
+            stream_in_order(connection)
             connection.execute("create table left_out (capture varchar)")
             for capture in without:
                 connection.execute("insert into left_out values (?)", [capture])
             names = ", ".join(quoted(file) for file in files)
             given = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
             rows = f"select * from {given} where capture not in (from left_out)"  # noqa: S608 - names are quoted
-            connection.execute(f"copy ({rows}) to {quoted(target)} (format parquet, compression zstd)")
+            connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})")
             ((count,),) = connection.execute("select count(*) from read_parquet(?)", [str(target)]).fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]

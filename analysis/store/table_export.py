@@ -39,6 +39,8 @@ NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 _ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
 _PRIVATE: Final = ".mcpproxy-"
+PARQUET: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
+"""A row group is held in memory until it is complete; by default, 122,880 rows of any size."""
 _NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
@@ -63,6 +65,10 @@ class Done(NamedTuple):
 
 class CannotExport(CannotCreate):
     """The files cannot be written."""
+
+
+class TooLarge(CannotExport):
+    """Some rows together need more memory than an export may take."""
 
 
 class Taken(CannotExport):
@@ -110,7 +116,8 @@ def export(
         # The first line of DuckDB's message says what happened, the rest where in its own code.
         of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
         why = (of_file.strerror if of_file is not None else None) or str(error).partition("\n")[0]
-        raise CannotExport(f"cannot write to {place}: {why}; nothing was written") from error
+        kind = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
+        raise kind(f"cannot write to {place}: {why}; nothing was written") from error
 
 
 def _exported(
@@ -191,6 +198,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
     days = connection.execute(
         "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
     ).fetchall()
+    stream_in_order(connection)
     for table, source in tables.items():
         # Not all Parquet readers support nanoseconds or JSON; `t_ns` has the former, and the latter is text.
         given = _selected(connection, table, {"TIMESTAMP_NS": "{}::timestamp", "JSON": "{}::varchar"})
@@ -202,8 +210,17 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
             path.parent.mkdir(parents=True, exist_ok=True)
             # A capture's id is always 32 hexadecimal digits, whatever its file says.
             rest = f"from {source} where capture = '{capture}'"
-            connection.execute(f"copy (select {given} {rest}) to {quoted(path)} (format parquet, compression zstd)")
+            connection.execute(f"copy (select {given} {rest}) to {quoted(path)} ({PARQUET})")
             yield Exported(table, path, rows)
+
+
+def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let a connection write Parquet in groups of a few MB: DuckDB does this only without a promise about the order.
+
+    With one thread, rows keep their order all the same, and the same rows always give the same bytes.
+    """
+    connection.execute("set preserve_insertion_order = false")
+    connection.execute("set threads = 1")
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:

@@ -109,11 +109,16 @@ class Bucket:
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
 
-    def fetch(self, name: str, file: Path) -> None:
-        """Copy a file to a new local one, a piece at a time."""
+    def fetch(self, name: str, file: Path) -> bool:
+        """Copy a file to a new local one, a piece at a time; returns whether there is one of this name."""
         with self._told("read", name), file.open("wb") as target:
-            for chunk in self._obstore.get(self._store, name).stream(min_chunk_size=_CHUNK):
+            try:
+                got = self._obstore.get(self._store, name)
+            except (self._exceptions.NotFoundError, FileNotFoundError):
+                return False
+            for chunk in got.stream(min_chunk_size=_CHUNK):
                 target.write(chunk)
+            return True
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""

@@ -1,8 +1,9 @@
 """Compaction: many small files of an old day become one file for each table.
 
-The new files are named after their content. The day's manifest then switches all of its captures from the old files to
-the new ones at once: it is put only if it has not changed meanwhile. The old files are deleted last. A kill in between
-leaves files that no manifest names; a later compaction deletes them when they are a day old.
+The new files are named after their content and the shipments in it. The day's manifest then switches all of its
+captures from the old files to the new ones at once: it is put only if it has not changed meanwhile. The old files are
+deleted last. A kill in between leaves files that no manifest names; a later compaction deletes them when they are a day
+old.
 
 A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet:
 `withdraw` rewrites the files of the day without it, and the day's manifest switches it to its own again.
@@ -94,11 +95,7 @@ def compact(day: str, to: Destination, room: Path) -> Compacted | None:
     new = _rewritten(day, captures, [*old, *singles], [], to, stored, room)
     if new is None:
         return None
-    for manifest in added:
-        # A shipment that came meanwhile has put its files under the same names.
-        if (now := _manifest(manifest.capture, to)) is not None and now.shipment == manifest.shipment:
-            _delete([file for file in manifest.files if file.table != RAW], to)
-    _delete([file for file in old if file not in new.files], to)
+    _delete([*singles, *(file for file in old if file not in new.files)], to)
     return Compacted(len(old) + len(singles), len(new.files))
 
 
@@ -133,6 +130,8 @@ def _rewritten(
     """Put new files for a day and its manifest; None if a file or the manifest has changed meanwhile."""
     files = list(files)
     new: list[File] = []
+    # Another machine may just be deleting a file of the same rows that an earlier manifest has named.
+    held = "".join(f"{capture} {captures[capture]}\n" for capture in sorted(captures))
     for table in dict.fromkeys(file.table for file in files):
         with tempfile.TemporaryDirectory(prefix="compact-", dir=room) as folder:
             local = _fetched([file for file in files if file.table == table], to, Path(folder))
@@ -142,7 +141,8 @@ def _rewritten(
             rows = merge(local, target, without)
             if rows:
                 sha256 = sha256_of(target)
-                name = f"{table}/day={day}/{_COMPACT}{sha256[:32]}.parquet"
+                digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
+                name = f"{table}/day={day}/{_COMPACT}{digest}.parquet"
                 new.append(File(table, name, target.stat().st_size, rows, sha256))
                 to.put(name, target)
     manifest = Day(day, captures, tuple(new))
@@ -154,10 +154,7 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> list[Path] | N
     local = []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
-        if to.size(file.name) != file.size:
-            return None
-        to.fetch(file.name, path)
-        if sha256_of(path) != file.sha256:
+        if not to.fetch(file.name, path) or sha256_of(path) != file.sha256:
             return None
         local.append(path)
     return local
@@ -194,12 +191,12 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
 
 def _single(day: str, to: Destination) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
-    ids = sorted(
-        name.removesuffix(".parquet")
+    ids = {
+        name.removesuffix(".parquet").partition("-")[0]
         for entry in to.entries(f"captures/day={day}")
         if not (name := entry.name.rpartition("/")[2]).startswith(_COMPACT)
-    )
-    manifests = (_manifest(id_, to) for id_ in ids)
+    }
+    manifests = (_manifest(id_, to) for id_ in sorted(ids))
     return [manifest for manifest in manifests if manifest is not None and manifest.day == day]
 
 

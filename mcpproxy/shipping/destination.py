@@ -52,8 +52,8 @@ class Destination(Protocol):
     def read(self, name: str) -> Stored | None:
         """A small file; None if there is none of this name."""
 
-    def fetch(self, name: str, file: Path) -> None:
-        """Copy a file to a new local one; raises `CannotShip` also if there is none of this name."""
+    def fetch(self, name: str, file: Path) -> bool:
+        """Copy a file to a new local one; returns whether there is one of this name."""
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""

@@ -68,10 +68,14 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def fetch(self, name: str, file: Path) -> None:
-        """Copy a file to a new local one."""
+    def fetch(self, name: str, file: Path) -> bool:
+        """Copy a file to a new local one; returns whether there is one of this name."""
         with self._told("read", name):
-            shutil.copyfile(self.root / name, file)
+            try:
+                shutil.copyfile(self.root / name, file)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""

@@ -10,6 +10,7 @@ them.
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ RAW: Final = "raw"
 DAYS: Final = "_days"
 _NAME: Final = re.compile(
     r"[a-z_]{1,40}/day=([0-9]{4}-[0-9]{2}-[0-9]{2}|__HIVE_DEFAULT_PARTITION__)"
-    r"/([0-9a-f]{32}(\.[0-9]{1,9})?\.mcpcap|(compact-)?[0-9a-f]{32}\.parquet)"
+    r"/([0-9a-f]{32}(-[0-9a-f]{16})?(\.[0-9]{1,9})?\.mcpcap|[0-9a-f]{32}(-[0-9a-f]{16})?\.parquet"
+    r"|compact-[0-9a-f]{32}\.parquet)"
 )
 
 
@@ -57,12 +59,14 @@ class Manifest:
 
     capture: str
     shipment: str
-    """A random number, so that a day's manifest can say which shipment it holds."""
+    """Tells the shipments of a capture apart, so that a day's manifest can say which one it holds."""
     day: str
     state: State
     is_damaged: bool
     """Whether the capture is damaged, so that the files hold only what is intact."""
     files: tuple[File, ...]
+    replaced: tuple[str, ...] = ()
+    """Names of an earlier shipment's files, as long as they may still be there."""
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
@@ -113,6 +117,7 @@ def manifest_of(data: bytes, where: str) -> Manifest:
             state=State(segments, state["last"], state["redacted"], state["findings"], state["raw"]),
             is_damaged=bool(values["is_damaged"]),
             files=_files(values),
+            replaced=_checked(values["replaced"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(where) from error
@@ -137,10 +142,17 @@ def _files(values: dict[str, Any]) -> tuple[File, ...]:
         File(str(file["table"]), str(file["name"]), int(file["size"]), file["rows"], str(file["sha256"]))
         for file in values["files"]
     )
-    for file in files:
-        if not _NAME.fullmatch(file.name) or not file.name.startswith(f"{file.table}/"):
-            raise ValueError(file.name)
+    _checked(file.name for file in files)
+    if not all(file.name.startswith(f"{file.table}/") for file in files):
+        raise ValueError
     return files
+
+
+def _checked(names: Iterable[object]) -> tuple[str, ...]:
+    given = tuple(map(str, names))
+    if not all(map(_NAME.fullmatch, given)):
+        raise ValueError
+    return given
 
 
 def _encoded(values: dict[str, Any]) -> bytes:

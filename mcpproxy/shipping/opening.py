@@ -20,7 +20,7 @@ _PLACE: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
 def problem_of(text: str) -> str | None:
     """Why a destination cannot be one, if so; the text is repeated only where it can hold no credential."""
     if not text:
-        return "DEST is empty: name a directory, or s3://BUCKET/PREFIX, gs://… or az://…"
+        return "DEST is empty: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
     url = _URL.fullmatch(text)
     if url is None:
         root = real_path(Path(text))
@@ -30,7 +30,7 @@ def problem_of(text: str) -> str | None:
         return None
     if url[1] not in SCHEMES:
         return (
-            f"DEST begins with {url[1]}://, which is unknown: name a directory, or s3://BUCKET/PREFIX, gs://… or az://…"
+            f"DEST begins with {url[1]}://, which is unknown: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
         )
     if not _PLACE.fullmatch(url[2]):
         return f"DEST is not {url[1]}://BUCKET/PREFIX; credentials and other settings come from the environment"

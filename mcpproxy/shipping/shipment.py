@@ -1,20 +1,24 @@
 """Ships one capture: a redacted copy, its tables as Parquet, the files to their names, and the manifest last.
 
 Everything is made in a private folder first, so the destination sees only complete files, and memory does not grow with
-the capture. A later shipment of the same capture replaces the same names; files that it no longer has are deleted after
-the manifest.
+the capture.
+
+A first shipment names its files after the capture. A later one, because the options have changed, gives them names of
+its own, the same again after a kill. So the files of the earlier shipment stay what their manifest says until the new
+manifest takes its place; it lists them until they are deleted.
 """
 
+import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.store.open import Source
-from analysis.store.table_export import export
+from analysis.store.table_export import TooLarge, export
 from captures.errors import CaptureError
 from captures.file import create_directory, is_live
 from captures.listing import segment_number, segments
@@ -76,20 +80,19 @@ def ship(path: Path, id_: str, choices: Choices, to: Destination, room: Path) ->
     state = state_of(files, choices)
     known = shipped(id_, to)
     if known is not None and known.state == state and is_current(known, to):
-        return Shipped(known, ())
+        return Shipped(_tidied(known, to), ())
     try:
-        manifest, local = _made(path, id_, state, room)
+        manifest, local = _made(path, id_, state, known, room)
         if state_of(segments(path), choices) != state:
             raise Changed(f"{path} changed while it was read; the next run ships it")
-        _put(manifest, local, to, room)
+        for name, file in local.items():
+            to.put(name, file)
+        to.write(manifest_name(id_), manifest.encoded())
+        withdraw(manifest.day, id_, manifest.shipment, to, room)
+        return Shipped(_tidied(manifest, to), manifest.files)
     finally:
         for left in room.iterdir():
             shutil.rmtree(left, ignore_errors=True)
-    kept = {file.name for file in manifest.files}
-    for file in known.files if known is not None else ():
-        if file.name not in kept:
-            to.delete(file.name)
-    return Shipped(manifest, manifest.files)
 
 
 def state_of(files: Iterable[Path], choices: Choices) -> State:
@@ -135,7 +138,7 @@ def is_complete(manifest: Manifest, to: Destination) -> bool:
     return all(to.size(file.name) == file.size for file in files)
 
 
-def _made(path: Path, id_: str, state: State, room: Path) -> tuple[Manifest, dict[str, Path]]:
+def _made(path: Path, id_: str, state: State, known: Manifest | None, room: Path) -> tuple[Manifest, dict[str, Path]]:
     """The manifest, and the local file of each name."""
     source, is_damaged = path, False
     if state.redacted:
@@ -144,30 +147,46 @@ def _made(path: Path, id_: str, state: State, room: Path) -> tuple[Manifest, dic
         account = redacted_copy(path, copies, Wanted(compares=False, renames=True))
         source, is_damaged = account.path, account.is_damaged
     tables = room / "tables"
-    done = export([Source(source, id_, None)], "parquet", tables, findings=state.findings, names_only=state.redacted)
-    for _, error in done.refused:
-        raise error
+    try:
+        done = export(
+            [Source(source, id_, None)], "parquet", tables, findings=state.findings, names_only=state.redacted
+        )
+    except TooLarge as error:
+        raise CaptureError(
+            f"cannot ship {path}: its frames are so large that their table needs too much memory"
+        ) from error
+    for _, refusal in done.refused:
+        raise refusal
     is_damaged = is_damaged or any(loss.damage for loss in done.losses)
-    local = {file.path.relative_to(tables).as_posix(): file.path for file in done.files}
-    rows = {file.path: file.rows for file in done.files}
     day = done.files[0].path.parent.name.partition("=")[2]
+    shipment = _shipment(id_, state, known)
+    stem = id_ if known is None else f"{id_}-{shipment}"
+    local = {f"{file.table}/day={day}/{stem}.parquet": file.path for file in done.files}
+    rows = {file.path: file.rows for file in done.files}
     if state.raw:
         for segment in segments(source):
-            name = segment_path(f"{RAW}/day={day}/{id_}{SUFFIX}", segment_number(segment))
-            local[name] = segment
+            local[segment_path(f"{RAW}/day={day}/{stem}{SUFFIX}", segment_number(segment))] = segment
     files = tuple(
         File(name.partition("/")[0], name, file.stat().st_size, rows.get(file), sha256_of(file))
         for name, file in local.items()
     )
-    return Manifest(id_, os.urandom(8).hex(), day, state, is_damaged, files), local
+    replaced = () if known is None else (*known.replaced, *(file.name for file in known.files))
+    return Manifest(id_, shipment, day, state, is_damaged, files, replaced), local
 
 
-def _put(manifest: Manifest, local: dict[str, Path], to: Destination, room: Path) -> None:
-    for name, file in local.items():
-        to.put(name, file)
-    to.write(manifest_name(manifest.capture), manifest.encoded())
-    if withdraw(manifest.day, manifest.capture, manifest.shipment, to, room):
-        # The compaction may only now be deleting the files of the earlier shipment, which had the same names.
-        for named in manifest.files:
-            if to.size(named.name) != named.size:
-                to.put(named.name, local[named.name])
+def _shipment(id_: str, state: State, known: Manifest | None) -> str:
+    """A number for a shipment: the same for the next try, and another than any that was completed."""
+    if known is None:
+        return os.urandom(8).hex()
+    return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
+
+
+def _tidied(manifest: Manifest, to: Destination) -> Manifest:
+    """Delete the files of the earlier shipment, and note that they are gone."""
+    if not manifest.replaced:
+        return manifest
+    for name in manifest.replaced:
+        to.delete(name)
+    tidy = replace(manifest, replaced=())
+    to.write(manifest_name(manifest.capture), tidy.encoded())
+    return tidy

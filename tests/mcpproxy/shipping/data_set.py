@@ -25,12 +25,12 @@ def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", 
     return one.close()
 
 
-def large(path: Path, frames: int) -> Path:
+def large(path: Path, frames: int, number: int = 0) -> Path:
     """A closed capture of so many frames of 600 kB that no compression makes smaller than half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    one = Written(path, "large")
-    for number in range(frames):
-        one.call(number, number, "search", text=os.urandom(300_000).hex())
+    one = Written(path, "large", number)
+    for id_ in range(frames):
+        one.call(id_, id_, "search", text=os.urandom(300_000).hex())
     return one.close()
 
 

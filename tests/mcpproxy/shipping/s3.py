@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -50,7 +50,7 @@ def server() -> Iterator[int]:
             drain.join()
 
 
-def environment(port: int) -> dict[str, str]:
+def environment(port: int) -> Any:
     """How a command finds the server."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
