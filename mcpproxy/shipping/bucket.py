@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,10 +28,13 @@ REQUEST: Final = timedelta(minutes=5)
 """The most that one request may take: a part of 8 MiB over a line of 30 kB/s."""
 _RETRIED: Final = timedelta(minutes=3)
 _CHUNK: Final = 1 << 20
+_METADATA: Final = "http://169.254.169.254"
+"""The address that machines of a cloud ask for credentials; asked last, if there are none anywhere else."""
+_NO_CREDENTIALS: Final = "no credentials were found, neither in the environment nor in files; set them and try again"
 _QUERY: Final = re.compile(r"\?[^\s\"')>]+")
 _TRIED: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
-_STATUS: Final = re.compile(r"status (?:code )?([45][0-9]{2})[^\n:]{0,60}")
+_STATUS: Final = re.compile(r"status(?: code)?:? ([45][0-9]{2}[A-Za-z \t]{0,40})")
 _FROM_ENVIRONMENT: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -155,6 +159,8 @@ class Bucket:
 def _reason(error: Exception) -> str:
     """What went wrong, in a line: no address with a signature, no body of a response."""
     text = str(error)
+    if _METADATA in text:
+        return _NO_CREDENTIALS
     if code := _CODE.search(text):
         return f"the store answered {code[1]}"
     if status := _STATUS.search(text):
@@ -184,4 +190,10 @@ def _credentials(url: str) -> dict[str, Any]:
                 f"cannot use the AWS profile {profile}: boto3 reads profiles, and is not installed: pip install boto3"
             ) from None
         return {}
-    return {"credential_provider": Boto3CredentialProvider()}
+    failures: Any = import_module("botocore.exceptions")
+    try:
+        return {"credential_provider": Boto3CredentialProvider()}
+    except ValueError:
+        raise CannotShip(f"cannot use {url}: {_NO_CREDENTIALS}") from None
+    except failures.BotoCoreError as error:
+        raise CannotShip(f"cannot use {url}: {error}") from None

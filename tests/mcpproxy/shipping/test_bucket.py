@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.shipping.bucket import PART, Bucket
+from mcpproxy.shipping.bucket import _NO_CREDENTIALS, PART, Bucket, _reason
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
 from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
@@ -145,9 +145,46 @@ def test_an_unknown_bucket_is_named(s3: int, tmp_path: Path) -> None:
     assert (done.returncode, b"NoSuchBucket" in done.stderr) == (73, True)
 
 
+def without(library: str, tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+    """Ship to a bucket in a process that cannot import a library; it makes no request."""
+    program = f"import sys; sys.modules[{library!r}] = None; from mcpproxy.__main__ import main; sys.exit(main())"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return subprocess.run(
+        [sys.executable, "-c", program, "ship", "s3://lake/x"],
+        capture_output=True,
+        env={**kept, "HOME": str(tmp_path), **variables},
+        timeout=60,
+    )
+
+
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['obstore'] = None; from mcpproxy.__main__ import main; sys.exit(main())"
-    words = [sys.executable, "-c", program, "ship", "s3://lake/x"]
-    done = subprocess.run(words, capture_output=True, env={**os.environ, "HOME": str(tmp_path)}, timeout=60)
+    done = without("obstore", tmp_path)
     assert (done.returncode, done.stdout) == (73, b"")
     assert b"pip install 'mcpproxy[ship]'" in done.stderr
+
+
+def test_a_profile_needs_boto3(tmp_path: Path) -> None:
+    done = without("boto3", tmp_path, AWS_PROFILE="work")
+    assert (done.returncode, done.stdout) == (73, b"")
+    assert done.stderr.startswith(b"mcpproxy: cannot use the AWS profile work: ")
+    assert b"pip install boto3" in done.stderr
+
+
+PUT = "Error performing PUT https://a.example/x?sig=SECRET&se=1 in 2.1s"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            f"Generic S3 error: {PUT}, after 10 retries, max_retries: 10, retry_timeout: 180s  - HTTP error: reset",
+            "no answer after 10 retries: HTTP error: reset",
+        ),
+        (f"{PUT} - status 403: <Code>AccessDenied</Code><StringToSign>SECRET", "the store answered AccessDenied"),
+        (f"{PUT} - non-2xx status code: 403 Forbidden: SECRET", "the store answered 403 Forbidden"),
+        (f"{PUT} failed\nDebug: SECRET", "Error performing PUT https://a.example/x?… in 2.1s failed"),
+        (f"{PUT} - PUT http://169.254.169.254/latest/api/token", _NO_CREDENTIALS),
+    ],
+)
+def test_errors_say_what_happened_and_hold_no_signature(error: str, reason: str) -> None:
+    assert _reason(OSError(error)) == reason
