@@ -15,6 +15,7 @@ import pytest
 from captures.file import CaptureFile
 from tests.analysis.store.written import Written
 from tests.harness import ROOT
+from tests.mcpproxy.cli import typed
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, large, named, present, rows, written
 
@@ -148,7 +149,9 @@ def test_a_capture_that_needs_too_much_memory_does_not_stop_the_others(captures:
     assert complaints(done).startswith(f"mcpproxy: cannot ship {captures / 'large.mcpcap'}: ".encode())
 
 
-def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path) -> None:
+@pytest.mark.soak  # it takes 400 MB of frames to need more than an export may take
+def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed, "DEADLINE_S", 600)
     one = Written(tmp_path / "c.mcpcap", "many")
     for number in range(8000):
         one.call(number, number, "search", text=os.urandom(25_000).hex())
