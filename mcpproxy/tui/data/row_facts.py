@@ -1,7 +1,8 @@
 """Row facts: what a filter can test about a row of an open capture, worked out only when the filter asks for it.
 
 The fold has been over the row already: its exchange, outcome and session are in the columns of the `Reading`, so no
-messages are paired again. The facts are those of `show --filter` and `check --filter`.
+messages are paired again, and a filter that asks for nothing else needs no frame. The facts are those of
+`show --filter` and `check --filter`.
 """
 
 # ruff: noqa: D102 - each property is the fact of that name in `Facts`
@@ -25,6 +26,13 @@ from mcpproxy.tui.row_text import message_at, request_of
 _WRONG: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
 _UNANSWERED: Final = (Outcome.UNANSWERED, Outcome.FAILED)
 _set: Final = object.__setattr__
+
+
+OF_COLUMNS: Final = frozenset(
+    {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
+    | {"has:answer", "has:error", "has:failure", "has:finding"}
+)
+"""The keys of `Filter.keys` that `ColumnFacts` has the facts for."""
 
 
 class RowFindings(TypedDict):
@@ -87,6 +95,107 @@ def _findings_at(reading: Reading, row: int) -> RowFindings:
     return {"rules": reading.findings.rules_at(row), "level": None if level is None else str(level)}
 
 
+def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
+    """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
+    number = reading.exchange_of[row]
+    if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
+        return None
+    call = _whole_call(reading, number)
+    return None if call is None else ColumnFacts(reading, row, number, call)
+
+
+def _whole_call(reading: Reading, number: int) -> Call | None:
+    """The kind of an exchange's request, if its texts are whole."""
+    call = reading.calls.all[reading.exchanges.call[number]]
+    is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
+    return call if is_whole else None
+
+
+class ColumnFacts(Facts):
+    """What the columns say about one half of an exchange that is alone in its row: the facts of `OF_COLUMNS`."""
+
+    __slots__ = ("_call", "_number", "_reading", "_row")
+    _reading: Reading
+    _row: int
+    _number: int
+    _call: Call
+
+    def __init__(self, reading: Reading, row: int, number: int, call: Call) -> None:
+        """Work nothing out yet.
+
+        Args:
+            reading: the capture.
+            row: an understood row.
+            number: its exchange.
+            call: the kind of the request.
+        """
+        # Facts are frozen.
+        _set(self, "_reading", reading)
+        _set(self, "_row", row)
+        _set(self, "_number", number)
+        _set(self, "_call", call)
+
+    @property
+    def _is_request(self) -> bool:
+        return self._reading.exchanges.request[self._number] == self._row
+
+    @property
+    def method(self) -> str | None:
+        return self._call.method
+
+    @property
+    def name(self) -> str | None:
+        return self._call.name
+
+    @property
+    def dir(self) -> Direction | None:
+        return self._reading.index.entry(self._row).dir
+
+    @property
+    def kind(self) -> Kind:
+        if self._is_request:
+            return "request"
+        return "error" if self._reading.outcome(self._number) is Outcome.ERROR else "response"
+
+    @property
+    def is_batched(self) -> bool:
+        return False
+
+    @property
+    def latency_ns(self) -> int | None:
+        latency_ns = self._reading.exchanges.latency_ns[self._number]
+        return latency_ns if latency_ns >= 0 else None
+
+    @property
+    def is_answered(self) -> bool:
+        return self._reading.exchanges.latency_ns[self._number] >= 0
+
+    @property
+    def is_error(self) -> bool:
+        return not self._is_request and self._reading.outcome(self._number) in _WRONG
+
+    @property
+    def is_failure(self) -> bool:
+        return _has_failed(self._reading, self._number) if self._is_request else self.is_error
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return self._reading.findings.rules_at(self._row)
+
+    @property
+    def level(self) -> str | None:
+        return _findings_at(self._reading, self._row)["level"]
+
+    @property
+    def session(self) -> int | None:
+        return self._reading.sessions[self._row] or None
+
+    @property
+    def frames(self) -> tuple[int, int]:
+        seq = self._reading.index.entry(self._row).seq
+        return seq, seq
+
+
 class RowFacts(Facts):
     """The facts of a message that is alone in its row, or of a message in a batch, each worked out on demand.
 
@@ -129,11 +238,9 @@ class RowFacts(Facts):
     def _call(self) -> Call | None:
         """The kind of the request in the row, or of the request that is answered in it, if its texts are whole."""
         number = self._reading.exchange_of[self._row]
-        if number == NONE or self._parsed().index is not None:
+        if number == NONE or (self._message is not None and self._message.index is not None):
             return None
-        call = self._reading.calls.all[self._reading.exchanges.call[number]]
-        is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
-        return call if is_whole else None
+        return _whole_call(self._reading, number)
 
     def _named(self) -> Request | Notification | None:
         """The message with the method: for a response, its request."""

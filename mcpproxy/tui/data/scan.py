@@ -1,8 +1,8 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It reads the file once more, because a text may be anywhere in it, and takes everything else from the `Reading`, whose
-fold has been over each row before. So it never runs ahead of the fold. A filter may depend on the outcome of a request:
-if that becomes known after the request was tested, the request is tested again.
+It takes what it can from the `Reading`, whose fold has been over each row before, so it never runs ahead of the fold.
+Only if the filter asks for more, such as a text, does it read the file once more. A filter may depend on the outcome of
+a request: if that becomes known after the request was tested, the request is tested again.
 
 A filter on findings waits for the process that runs the rules. Rules may report a finding late, in a row that was
 tested long ago. Such a row is read and tested again.
@@ -22,11 +22,13 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import STEP_UNDERSTOOD, Reading
-from mcpproxy.tui.data.row_facts import facts_in
+from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
 from mcpproxy.tui.data.understanding import ROWS
 
 AGAIN_AT_ONCE: Final = 200
 """Rows read again per step."""
+ROWS_AT_ONCE: Final = 500
+"""Rows tested per step without reading the file."""
 OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:failure"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
 _EVERY: Final = range(1 << 64)
@@ -54,7 +56,8 @@ class Scan:
         self.has_ended = False
         """Whether everything was scanned, and no more will follow."""
         self._reading = reading
-        self._tail = Tail(reading.path)
+        self._tail = None if only.keys.keys() <= OF_COLUMNS else Tail(reading.path)
+        """The reader of the file, if the filter needs more than the columns."""
         self._assembler = FrameAssembler()
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
@@ -73,23 +76,13 @@ class Scan:
     @property
     def is_waiting(self) -> bool:
         """Whether it waits for the fold or the rules."""
-        return bool(self._untested)
+        return bool(self._untested) or (self._tail is None and self._row < len(self._reading.index))
 
     def step(self) -> bool:
         """Do some milliseconds of work; False if there is none at present."""
         if self.has_ended:
             return False
-        is_busy = False
-        if not (self._untested or self._is_read):
-            items = self._tail.step(STEP_UNDERSTOOD)
-            self._untested.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
-            self._is_read = self._tail.has_ended
-            if self._is_read:
-                self._untested.extend(self._assembler.end())
-            is_busy = bool(items) or not self._tail.is_at_end
-        while self._untested and self._can_test():
-            self._take(self._untested.popleft())
-            is_busy = True
+        is_busy = self._step_columns() if self._tail is None else self._step_file(self._tail)
         is_all_understood = self._reading.has_ended
         is_behind = self._retest_changed()
         if self.only.needs_findings:
@@ -100,8 +93,41 @@ class Scan:
 
     def close(self) -> None:
         """Close the file."""
-        self._tail.close()
+        if self._tail is not None:
+            self._tail.close()
         self.has_ended = True
+
+    def _step_columns(self) -> bool:
+        start, reading = self._row, self._reading
+        end = min(start + ROWS_AT_ONCE, reading.understood, len(reading.index))
+        while self._row < end and self._can_test():
+            if self._row not in reading.continued:
+                self._test_columns(self._row)
+            self.frames += reading.index.is_frame(self._row)
+            self._row += 1
+        self._is_read = reading.has_ended and self._row == min(reading.understood, len(reading.index))
+        return self._row > start
+
+    def _test_columns(self, row: int) -> None:
+        facts = column_facts(self._reading, row)
+        if facts is not None:
+            self._put(row, is_selected=self.only.matches(facts))
+        elif self._reading.index.is_frame(row):
+            self._test(row, self._reading.index.item(row))
+
+    def _step_file(self, tail: Tail) -> bool:
+        is_busy = False
+        if not (self._untested or self._is_read):
+            items = tail.step(STEP_UNDERSTOOD)
+            self._untested.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
+            self._is_read = tail.has_ended
+            if self._is_read:
+                self._untested.extend(self._assembler.end())
+            is_busy = bool(items) or not tail.is_at_end
+        while self._untested and self._can_test():
+            self._take(self._untested.popleft())
+            is_busy = True
+        return is_busy
 
     def _take(self, entry: Frame | Record | Damage) -> None:
         row = self._row
@@ -124,7 +150,10 @@ class Scan:
 
     def _test_again(self, row: int) -> None:
         if row < self._row:
-            self._test(row, self._reading.index.item(row))
+            if self._tail is None:
+                self._test_columns(row)
+            else:
+                self._test(row, self._reading.index.item(row))
 
     def _can_test(self) -> bool:
         """Whether everything that the filter needs for the next row is known, except late findings."""
