@@ -232,7 +232,7 @@ def test_rows_of_every_kind_have_one_size_on_paper(started: Browser, place: Path
 def test_a_bounded_part_of_each_list_is_printed(report: Opened) -> None:
     report.run("window.dispatchEvent(new Event('beforeprint'))")
     assert len(report.rows()) == 300
-    assert "300 rows of" in report.run("document.querySelector('.traffic-scroller + .print-note').textContent")
+    assert "The first 300 of" in report.run("document.querySelector('.traffic-scroller + .print-note').textContent")
     report.run("window.dispatchEvent(new Event('afterprint'))")
     assert len(report.rows()) < 100
     assert report.page.pdf(format="A4").count(b"/Type /Page\n") < 60

@@ -199,7 +199,7 @@ def test_large_payloads_are_cut_between_characters_and_counted(tmp_path: Path) -
     assert overview["payloads"]["cut"] == limits.FRAME_BYTES
     (line,) = overview["left_out"]
     advice = "`mcpproxy show CAPTURE --frame N` prints all of it."
-    assert line == f"1 payload is cut after 262.1 kB, which leaves out {_left(parts)}; {advice}"
+    assert line == f"1 payload is cut after 262.1 kB, leaving out {_left(parts)}; {advice}"
     longest = max(parts.payloads(), key=len)
     assert limits.FRAME_BYTES - 4 < len(longest.encode()) <= limits.FRAME_BYTES
 
