@@ -179,7 +179,9 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
             raise
         return interrupt
     except OSError as error:
-        return fail(f"{command.__module__.rpartition('.')[2]} failed: {error}")
+        name = command.__module__.rpartition(".")[2].rstrip("_")
+        where = "" if error.filename is None else f"{error.filename}: "
+        return fail(f"`{name}` cannot go on: {where}{error.strerror or error}")
     finally:
         _empty_stdout()
     return code
