@@ -143,7 +143,7 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
             code = max(code, fail(str(error)))
     if not count:
         named = f" named {options.case}" if options.case is not None else ""
-        return fail(f"cannot import {options.file}: it contains no conversation{named}")
+        return fail(f"cannot import {options.file}: it contains no case{named}")
     return code
 
 

@@ -148,7 +148,7 @@ async def filter_by_words_and_patterns(stage: Stage) -> None:
     await stage.press("enter", "slash", *"id/* error")
     await stage.until(lambda: "float-integer" not in stage.text())
     await stage.press(*" never", "enter")
-    await stage.see("no finding has all of these words")
+    await stage.see("no finding contains all of these words")
     await stage.press("escape")
     await stage.see("stdout-not-json")
     await stage.press("slash", "up")
