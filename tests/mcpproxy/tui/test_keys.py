@@ -159,7 +159,7 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("  Q                   quit; sessions", "  P                   from a request")
+        await stage.see("  Q                   quit; sessions", "  P                   go from a request")
         await stage.press("G")
         await stage.see("your keys, from keys.toml", "ctrl+n,*")
         await stage.press("escape", "Q")
