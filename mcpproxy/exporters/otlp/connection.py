@@ -16,6 +16,7 @@ from typing import Any, Final
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPResponse
+from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from mcpproxy.sanitise import sanitise
@@ -104,10 +105,18 @@ class BoundedAdapter(HTTPAdapter):
         """Until the request is done, end what the thread that sends it may wait for: it may be between two sockets."""
         while not done.wait(_POLL_S):
             sock = getattr(self._connection, "sock", None)
+            if _is_before_handshake(self._connection, sock):
+                # Nothing is waited for, and `ssl` would leave a socket that is shut down to the garbage collector.
+                continue
             if (self._is_closed or time.monotonic() >= self._until_s) and isinstance(sock, socket.socket):
                 with suppress(OSError):
                     # Not the method of a TLS socket, which would change it under the thread that reads.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _is_before_handshake(connection: Any, sock: object) -> bool:
+    """Whether a connection has no TLS yet, which takes as long as reading the certificates to trust."""
+    return isinstance(connection, HTTPSConnection) and connection.proxy is None and not isinstance(sock, ssl.SSLSocket)
 
 
 def _distrust(error: BaseException | None) -> str | None:
