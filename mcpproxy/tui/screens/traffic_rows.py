@@ -190,7 +190,7 @@ class TrafficRowsScreen(ArrivalScreen):
             notify(self.app, "there are no rows yet")
             return
         nearest, last = min(numbers, key=lambda number: abs(number - wanted)), index.entry(shown[-1]).seq
-        what = f"there is no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
+        what = f"no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
         notify(self.app, f"{what}; the {'last' if nearest == last else 'nearest'} is {nearest:,}")
 
     # ---- columns

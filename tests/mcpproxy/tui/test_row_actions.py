@@ -68,7 +68,7 @@ class TestMarks:
             await stage.open()
             await stage.see("◆+0.004", "why now")
             await stage.press("down", "down", "down", "m")
-            await stage.see("M with an empty text removes both", "◆+0.004")
+            await stage.see("to remove the note and the mark, clear the note (M)", "◆+0.004")
             await stage.press("M")
             await stage.until(lambda: isinstance(stage.app.screen, LineScreen))
             await stage.press("ctrl+u", "enter")
@@ -221,7 +221,7 @@ class TestCopying:
             for key in "jrlc":
                 await stage.press("g", "c")
                 await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
-                await stage.see("copy as", "a line of JSON")
+                await stage.see("copy as", "a JSON line")
                 await stage.press(key)
                 await stage.see("copied")
                 copied[key] = stage.app.clipboard

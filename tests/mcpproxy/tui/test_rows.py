@@ -204,7 +204,7 @@ class TestNumbers:
             await stage.press("colon", *"11", "enter")
             assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
             await stage.press("colon", *"1,000", "enter")
-            await stage.see("there is no record 1,000; the last is 18")
+            await stage.see("no record 1,000; the last is 18")
             assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
             await stage.press("colon", *"x", "enter")
             await stage.see("expected the number of a frame")
