@@ -358,6 +358,10 @@ def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
         await stage.see("8 frames")
         live.append(seal(50, 10**9, "frame", said("c2s", CALL % (50, 1))[1]))
         await ask(stage, "select count(*)::varchar || ' frames' as n from frames")
+        await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
+        if "9 frames" not in stage.text():
+            # On a busy machine, loading took too long to be repeated unasked.
+            await stage.press("ctrl+r")
         await stage.see("9 frames")
 
     play(act, tmp_path / "live.mcpcap")
