@@ -174,7 +174,8 @@ class Copier:
         parts.is_given_up = True
         for slot, record in parts.slots:
             redacted = self._frames.line(raw_bytes(record.members) or b"")
-            self._count(redacted, record.members.get("size"))
+            self._count(redacted)
+            self._count_bytes(redacted, record.members.get("size"))
             parts.size += len(redacted.raw)
             self._place(slot, record, redacted.raw)
         parts.slots = []
@@ -213,20 +214,24 @@ class Copier:
             redacted = self._frames.frame(
                 frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=True, event=frame.event
             )
-        self._count(redacted, len(frame.raw))
+        self._count(redacted)
+        self._count_bytes(redacted, len(frame.raw))
         if not redacted.is_same:
             self._account.changed.append(frame.seq)
         return redacted
 
-    def _count(self, redacted: Redacted, size: object) -> None:
-        account = self._account
-        account.add(redacted.made)
-        before = size if type(size) is int else 0
-        account.bytes_before += before
-        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.made)
-        account.bytes_kept += max(0, before - gone)
+    def _count(self, redacted: Redacted) -> None:
+        """Count what was replaced in a frame, a part of one or a line of stderr."""
+        self._account.add(redacted.made)
         if redacted.unparsed:
-            account.unparsed[redacted.unparsed] += 1
+            self._account.unparsed[redacted.unparsed] += 1
+
+    def _count_bytes(self, redacted: Redacted, size: object) -> None:
+        """Count the bytes of a frame or a part of one, and how many of them stay."""
+        before = size if type(size) is int else 0
+        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.made)
+        self._account.bytes_before += before
+        self._account.bytes_kept += max(0, before - gone)
 
     def _frame(self, record: Record, frame: Frame) -> bytes:
         values = record.members
@@ -293,7 +298,7 @@ class Copier:
             middle = members(**self._records.members({"rec": record.rec, **own}, made))
         else:
             redacted = self._frames.line(raw)
-            self._count(redacted, len(raw))
+            self._count(redacted)
             if record.rec == "stderr":
                 delim, skipped = values.get("delim", "\n"), values.get("skipped")
                 middle = stderr_members(

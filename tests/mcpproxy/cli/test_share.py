@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.record import members, seal
+from captures.frame import Frame
+from captures.reader import Capture, read_frames
+from captures.record import Record, members, seal
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.sharing.written import written
 
@@ -102,6 +104,15 @@ def test_json_has_the_whole_account(capture: Path) -> None:
     assert {row["what"] for row in account["replaced"]} >= {"email", "unparsed"}
     assert account["not_parsed"] == {"it is not JSON": 1}
     assert account["findings"]["all"] == account["findings"]["unchanged"] > 0
+
+
+def test_bytes_are_those_of_frames_whatever_the_server_wrote_to_stderr(tmp_path: Path) -> None:
+    demo = tmp_path / "demo.mcpcap"
+    demo.write_bytes((Path(__file__).parents[2] / "corpus/captures/demo.mcpcap").read_bytes())
+    entries = list(read_frames(Capture(demo)))
+    assert any(isinstance(entry, Record) and entry.rec == "stderr" for entry in entries)
+    size = sum(len(entry.raw) for entry in entries if isinstance(entry, Frame))
+    assert json.loads(share(demo, "--json")[1])["bytes"]["all"] == size
 
 
 def test_what_exists_is_not_overwritten_and_nothing_half_written_stays(capture: Path) -> None:
