@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
     from captures.writer import Fsync, Policy
 
+STACK: Final = 2 << 20
+"""Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. What
+is left is then not enough for glibc's arenas, and an allocation fails where C does not expect it."""
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
@@ -136,6 +140,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.write(__doc__ or "")
         return 0
     began = time.monotonic()
+    threading.stack_size(STACK)
     closed = occupy_stdio()
     environment = EnvironmentBlock()
     try:
