@@ -187,14 +187,15 @@ class _Pass:
         """Delete captures that the destination has, as it says now."""
         from captures.listing import segments
         from mcpproxy.removal import removable, remove
-        from mcpproxy.shipping.shipment import is_complete, shipped, state_of
+        from mcpproxy.shipping.manifest import manifest_at
+        from mcpproxy.shipping.shipment import is_complete, state_of
 
         count = freed = 0
         for path, id_ in self.there:
             candidate = removable(path)
             if candidate is None or candidate.age_s <= self.options.keep:
                 continue
-            manifest = shipped(id_, self.to)
+            manifest = manifest_at(id_, self.to)
             if manifest is None or manifest.state != state_of(segments(path), choices):
                 continue
             if not is_complete(manifest, self.to):

@@ -19,7 +19,6 @@ from mcpproxy.shipping.destination import CannotShip, Entry, Stored
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-SCHEMES: Final = ("s3", "gs", "az")
 PART: Final = 8 << 20
 """Bytes of a part: S3 takes 10,000 of them, so a file of 80 GB."""
 AT_ONCE: Final = 3

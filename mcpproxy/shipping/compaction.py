@@ -20,14 +20,13 @@ from typing import Final, NamedTuple
 from analysis.store.parquet_merge import merge
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.destination import CannotShip, Destination, Stored
-from mcpproxy.shipping.manifest import RAW, Day, File, Manifest, day_name, day_of, manifest_name, manifest_of
+from mcpproxy.shipping.manifest import COMPACT, RAW, Day, File, Manifest, day_at, day_name, manifest_at
 
 LEAST: Final = 4
 """How many captures have files of their own before a day is rewritten: each time costs all of its files."""
 LEFT_S: Final = 86_400
 """The age at which a file that no manifest names was left by a kill; a younger one may be about to be named."""
 _TRIES: Final = 5
-_COMPACT: Final = "compact-"
 
 
 class Compacted(NamedTuple):
@@ -44,12 +43,6 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
-    """The manifest of a day at the destination, and as it was read, for `replace`."""
-    stored = to.read(day_name(day))
-    return (None if stored is None else day_of(stored.data, f"{to.shown}/{day_name(day)}")), stored
-
-
 def days_to_compact(before: str, to: Destination) -> list[str]:
     """The days older than `before` whose files are worth a look, oldest first; not the unknown day.
 
@@ -62,7 +55,7 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
         _, folder, name = entry.name.split("/") if entry.name.count("/") == 2 else ("", "", "")
         day = folder.removeprefix("day=")
         if day[:1].isdigit() and day < before:
-            (compact_files if name.startswith(_COMPACT) else singles)[day] += 1
+            (compact_files if name.startswith(COMPACT) else singles)[day] += 1
     return sorted(
         day
         for day in singles | compact_files
@@ -108,7 +101,7 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
     """
     for _ in range(_TRIES):
         known, stored = day_at(day, to)
-        if known is None or known.captures.get(capture, shipment) == shipment:
+        if known is None or not known.has_another(capture, shipment):
             return False
         captures = {id_: of for id_, of in known.captures.items() if id_ != capture}
         new = _rewritten(day, captures, known.files, [capture], to, stored, room)
@@ -133,7 +126,7 @@ def _rewritten(
     # Another machine may just be deleting a file of the same rows that an earlier manifest has named.
     held = "".join(f"{capture} {captures[capture]}\n" for capture in sorted(captures))
     for table in dict.fromkeys(file.table for file in files):
-        with tempfile.TemporaryDirectory(prefix="compact-", dir=room) as folder:
+        with tempfile.TemporaryDirectory(prefix=COMPACT, dir=room) as folder:
             local = _fetched([file for file in files if file.table == table], to, Path(folder))
             if local is None:
                 return None
@@ -142,7 +135,7 @@ def _rewritten(
             if rows:
                 sha256 = sha256_of(target)
                 digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
-                name = f"{table}/day={day}/{_COMPACT}{digest}.parquet"
+                name = f"{table}/day={day}/{COMPACT}{digest}.parquet"
                 new.append(File(table, name, target.stat().st_size, rows, sha256))
                 to.put(name, target)
     manifest = Day(day, captures, tuple(new))
@@ -182,7 +175,7 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
         for table in sorted(NAMES, key=lambda table: table == "captures")
         for entry in to.entries(f"{table}/day={day}")
         if entry.modified_s < time.time() - LEFT_S
-        and (entry.name in replaced or f"/{_COMPACT}" in entry.name)
+        and (entry.name in replaced or f"/{COMPACT}" in entry.name)
         and entry.name not in named
     ]
     for name in left:
@@ -194,12 +187,7 @@ def _single(day: str, to: Destination) -> list[Manifest]:
     ids = {
         name.removesuffix(".parquet").partition("-")[0]
         for entry in to.entries(f"captures/day={day}")
-        if not (name := entry.name.rpartition("/")[2]).startswith(_COMPACT)
+        if not (name := entry.name.rpartition("/")[2]).startswith(COMPACT)
     }
-    manifests = (_manifest(id_, to) for id_ in sorted(ids))
+    manifests = (manifest_at(id_, to) for id_ in sorted(ids))
     return [manifest for manifest in manifests if manifest is not None and manifest.day == day]
-
-
-def _manifest(capture: str, to: Destination) -> Manifest | None:
-    stored = to.read(manifest_name(capture))
-    return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(capture)}")

@@ -14,16 +14,18 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from mcpproxy.shipping.destination import CannotShip
+from mcpproxy.shipping.destination import CannotShip, Destination, Stored
 
 FORMAT: Final = 1
 RAW: Final = "raw"
 """What manifests call captures themselves in place of a table."""
 DAYS: Final = "_days"
+COMPACT: Final = "compact-"
+"""How the names of a compacted day's files begin."""
 _NAME: Final = re.compile(
     r"[a-z_]{1,40}/day=([0-9]{4}-[0-9]{2}-[0-9]{2}|__HIVE_DEFAULT_PARTITION__)"
     r"/([0-9a-f]{32}(-[0-9a-f]{16})?(\.[0-9]{1,9})?\.mcpcap|[0-9a-f]{32}(-[0-9a-f]{16})?\.parquet"
-    r"|compact-[0-9a-f]{32}\.parquet)"
+    rf"|{COMPACT}[0-9a-f]{{32}}\.parquet)"
 )
 
 
@@ -82,6 +84,10 @@ class Day:
     """The shipment of each capture in the files, by its id."""
     files: tuple[File, ...]
 
+    def has_another(self, capture: str, shipment: str) -> bool:
+        """Whether the files have a shipment of a capture, and not this one."""
+        return self.captures.get(capture, shipment) != shipment
+
     def encoded(self) -> bytes:
         """The text of the manifest."""
         held = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
@@ -98,6 +104,26 @@ def manifest_name(capture: str) -> str:
 def day_name(day: str) -> str:
     """The name of a day's manifest."""
     return f"{DAYS}/{day}.json"
+
+
+def manifest_at(capture: str, to: Destination) -> Manifest | None:
+    """The manifest of a capture at a destination, if there is one.
+
+    Raises:
+        CannotShip: it cannot be read, or is not a manifest of a version that we know.
+    """
+    stored = to.read(manifest_name(capture))
+    return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(capture)}")
+
+
+def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
+    """The manifest of a day at a destination, if there is one, and as it was read, for `replace`.
+
+    Raises:
+        CannotShip: it cannot be read, or is not a manifest of a version that we know.
+    """
+    stored = to.read(day_name(day))
+    return (None if stored is None else day_of(stored.data, f"{to.shown}/{day_name(day)}")), stored
 
 
 def manifest_of(data: bytes, where: str) -> Manifest:

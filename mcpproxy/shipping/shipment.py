@@ -24,9 +24,9 @@ from captures.file import create_directory, is_live
 from captures.listing import segment_number, segments
 from captures.places import SUFFIX, segment_path
 from mcpproxy.sharing import Wanted, redacted_copy
-from mcpproxy.shipping.compaction import day_at, sha256_of, withdraw
+from mcpproxy.shipping.compaction import sha256_of, withdraw
 from mcpproxy.shipping.destination import Destination
-from mcpproxy.shipping.manifest import RAW, File, Manifest, State, manifest_name, manifest_of
+from mcpproxy.shipping.manifest import RAW, File, Manifest, State, day_at, manifest_at, manifest_name
 
 _TAIL: Final = 1 << 20
 """Bytes at the end of a capture in which its last record is looked for."""
@@ -78,7 +78,7 @@ def ship(path: Path, id_: str, choices: Choices, to: Destination, room: Path) ->
     if any(map(is_live, files)):
         return None
     state = state_of(files, choices)
-    known = shipped(id_, to)
+    known = manifest_at(id_, to)
     if known is not None and known.state == state and is_current(known, to):
         return Shipped(_tidied(known, to), ())
     try:
@@ -115,16 +115,10 @@ def state_of(files: Iterable[Path], choices: Choices) -> State:
     return State(tuple(sizes), last, choices.redacted, choices.findings, choices.raw)
 
 
-def shipped(id_: str, to: Destination) -> Manifest | None:
-    """The manifest of a capture at the destination, if there is one."""
-    stored = to.read(manifest_name(id_))
-    return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(id_)}")
-
-
 def is_current(manifest: Manifest, to: Destination) -> bool:
     """Whether readers see this shipment: a kill can leave the day's manifest with an older one."""
     day, _ = day_at(manifest.day, to)
-    return day is None or day.captures.get(manifest.capture, manifest.shipment) == manifest.shipment
+    return day is None or not day.has_another(manifest.capture, manifest.shipment)
 
 
 def is_complete(manifest: Manifest, to: Destination) -> bool:
@@ -132,7 +126,7 @@ def is_complete(manifest: Manifest, to: Destination) -> bool:
     day, _ = day_at(manifest.day, to)
     files = manifest.files
     if day is not None and manifest.capture in day.captures:
-        if day.captures[manifest.capture] != manifest.shipment:
+        if day.has_another(manifest.capture, manifest.shipment):
             return False
         files = (*day.files, *(file for file in files if file.table == RAW))
     return all(to.size(file.name) == file.size for file in files)
