@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import duckdb
 
 from analysis.store.cache import quoted
-from analysis.store.table_export import MEMORY, PARQUET, CannotExport, stream_in_order
-
-_NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+from analysis.store.table_export import PARQUET, CannotExport, spilling_into, stream_in_order
 
 
 def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> int:
@@ -23,9 +20,8 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
     Raises:
         CannotExport: a file cannot be read, or the new one cannot be written.
     """
-    limits = {"memory_limit": MEMORY, "temp_directory": str(target.parent)}
     try:
-        with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
+        with spilling_into(str(target.parent)) as connection:
             stream_in_order(connection)
             connection.execute("create table left_out (capture varchar)")
             for capture in without:
@@ -33,8 +29,7 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
             names = ", ".join(quoted(file) for file in files)
             given = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
             rows = f"select * from {given} where capture not in (from left_out)"  # noqa: S608 - names are quoted
-            connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})")
-            ((count,),) = connection.execute("select count(*) from read_parquet(?)", [str(target)]).fetchall()
+            ((count,),) = connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})").fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         raise CannotExport(f"cannot write one file from {len(files)} in {target.parent}: {reason}") from error

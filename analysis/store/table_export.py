@@ -41,7 +41,6 @@ _ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 _PRIVATE: Final = ".mcpproxy-"
 PARQUET: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
 """A row group is held in memory until it is complete; by default, 122,880 rows of any size."""
-_NO_EXTENSIONS: Final = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
 class Exported(NamedTuple):
@@ -136,8 +135,7 @@ def _exported(
         with private_folder(place, _PRIVATE) as private:
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private)
-            limits = {"memory_limit": MEMORY, "temp_directory": folder}
-            with duckdb.connect(config={**limits, **_NO_EXTENSIONS}) as connection:
+            with spilling_into(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
                 write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
@@ -212,6 +210,12 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
             rest = f"from {source} where capture = '{capture}'"
             connection.execute(f"copy (select {given} {rest}) to {quoted(path)} ({PARQUET})")
             yield Exported(table, path, rows)
+
+
+def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
+    """A connection to a fresh database in memory, which loads no extension; what exceeds `MEMORY` goes to a folder."""
+    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    return duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **extensions})
 
 
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
