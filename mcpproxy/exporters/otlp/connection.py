@@ -105,17 +105,18 @@ class BoundedAdapter(HTTPAdapter):
         """Until the request is done, end what the thread that sends it may wait for: it may be between two sockets."""
         while not done.wait(_POLL_S):
             sock = getattr(self._connection, "sock", None)
-            if _is_before_handshake(self._connection, sock):
-                # Nothing is waited for, and `ssl` would leave a socket that is shut down to the garbage collector.
-                continue
-            if (self._is_closed or time.monotonic() >= self._until_s) and isinstance(sock, socket.socket):
+            is_over = self._is_closed or time.monotonic() >= self._until_s
+            if is_over and isinstance(sock, socket.socket) and not _is_before_handshake(self._connection, sock):
                 with suppress(OSError):
                     # Not the method of a TLS socket, which would change it under the thread that reads.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _is_before_handshake(connection: Any, sock: object) -> bool:
-    """Whether a connection has no TLS yet, which takes as long as reading the certificates to trust."""
+    """Whether a connection is to have TLS and has none yet, which lasts while the certificates to trust are read.
+
+    Nothing is waited for then, and `ssl` would leave a socket that is shut down to the garbage collector.
+    """
     return isinstance(connection, HTTPSConnection) and connection.proxy is None and not isinstance(sock, ssl.SSLSocket)
 
 
