@@ -101,7 +101,7 @@ def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
     if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
         return None
     call = _whole_call(reading, number)
-    return None if call is None else ColumnFacts(reading, row, number, call)
+    return None if call is None else ColumnFacts(reading, row, call)
 
 
 def _whole_call(reading: Reading, number: int) -> Call | None:
@@ -111,28 +111,65 @@ def _whole_call(reading: Reading, number: int) -> Call | None:
     return call if is_whole else None
 
 
-class ColumnFacts(Facts):
-    """What the columns say about one half of an exchange that is alone in its row: the facts of `OF_COLUMNS`."""
+class _OfRow(Facts):
+    """What the columns say about any message that is alone in its row."""
 
-    __slots__ = ("_call", "_number", "_reading", "_row")
+    __slots__ = ("_reading", "_row")
     _reading: Reading
     _row: int
-    _number: int
+
+    def __init__(self, reading: Reading, row: int) -> None:
+        # Facts are frozen.
+        _set(self, "_reading", reading)
+        _set(self, "_row", row)
+
+    @property
+    def _number(self) -> int:
+        """The exchange of the row, or NONE."""
+        return self._reading.exchange_of[self._row]
+
+    @property
+    def _latency_ns(self) -> int:
+        number = self._number
+        return -1 if number == NONE else self._reading.exchanges.latency_ns[number]
+
+    @property
+    def latency_ns(self) -> int | None:
+        latency_ns = self._latency_ns
+        return latency_ns if latency_ns >= 0 else None
+
+    @property
+    def is_answered(self) -> bool:
+        return self._latency_ns >= 0
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return self._reading.findings.rules_at(self._row)
+
+    @property
+    def level(self) -> str | None:
+        return _findings_at(self._reading, self._row)["level"]
+
+    @property
+    def session(self) -> int | None:
+        return self._reading.sessions[self._row] or None
+
+
+class ColumnFacts(_OfRow):
+    """What the columns say about one half of an exchange that is alone in its row: the facts of `OF_COLUMNS`."""
+
+    __slots__ = ("_call",)
     _call: Call
 
-    def __init__(self, reading: Reading, row: int, number: int, call: Call) -> None:
+    def __init__(self, reading: Reading, row: int, call: Call) -> None:
         """Work nothing out yet.
 
         Args:
             reading: the capture.
             row: an understood row.
-            number: its exchange.
             call: the kind of the request.
         """
-        # Facts are frozen.
-        _set(self, "_reading", reading)
-        _set(self, "_row", row)
-        _set(self, "_number", number)
+        super().__init__(reading, row)
         _set(self, "_call", call)
 
     @property
@@ -162,15 +199,6 @@ class ColumnFacts(Facts):
         return False
 
     @property
-    def latency_ns(self) -> int | None:
-        latency_ns = self._reading.exchanges.latency_ns[self._number]
-        return latency_ns if latency_ns >= 0 else None
-
-    @property
-    def is_answered(self) -> bool:
-        return self._reading.exchanges.latency_ns[self._number] >= 0
-
-    @property
     def is_error(self) -> bool:
         return not self._is_request and self._reading.outcome(self._number) in _WRONG
 
@@ -179,32 +207,18 @@ class ColumnFacts(Facts):
         return _has_failed(self._reading, self._number) if self._is_request else self.is_error
 
     @property
-    def rules(self) -> tuple[str, ...]:
-        return self._reading.findings.rules_at(self._row)
-
-    @property
-    def level(self) -> str | None:
-        return _findings_at(self._reading, self._row)["level"]
-
-    @property
-    def session(self) -> int | None:
-        return self._reading.sessions[self._row] or None
-
-    @property
     def frames(self) -> tuple[int, int]:
         seq = self._reading.index.entry(self._row).seq
         return seq, seq
 
 
-class RowFacts(Facts):
+class RowFacts(_OfRow):
     """The facts of a message that is alone in its row, or of a message in a batch, each worked out on demand.
 
     A filter asks for one or two of them, and working out all of them takes longer than reading the frame.
     """
 
-    __slots__ = ("_frame", "_marks", "_message", "_reading", "_row")
-    _reading: Reading
-    _row: int
+    __slots__ = ("_frame", "_marks", "_message")
     _frame: Frame
     _marks: Container[int]
     _message: Message | None
@@ -221,9 +235,7 @@ class RowFacts(Facts):
             marks: the numbers of the records that are marked.
             message: the message, if it is one of several in the frame.
         """
-        # Facts are frozen.
-        _set(self, "_reading", reading)
-        _set(self, "_row", row)
+        super().__init__(reading, row)
         _set(self, "_frame", frame)
         _set(self, "_marks", marks)
         _set(self, "_message", message)
@@ -237,7 +249,7 @@ class RowFacts(Facts):
 
     def _call(self) -> Call | None:
         """The kind of the request in the row, or of the request that is answered in it, if its texts are whole."""
-        number = self._reading.exchange_of[self._row]
+        number = self._number
         if number == NONE or (self._message is not None and self._message.index is not None):
             return None
         return _whole_call(self._reading, number)
@@ -248,11 +260,6 @@ class RowFacts(Facts):
         if isinstance(message, Response):
             return request_of(self._reading, self._row)
         return message if isinstance(message, Request | Notification) else None
-
-    @property
-    def _latency_ns(self) -> int:
-        number = self._reading.exchange_of[self._row]
-        return -1 if number == NONE else self._reading.exchanges.latency_ns[number]
 
     @property
     def method(self) -> str | None:
@@ -288,11 +295,6 @@ class RowFacts(Facts):
         return self._parsed().index is not None
 
     @property
-    def latency_ns(self) -> int | None:
-        latency_ns = self._latency_ns
-        return latency_ns if latency_ns >= 0 else None
-
-    @property
     def size(self) -> int:
         return len(self._frame.raw)
 
@@ -307,30 +309,14 @@ class RowFacts(Facts):
 
     @property
     def is_failure(self) -> bool:
-        number = self._reading.exchange_of[self._row]
+        number = self._number
         if number == NONE or self._reading.exchanges.request[number] != self._row:
             return self.is_error
         return isinstance(self._parsed(), Request) and _has_failed(self._reading, number)
 
     @property
-    def is_answered(self) -> bool:
-        return self._latency_ns >= 0
-
-    @property
     def problem(self) -> str | None:
         return problem_of(self._parsed())
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        return self._reading.findings.rules_at(self._row)
-
-    @property
-    def level(self) -> str | None:
-        return _findings_at(self._reading, self._row)["level"]
-
-    @property
-    def session(self) -> int | None:
-        return self._reading.sessions[self._row] or None
 
     @property
     def exchange(self) -> int | None:
