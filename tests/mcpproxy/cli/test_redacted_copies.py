@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.sharing.written import written
+from tests.parquet import parquet_rows
 
 FORMATS = ("otlp", "perfetto", "markdown", "parquet", "csv", "duckdb")
 ARGUMENTS = {"path": "/home/marta/x"}
@@ -34,7 +34,7 @@ def held(path: Path) -> bytes:
     if path.is_dir():
         return b"".join(held(inner) for inner in path.iterdir())
     if path.suffix == ".parquet":
-        return repr(duckdb.read_parquet(str(path)).fetchall()).encode()
+        return repr(parquet_rows([path])).encode()
     return path.read_bytes()
 
 

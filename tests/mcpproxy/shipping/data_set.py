@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from tests.analysis.store.written import DAY, OPENED, Written
+from tests.parquet import parquet_rows
 
 
 def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", *, tables: int = 6) -> Path:
@@ -56,7 +55,7 @@ def rows(root: Path) -> dict[str, list[Any]]:
         data = (root / file["name"]).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (file["size"], file["sha256"]), file["name"]
         if file["table"] != "raw":
-            some = duckdb.read_parquet(str(root / file["name"]), hive_partitioning=False).fetchall()
+            some = parquet_rows([root / file["name"]])
             assert len(some) == file["rows"]
             found.setdefault(file["table"], []).extend(some)
     return {table: sorted(some, key=repr) for table, some in found.items()}
@@ -69,7 +68,7 @@ def present(root: Path) -> set[str]:
 
 
 def is_tidy(root: Path) -> bool:
-    """Whether there is no file but those that manifests name: then readers without manifests see the same rows."""
+    """Whether every file is named by a manifest, so that readers that ignore manifests see the same rows."""
     return present(root) == {file["name"] for file in named(root)}
 
 
