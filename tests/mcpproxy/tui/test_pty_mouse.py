@@ -24,11 +24,16 @@ class Mouse:
         self.shown.listen()
 
     def place(self, text: str, line: int | None = None) -> tuple[int, int]:
-        """Where a text is, in cells."""
-        for y, row in enumerate(self.shown.text().split("\n")):
-            if text in row and line in (None, y):
-                return row.index(text), y
-        raise AssertionError(f"there is no {text!r}:\n{self.shown.text()}")
+        """Where a text is, in cells, once it is shown: an app may paint a screen in several steps."""
+        found: list[tuple[int, int]] = []
+
+        def is_found() -> bool:
+            rows = enumerate(self.shown.text().split("\n"))
+            found.extend((row.index(text), y) for y, row in rows if text in row and line in (None, y))
+            return bool(found)
+
+        self.shown.until(is_found, repr(text))
+        return found[0]
 
     def click(self, text: str, line: int | None = None) -> None:
         x, y = self.place(text, line)
