@@ -139,7 +139,7 @@ class Bucket:
                     yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that does not exist is no error."""
+        """Delete a file, if it exists."""
         with self._told("delete", name):
             try:
                 self._obstore.delete(self._store, name)

@@ -59,7 +59,7 @@ class Destination(Protocol):
         """Bytes of a file; None if there is none of this name."""
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The files below a folder, in no particular order; none if there is no such folder."""
+        """All files in a folder and its subfolders, in any order; none if the folder does not exist."""
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that does not exist is no error."""
+        """Delete a file, if it exists."""

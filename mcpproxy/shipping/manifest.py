@@ -1,7 +1,7 @@
 """Manifests: which files of a destination belong to the data set.
 
-`_manifests/ID.json` names the files of one capture, and `_days/DAY.json` those that hold all captures of a day after a
-compaction. A capture that a day's manifest lists is read from the files of the day, and from its own manifest only
+`_manifests/ID.json` names the files of one capture, and `_days/DAY.json` the files into which a compaction has merged a
+day's captures. A capture that a day's manifest lists is read from the files of the day, and from its own manifest only
 `raw`. The underscore hides both folders from readers that know Hive's layout.
 
 Others may write at the destination too, so names in a manifest are accepted only where shipping itself could have put

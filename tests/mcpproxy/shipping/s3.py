@@ -23,7 +23,7 @@ _UNAVAILABLE: Final = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnectio
 
 @contextmanager
 def server() -> Iterator[int]:
-    """The port of a server with one bucket; skips the test where there is no server."""
+    """The port of an S3 server with one bucket; skips the test if none is installed."""
     if not PROGRAM.exists():
         pytest.skip("moto's server is not installed; `make ship-server` installs it")
     with socket.socket() as free:
