@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, Outcome
+from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.guesses import Meant
 from analysis.conversation.limited import Limited
@@ -81,6 +81,8 @@ class Understanding:
         """How long each kind of request usually takes."""
         self.bad = array("I")
         """Rows with errors, and frames that are not messages."""
+        self.repeated = array("I")
+        """Rows with responses to requests that had been answered before, ascending."""
         self.losses: list[Loss] = []
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
         self.joined: dict[int, int] = {}
@@ -144,6 +146,11 @@ class Understanding:
         request, response = self.exchanges.request[number], self.exchanges.response[number]
         partner = response if row == request else request
         return None if partner in (NONE, row) else partner
+
+    def is_repeated(self, row: int) -> bool:
+        """Whether a row is a response to a request that had been answered before."""
+        at = bisect_left(self.repeated, row)
+        return at < len(self.repeated) and self.repeated[at] == row
 
     def outcome(self, number: int) -> Outcome | None:
         """How an exchange ended; None while that is unknown."""
@@ -266,6 +273,8 @@ class Understanding:
             if event.exchange is None:
                 if event.meant is not None:
                     self._note_meant(event.meant)
+                if event.id_state is IdState.ANSWERED:
+                    _insert(self.repeated, row)
                 return number, True
             number = self._answer(event.exchange, row)
             is_wrong = event.exchange.outcome in _BAD or event.is_converted
@@ -328,7 +337,7 @@ class Understanding:
                 self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
             else:
                 self._unnoted += 1
-            self._add_bad(self.exchanges.request[number])
+            _insert(self.bad, self.exchanges.request[number])
 
     def _note_meant(self, meant: Meant) -> None:
         number = self._number_of(meant.request, is_last=False)
@@ -352,7 +361,7 @@ class Understanding:
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
             if outcome is not Outcome.CANCELLED:
-                self._add_bad(self.exchanges.request[number])
+                _insert(self.bad, self.exchanges.request[number])
 
     def finish(self) -> None:
         """Settle what is open: there are no more entries."""
@@ -365,20 +374,22 @@ class Understanding:
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
-                self._add_bad(self.exchanges.request[number])
+                _insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
             if code == OPEN:
                 # The fold has already dropped it: its HTTP exchange has failed.
                 self.exchanges.outcome[number] = _FAILED
-                self._add_bad(self.exchanges.request[number])
+                _insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         self.has_ended = True
 
-    def _add_bad(self, row: int) -> None:
-        at = bisect_left(self.bad, row)
-        if at == len(self.bad) or self.bad[at] != row:
-            self.bad.insert(at, row)
+
+def _insert(rows: "array[int]", row: int) -> None:
+    """Add a row to ascending ones, once."""
+    at = bisect_left(rows, row)
+    if at == len(rows) or rows[at] != row:
+        rows.insert(at, row)
 
 
 def is_unusual(message: Message) -> bool:

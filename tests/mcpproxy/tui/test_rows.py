@@ -60,6 +60,18 @@ class TestAtAGlance:
 
         play(act, captured(tmp_path), size=size)
 
+    def test_a_second_answer_is_named_as_in_show(self, tmp_path: Path) -> None:
+        entries = [*conversation(1)[:6], said("s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}'), END]
+        unknown = said("s2c", b'{"jsonrpc":"2.0","id":77,"result":{}}')
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.see("answered before", "fits no request")
+            assert " 1 " in row_with(stage, "answered before")
+            assert " 77 " in row_with(stage, "fits no request")
+
+        play(act, record(tmp_path / "library/x.mcpcap", [*entries[:-1], unknown, END]), size=(140, 24))
+
     def test_white_space_is_folded_and_nothing_acts_on_the_terminal(self, tmp_path: Path) -> None:
         text = rb"The sum\n\t is   3\u001b[31m\u202e"
         answer = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b"}]}}' % text
