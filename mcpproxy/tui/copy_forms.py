@@ -8,8 +8,8 @@ not quoted for a shell, and have a remark that says so. Hashed words become plac
 
 import re
 import shlex
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from captures.frame import Frame
@@ -24,11 +24,15 @@ LARGEST: Final = 74_000
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")
+_PLACEHOLDER: Final = re.compile(r"<[A-Z0-9._~-]+>")
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
 )
 """Fields that curl adds itself, or that belong to a single connection."""
+INITIALIZED: Final = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+"""What ends the handshake of a session, in every revision that has one."""
+_SESSION: Final = "mcp-session-id"
 _NO_SHELL: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""
 _PLAIN: Final = "plain text"
@@ -109,7 +113,7 @@ def pretty(raw: bytes) -> str:
 
 
 def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
-    """How to resend a message; for a response, its request."""
+    """How to resend a message in a session of its own; for a response, its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
         request = reading.index.item(partner) if reading.index.entry(partner).size <= LARGEST else None
@@ -117,54 +121,112 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
             return []
         row, frame = partner, request
     header = reading.index.header.members
+    before = _initialize(reading, row)
     if header.get("transport") != "http":
         argv = header.get("argv") if frame.dir == "c2s" else None
-        line = to_stdin(frame.raw, argv)
-        return [CopyForm("c", "a shell command that sends it to the server", line, f"{_PLAIN}; no environment")]
-    record = reading.index.beginning(row)
-    number = record.members.get("exchange") if record is not None else None
-    http = reading.fold.exchanges.known(number) if type(number) is int else None
-    if http is None or frame.dir != "c2s":
+        raws = [frame.raw] if before is None or not argv else [before.raw, INITIALIZED, frame.raw]
+        word = "a shell command that starts the server" if argv else "a shell command that prints it"
+        return [CopyForm("c", word, to_stdin(raws, argv), f"{_PLAIN}; Ctrl-D ends it" if argv else _PLAIN)]
+    posted = _posted(reading, frame)
+    if posted is None or frame.dir != "c2s":
         return []
     try:
-        line = curl(header.get("upstream"), http.method or "POST", http.target or "/", http.fields, frame.raw)
+        is_in_session = _HASHED.fullmatch(posted.fields.get(_SESSION, "")) is not None
+        started = _posted(reading, before) if before is not None and is_in_session else None
+        line = curl(header.get("upstream"), posted, started)
     except ValueError:
         # The upstream is not a URL.
         return []
-    return [CopyForm("c", "a curl command", line, f"{_PLAIN}; replace what is in <…>")]
+    return [
+        CopyForm(
+            "c", "a curl command", line, f"{_PLAIN}; replace what is in <…>" if _PLACEHOLDER.search(line) else _PLAIN
+        )
+    ]
 
 
-def to_stdin(raw: bytes, argv: object) -> str:
-    """A line for a POSIX shell that writes a message to the stdin of a command."""
+def _initialize(reading: Reading, row: int) -> Frame | None:
+    """The request with which the session of a row began, before that row, if it is small enough to be copied."""
+    exchanges, sessions = reading.exchanges, reading.sessions
+    if row >= reading.understood:
+        return None
+    kinds = {
+        number for number, call in enumerate(reading.calls.all) if (call.side, call.method) == ("client", "initialize")
+    }
+    rows = (exchanges.request[number] for number, kind in enumerate(exchanges.call) if kind in kinds)
+    found = max((one for one in rows if one < row and sessions[one] == sessions[row]), default=None)
+    if found is None or reading.index.entry(found).size > LARGEST:
+        return None
+    item = reading.index.item(found)
+    return item if isinstance(item, Frame) else None
+
+
+class Posted(NamedTuple):
+    """A message with the HTTP request that carried it."""
+
+    method: str
+    target: str
+    """Such as `/mcp`."""
+    fields: Mapping[str, str]
+    """The header fields, secret ones hashed."""
+    body: bytes
+
+
+def _posted(reading: Reading, frame: Frame) -> Posted | None:
+    http = reading.fold.exchanges.known(frame.exchange) if frame.exchange is not None else None
+    return None if http is None else Posted(http.method or "POST", http.target or "/", http.fields, frame.raw)
+
+
+def to_stdin(raws: Sequence[bytes], argv: object) -> str:
+    """A line for a POSIX shell that writes messages to the stdin of a command, and keeps that open.
+
+    Servers drop what they work on when their stdin ends, so what is typed follows the messages, up to Ctrl-D.
+    """
     words = [with_placeholders(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
-    printf = f"printf '%s\\n' {shlex.quote(raw.decode())}" if _is_plain(raw) else "printf " + _octal(raw + b"\n")
-    return f"{printf} | {' '.join(map(_word, words))}" if words else printf
+    if all(map(_is_plain, raws)):
+        printf = " ".join(["printf '%s\\n'", *(shlex.quote(raw.decode()) for raw in raws)])
+    else:
+        printf = "printf " + _octal(b"".join(raw + b"\n" for raw in raws))
+    return f"{{ {printf}; cat; }} | {' '.join(map(_word, words))}" if words else printf
 
 
-def curl(upstream: object, method: str, target: str, fields: Any, body: bytes) -> str:
+def curl(upstream: object, posted: Posted, started: Posted | None = None) -> str:
     """A line for a POSIX shell that sends a request again.
+
+    The recorder hashes session ids, and servers forget them, so the line can begin a session as the client did, and use
+    the id that the server gives to it (specification 2025-06-18, basic/transports, Session Management).
 
     Args:
         upstream: the server's address, as recorded.
-        method: the HTTP method.
-        target: its target, such as `/mcp`.
-        fields: its header fields.
-        body: the request body.
+        posted: the request.
+        started: the `initialize` request of a session to begin for it; None to send it alone.
 
     Raises:
         ValueError: the upstream is not a URL.
     """
+    if started is None:
+        return _curl(upstream, posted)
+    start = _curl(upstream, started, "--silent", "--output", "/dev/null", "--dump-header", "-")
+    ready = _curl(upstream, posted._replace(body=INITIALIZED), "--silent", "--output", "/dev/null", is_new=True)
+    given = f"tr -d '\\r' | awk 'tolower($1) == \"{_SESSION}:\" {{print $2}}'"
+    return f"SESSION=$({start} | {given}); {ready}; {_curl(upstream, posted, is_new=True)}"
+
+
+def _curl(upstream: object, posted: Posted, *options: str, is_new: bool = False) -> str:
+    """A curl command; `is_new` if the session id is in a variable of the shell."""
     place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
     is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
     origin = f"{place.scheme}://{place.netloc}" if place is not None and is_known else "http://<SERVER>"
-    path = target if target.startswith("/") else "/"
-    words = ["curl", "--globoff", "--no-buffer", "--request", method, "--url", with_placeholders(origin + path)]
-    for name, value in fields.items():
-        if _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
-            words += ["--header", f"{name}: {with_placeholders(value, name)}"]
-    if _is_plain(body):
-        return " ".join(map(_word, [*words, "--data-raw", body.decode()]))
-    return f"printf {_octal(body)} | {' '.join(map(_word, [*words, '--data-binary', '@-']))}"
+    path = posted.target if posted.target.startswith("/") else "/"
+    words = ["curl", "--globoff", "--no-buffer", *options, "--request", posted.method]
+    line = " ".join(map(_word, [*words, "--url", with_placeholders(origin + path)]))
+    for name, value in posted.fields.items():
+        if is_new and name == _SESSION:
+            line += f' --header "{_SESSION}: $SESSION"'
+        elif _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
+            line += f" --header {_word(f'{name}: {with_placeholders(value, name)}')}"
+    if _is_plain(posted.body):
+        return f"{line} --data-raw {_word(posted.body.decode())}"
+    return f"printf {_octal(posted.body)} | {line} --data-binary @-"
 
 
 def with_placeholders(text: str, name: str = "") -> str:

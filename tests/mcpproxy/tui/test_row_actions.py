@@ -15,7 +15,7 @@ from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
 from mcpproxy.tui import copy_forms
 from mcpproxy.tui.completion import filter_completion
-from mcpproxy.tui.copy_forms import curl, pretty, to_stdin, with_placeholders
+from mcpproxy.tui.copy_forms import Posted, curl, pretty, to_stdin, with_placeholders
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.export_thread import Export
@@ -228,7 +228,7 @@ class TestCopying:
             assert copied["j"].startswith('{\n  "jsonrpc": "2.0",\n  "id": 0,')
             assert json.loads(copied["r"]) == json.loads(copied["j"]) == json.loads(copied["l"])["message"]
             assert copied["l"] == mcpproxy("show", "--json", str(path)).stdout.decode().splitlines()[1]
-            assert copied["c"] == f"printf '%s\\n' {shlex.quote(copied['r'])} | server"
+            assert copied["c"] == f"{{ printf '%s\\n' {shlex.quote(copied['r'])}; cat; }} | server"
             await stage.press("c", "escape")
             assert isinstance(stage.app.screen, TrafficScreen)
 
@@ -272,7 +272,7 @@ class TestCopying:
         ],
     )
     def test_a_shell_line_says_exactly_the_message_and_does_nothing_else(self, tmp_path: Path, raw: bytes) -> None:
-        line = to_stdin(raw, ["cat"])
+        line = to_stdin([raw], ["cat"])
         assert line.isprintable()
         done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
         assert done.stdout == raw + b"\n"
@@ -284,18 +284,19 @@ class TestCopying:
         # The shell drops line feeds at the end of what it substitutes, and nothing else.
         words = [word.rstrip("\n") for word in words]
         script = 'cat; for one in "$@"; do printf "%s|" "$one"; done'
-        line = to_stdin(raw, ["sh", "-c", script, "x", *words])
+        line = to_stdin([raw], ["sh", "-c", script, "x", *words])
         assert line.isprintable()
         done = subprocess.run(["sh", "-c", line], capture_output=True, check=True)
         assert done.stdout == raw + b"\n" + "".join(f"{word}|" for word in words).encode()
 
     def test_words_of_the_command_line_and_of_http_are_quoted(self, tmp_path: Path) -> None:
         words = ["sh", "-c", 'for one in "$@"; do printf "<%s>" "$one"; done', "x", EVIL.rstrip(), "A=b"]
-        line = to_stdin(b"x", words)
+        line = to_stdin([b"x"], words)
         done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
         assert done.stdout.decode() == f"<{EVIL}><A=b>"
         fields = {"x-evil": EVIL, "@file": "x", "bad name": "x", "Cookie": "a=hmac:0011223344556677", "host": "h"}
-        made = curl(f"https://h/{EVIL}", "POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
+        posted = Posted("POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
+        made = curl(f"https://h/{EVIL}", posted)
         fake = tmp_path / "bin" / "curl"
         fake.parent.mkdir()
         fake.write_text('#!/bin/sh\nfor one in "$@"; do printf "%s\\0" "$one"; done; cat\n')

@@ -1,0 +1,59 @@
+"""The command that sends a request again, copied from a recorded session and run against the official SDK's servers."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcpproxy.tui import copy_forms
+from mcpproxy.tui.data.reading import Reading
+from tests.harness import DEADLINE_S, Place
+from tests.http_harness import serving
+from tests.mcpproxy.test_sdk import MODES, SERVER, recorded
+from tests.mcpproxy.test_serve_sdk import STATELESS, Talk, no_talk, serve_sdk
+
+
+def command(capture: Path) -> copy_forms.CopyForm:
+    """The command of the last call of a tool."""
+    reading = Reading(capture)
+    while reading.step():
+        pass
+    calls = [number for number, call in enumerate(reading.calls.all) if call.method == "tools/call"]
+    exchanges = reading.exchanges
+    row = max(row for row, call in zip(exchanges.request, exchanges.call, strict=True) if call in calls)
+    (form,) = (form for form in copy_forms.forms(reading, row) if form.key == "c")
+    reading.close()
+    return form
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_server_of_stdio_answers_the_call_again(tmp_path: Path, mode: str) -> None:
+    async def talk() -> None:
+        async with recorded(SERVER, tmp_path / "x.mcpcap", mode) as client:
+            await client.call_tool("count", {"steps": 3})
+
+    anyio.run(talk)
+    form = command(tmp_path / "x.mcpcap")
+    assert "Ctrl-D ends it" in form.remark
+    with subprocess.Popen(["sh", "-c", form.text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        answers = []
+        for line in shell.stdout:
+            answers.append(json.loads(line))
+            if "counted to 3" in str(answers[-1]):
+                break
+        shell.communicate(timeout=DEADLINE_S)
+    assert not [answer for answer in answers if "error" in answer]
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", STATELESS])
+def test_a_server_of_http_answers_the_call_again(place: Place, era: str) -> None:
+    with serve_sdk(place) as (url, _):
+        with serving(place, url) as recorder:
+            anyio.run(no_talk, Talk(recorder.url, era))
+        form = command(recorder.capture)
+        done = subprocess.run(["sh", "-c", form.text], capture_output=True, timeout=DEADLINE_S, check=True)
+        assert b"counted to 2" in done.stdout
+        assert b"error" not in done.stdout
