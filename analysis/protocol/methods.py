@@ -98,6 +98,9 @@ METHODS: Final = {method.name: method for method in _TABLE}
 REQUESTS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
 """The methods that expect a response."""
 
+OPENING: Final = frozenset({"initialize", "server/discover"})
+"""Client requests that open a session: over stdio, their latency includes the start of the server."""
+
 MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 """Client requests that exist in the modern era only, whatever their params look like."""
 

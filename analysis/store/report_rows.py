@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from analysis.protocol.methods import OPENING
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.stats import Figures, connected
 
@@ -213,14 +214,15 @@ class ReportRows(Figures):
         ]
 
     def slowest(self, most: int) -> list[SlowRow]:
-        """The slowest responses."""
+        """The slowest responses, except those that include the start of a server."""
         return [
             SlowRow(*row)
             for row in self._rows(
                 """
                 select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms
-                from slowest order by latency_ms desc, capture, request limit ?
+                from slowest where not list_contains(?, method) order by latency_ms desc, capture, request limit ?
                 """,
+                sorted(OPENING),
                 most,
             )
         ]

@@ -198,7 +198,7 @@ def _error(row: ErrorRow, refs: Refs) -> dict[str, Any]:
         "capture": refs[row.capture],
         "frame": row.frame,
         "kind": f"{kind}, by the client" if row.answered_by == "client" else kind,
-        "text": _clean(row.text),
+        "text": _clean(" ".join((row.text or "").split())),
     }
 
 

@@ -26,7 +26,7 @@ _WORDS: Final[dict[Impact, str]] = {
     Impact.MESSAGE: "message lost",
     Impact.WRONG: "wrong outcome",
     Impact.COST: "wasted effort",
-    Impact.HINT: "nothing yet",
+    Impact.HINT: "no effect yet",
 }
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 

@@ -1,8 +1,10 @@
 // The detail of one row: its facts, its findings, its payload and the heads of its HTTP exchange.
 
 class Detail {
-  constructor(model, close) {
+  /** words: tells what the filter looks for. close: called by the button. */
+  constructor(model, words, close) {
     this.model = model;
+    this.words = words;
     this.isLaidOut = true;
     this.row = -1;
     this.title = el("h3", {});
@@ -63,7 +65,8 @@ class Detail {
     if (this.row !== row) return;
     this.text = payload ?? rows.text[row];
     this.mode.hidden = !payload;
-    this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut));
+    this.body.replaceChildren(...bodyOf(this.model, row, payload, this.isLaidOut, this.words()));
+    this.showHit();
     this.head.replaceChildren(
       ...(head === null
         ? []
@@ -72,6 +75,15 @@ class Detail {
             el("pre", { tabindex: 0, role: "group", "aria-label": "Heads of the HTTP exchange" }, head),
           ]),
     );
+  }
+
+  /** Scrolls to the first word that the filter looked for, and moves nothing but the detail. */
+  showHit() {
+    const hit = this.body.querySelector("mark");
+    if (!hit) return;
+    const [top, bottom] = [this.element.getBoundingClientRect().top, this.element.getBoundingClientRect().bottom];
+    const place = hit.getBoundingClientRect();
+    if (place.top < top || place.bottom > bottom) this.element.scrollTop += place.top - (top + bottom) / 2;
   }
 
   hide() {
@@ -145,7 +157,7 @@ function findingsAt(model, row) {
   ];
 }
 
-function bodyOf(model, row, payload, isLaidOut) {
+function bodyOf(model, row, payload, isLaidOut, words) {
   if (!payload) return [];
   const size = model.rows.size[row];
   const note =
@@ -156,5 +168,5 @@ function bodyOf(model, row, payload, isLaidOut) {
           `Cut after ${bytes(model.cut)} of ${bytes(size)}. \`mcpproxy show CAPTURE --frame ${model.rows.seq[row]}\` prints all of it.`,
         )
       : null;
-  return [note, payloadElement(payload, isLaidOut)].filter(Boolean);
+  return [note, payloadElement(payload, isLaidOut, words)].filter(Boolean);
 }

@@ -24,7 +24,7 @@ function passes(rows, row, { kind, capture, isBadOnly }) {
  * show: called with the rows so far and whether they are all. isCurrent: whether the filter is still wanted.
  */
 async function filterRows(model, wanted, show, isCurrent) {
-  const words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsIn(wanted.text);
   const selected = new Uint8Array(model.count);
   const unsure = [];
   for (let row = 0; row < model.count; row += 1) {
@@ -45,6 +45,11 @@ async function filterRows(model, wanted, show, isCurrent) {
     }
   }
   if (unsure.length && isCurrent()) show(listed(selected), true);
+}
+
+/** The words that a filter looks for, in lower case. */
+function wordsIn(text) {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
 function listed(selected) {

@@ -1,19 +1,24 @@
 // JSON laid out for reading: one member on a line, in the exact tokens that crossed. Nothing is parsed into values, so
-// numbers keep every digit and members of one name all appear.
+// numbers keep every digit and members of one name all appear. A string with several lines, or with JSON in it, is
+// followed by its text.
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+|"/gs;
 const DEEPEST = 40;
 const MOST_LINES = 4000;
+/** Characters of a string whose text follows. */
+const BEGINNING = 80;
 
 /** The lines of a payload, each a list of [text, class]. What is not JSON comes line by line. */
-function laidOut(text) {
+function laidOut(text, isInString = false) {
   if (!/^\s*[{[]/.test(text)) return text.split("\n").map((line) => [[visible(line), ""]]);
   const lines = [];
+  const follows = [];
   let line = [];
   let depth = 0;
   let hasOpened = false;
   const end = () => {
     if (line.length) lines.push(line);
+    for (const inner of follows.splice(0)) lines.push(inner);
     line = [];
   };
   for (const [token] of text.matchAll(TOKEN)) {
@@ -22,7 +27,11 @@ function laidOut(text) {
     if (hasOpened !== closes) end();
     if (!line.length) line.push(["  ".repeat(Math.min(DEEPEST, Math.max(0, depth))), ""]);
     if (token === ":" && line.length > 1) line[line.length - 1][1] = "key";
-    line.push([token === ":" ? ": " : visible(token), classOf(token)]);
+    const inside = isInString ? [] : textOf(token);
+    const rail = [`${"  ".repeat(Math.min(DEEPEST, depth + 1))}│ `, "dim"];
+    for (const inner of inside) follows.push([rail, ...inner]);
+    const shown = inside.length && token.length > BEGINNING ? `${Array.from(token.slice(0, BEGINNING)).slice(0, -1).join("")}…` : token;
+    line.push([token === ":" ? ": " : visible(shown), classOf(token)]);
     hasOpened = token === "{" || token === "[";
     if (hasOpened) depth += 1;
     if (token === ",") end();
@@ -36,16 +45,59 @@ function classOf(token) {
   return /^[-\dtfn]/.test(token) ? "value" : "";
 }
 
-/** A payload as an element. */
-function payloadElement(text, isLaidOut) {
+/** The lines of the text in a string token, if there are several, or if it is JSON that has several. */
+function textOf(token) {
+  if (token[0] !== '"' || !/\\n|^"\s*[{[]/.test(token)) return [];
+  try {
+    const text = JSON.parse(token);
+    const lines = isJson(text) ? laidOut(text, true) : text.split("\n").map((line) => [[visible(line), ""]]);
+    return lines.length > 1 ? lines : [];
+  } catch {
+    return [];
+  }
+}
+
+function isJson(text) {
+  if (!/^\s*[{[]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A payload as an element, with marks on the words that were looked for. */
+function payloadElement(text, isLaidOut, words) {
+  const hits = words.length ? new RegExp(words.map(quoted).join("|"), "giu") : null;
   if (!isLaidOut)
-    return el("pre", { tabindex: 0, role: "group", "aria-label": "Raw payload" }, visible(text));
+    return el("pre", { tabindex: 0, role: "group", "aria-label": "Raw payload" }, marked(visible(text), hits));
   const lines = laidOut(text);
   const drawn = lines
     .slice(0, MOST_LINES)
-    .flatMap((line) => [...line.map(([piece, kind]) => (kind ? el("span", { class: kind }, piece) : piece)), "\n"]);
+    .flatMap((line) => [
+      ...line.flatMap(([piece, kind]) => (kind ? el("span", { class: kind }, marked(piece, hits)) : marked(piece, hits))),
+      "\n",
+    ]);
   if (lines.length > MOST_LINES) {
     drawn.push(`… ${counted(lines.length - MOST_LINES, "more line")}; “Raw” shows all of them`);
   }
   return el("pre", { tabindex: 0, role: "group", "aria-label": "Payload" }, drawn);
+}
+
+/** A text in pieces: what a pattern matches is marked. */
+function marked(text, hits) {
+  if (!hits) return [text];
+  const pieces = [];
+  let end = 0;
+  for (const { 0: hit, index } of text.matchAll(hits)) {
+    pieces.push(text.slice(end, index), el("mark", { class: "hit" }, hit));
+    end = index + hit.length;
+  }
+  return [...pieces, text.slice(end)];
+}
+
+/** A text as a pattern that matches just this text. */
+function quoted(text) {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }

@@ -109,7 +109,7 @@ function firstFindings({ findings, levels, nothing }) {
           "p",
           { class: "what" },
           `${group.impact} · ${group.side}`,
-          group.count > 1 ? ` · ×${group.count.toLocaleString("en")}` : "",
+          group.count > 1 ? ` · and ${(group.count - 1).toLocaleString("en")} more` : "",
           " · ",
           el("code", {}, group.rule),
         ),

@@ -4,7 +4,11 @@ class Traffic {
   constructor(model, place) {
     this.model = model;
     this.asked = 0;
-    this.detail = new Detail(model, () => this.close());
+    this.detail = new Detail(
+      model,
+      () => wordsIn(this.text.value),
+      () => this.close(),
+    );
     this.list = new List({
       name: "traffic",
       label: "Traffic",
@@ -154,7 +158,8 @@ class Traffic {
           : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
       this.status.textContent = isAll ? count : `${count}, searching payloads…`;
     };
-    await filterRows(this.model, this.wanted, show, ()  => own === this.asked);
+    await filterRows(this.model, this.wanted, show, () => own === this.asked);
+    if (own === this.asked && this.detail.row >= 0) this.detail.show(this.detail.row);
   }
 
   choose(row) {

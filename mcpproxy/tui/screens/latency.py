@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from analysis.protocol.methods import OPENING
 from mcpproxy.report.blocks import shape
 from mcpproxy.report.text import Span, count_text
 from mcpproxy.report.units import brief
@@ -271,8 +272,9 @@ class LatencyScreen(CaptureScreen):
         self._go_to_slowest([self.selected] if self.selected is not None else [])
 
     def action_slowest_of_all(self) -> None:
-        """Go to the slowest call of all kinds."""
-        self._go_to_slowest(list(self.latencies.rows))
+        """Go to the slowest call of all kinds; to the opening of a session, which includes a start, if that is all."""
+        kinds = [figures for figures in self.latencies.rows if figures.slowest is not None]
+        self._go_to_slowest([figures for figures in kinds if figures.call.method not in OPENING] or kinds)
 
     def _go_to_slowest(self, candidates: list[Figures]) -> None:
         answered = [figures for figures in candidates if figures.slowest is not None]

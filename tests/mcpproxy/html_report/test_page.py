@@ -7,7 +7,7 @@ import orjson
 import pytest
 from playwright.sync_api import Browser
 
-from tests.analysis.store.written import OPENED
+from tests.analysis.store.written import OPENED, Written
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
@@ -145,6 +145,33 @@ def test_filter_searches_rows_and_payloads(report: Opened) -> None:
     report.page.select_option("#filter-capture", "1")
     settled(report)
     assert all("weather" in row for row in report.rows())
+
+
+def test_text_in_a_string_can_be_read_and_what_the_filter_found_is_marked(started: Browser, tmp_path: Path) -> None:
+    talk = Written(tmp_path / "texts.mcpcap", "texts")
+    talk.handshake()
+    talk.call(20, 1, "search")
+    document = orjson.dumps({"items": [{"id": n, "name": f"item {n}"} for n in range(60)] + ["needle\u202e"]}).decode()
+    talk.answer(30, 1, content=[{"type": "text", "text": document}, {"type": "text", "text": "one\ntwo needles\n"}])
+    with opened(started, reported(tmp_path / "report.html", talk.close())) as report:
+        report.go("#frame-5")
+        body = report.page.inner_text("aside.detail pre")
+        assert '│       "name": "item 7"\n' in body
+        assert "│ two needles\n" in body
+        assert len([line for line in body.split("\n") if line.lstrip().startswith('"text"')]) == 2
+        assert "\u202e" not in body
+        report.page.fill("#filter-text", "NEEDLE")
+        report.page.wait_for_selector("aside.detail mark.hit")
+        assert report.page.locator("aside.detail mark.hit").all_inner_texts() == ["needle"] * 3
+        box = report.page.locator("aside.detail mark.hit").first.bounding_box()
+        aside = report.page.locator("aside.detail").bounding_box()
+        assert box is not None
+        assert aside is not None
+        assert aside["y"] <= box["y"] <= aside["y"] + aside["height"]
+        report.page.click("aside.detail button:text-is('Raw')")
+        report.page.wait_for_selector("aside.detail button:text-is('Formatted')")
+        assert report.page.locator("aside.detail mark.hit").count() == 2
+        assert report.page.inner_text("aside.detail pre").count("\n") == 0
 
 
 def test_waterfall_has_all_servers_on_one_clock(report: Opened) -> None:

@@ -154,6 +154,16 @@ def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: 
     assert {one["name"]: one["value"] for one in overview["figures"]}["errors"] == "5"
 
 
+def test_the_first_screen_tells_calls_of_tools_from_start_up_and_one_message_from_its_rule(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.handshake(900)
+    talk.call(1000, 1, "order")
+    talk.fail(1200, 1, "cannot order:\n  the shop is closed\n")
+    overview = reported(tmp_path, talk.close()).block("data-overview")
+    assert [row["what"] for row in overview["slowest"]] == ["tools/call order"]
+    assert [row["text"] for row in overview["errors"]] == ["cannot order: the shop is closed"]
+
+
 def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
     talk.handshake()

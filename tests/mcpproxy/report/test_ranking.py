@@ -38,7 +38,7 @@ def test_the_section_stands_before_the_sums() -> None:
     text = written(Text(Style()), [found(HINT, seq=9), found(LOST, seq=17), found(LOST, seq=18)])
     assert text.splitlines()[-4:] == [
         "First 1  no connection  framing/stdout-not-json             server  ×2  frame 17",
-        "      2  nothing yet    cache/missing-hints                 server      frame 9",
+        "      2  no effect yet  cache/missing-hints                 server      frame 9",
         "",
         "3 errors in 0 frames of 0 sessions. Server: 3 errors. Client: none.",
     ]

@@ -310,6 +310,19 @@ class TestScreen:
         slowest_row = 12
         play(act, path)
 
+    def test_the_slowest_of_all_is_a_call_and_not_the_start_of_the_server(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("L")
+            await stage.see("initialize", "tools/call search")
+            await stage.press("W")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            await stage.see("n: 5", "1 text")
+
+        made = conversation(6)
+        stamps_ms = [0, 1, *(900 + n if n < 13 else 1000 + n for n in range(2, len(made)))]
+        play(act, timed(tmp_path / "x" / "x.mcpcap", made, stamps_ms))
+
     def test_a_capture_without_a_response_has_no_slowest_call(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [("header", header()), said("c2s", CALL % (1, 1)), END])
 
