@@ -90,7 +90,7 @@ Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     """Write the file; returns 2 if a capture is damaged or cannot be read."""
     target = Path(options.output)
-    check_place(options.output, force=options.force)
+    check_place(options.output, paths, force=options.force)
     captures = Input(paths)
     try:
         with new_file(target, replace=options.force, advice="; --force replaces it") as made:

@@ -1,7 +1,7 @@
 """Where a command writes: never over what it reads, and never into what the user meant as its input."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,20 +33,34 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
                     raise CannotCreate(f"cannot write {output}: it is the capture that is read; name another file")
 
 
-def check_place(output: str, *, force: bool) -> None:
+def check_place(output: str, paths: Sequence[Path], *, force: bool) -> None:
     """Refuse a file that could not be written at the end, before the work begins.
 
     Args:
         output: the file to write.
+        paths: the captures to read.
         force: whether a file of that name is replaced.
 
     Raises:
-        CannotCreate: it is a folder, or exists and may not be replaced.
+        CannotCreate: it is a capture that is read, or a folder, or exists and may not be replaced.
+        CaptureError: it exists, but there would be nothing to write: no capture can be read.
     """
+    check_output(output, paths)
     if os.path.isdir(output):
         raise CannotCreate(f"cannot write {output}: it is a folder; name a file in it")
     if not force and os.path.lexists(output):
+        _check_readable(paths)
         raise CannotCreate(f"{output} exists; --force replaces it")
+
+
+def _check_readable(paths: Sequence[Path]) -> None:
+    """Raise the CaptureError of the first of the captures if none can be read."""
+    for path in paths:
+        with suppress(CaptureError):
+            Capture(path)
+            return
+    if paths:
+        Capture(paths[0])
 
 
 def names_recording(argument: str) -> bool:

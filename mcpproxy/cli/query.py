@@ -22,7 +22,7 @@ from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.outputs import check_output, check_place
+from mcpproxy.cli.outputs import check_place
 from mcpproxy.cli.selection import add_scope, scope_of, selected
 from mcpproxy.cli.shell import converse
 from mcpproxy.report.answers import csv_lines, json_lines, markdown, names_of, reference, table
@@ -106,30 +106,35 @@ def run(arguments: list[str]) -> int:
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
-    if options.output is not None:
-        check_place(options.output, force=options.force)
     try:
         if options.views or options.schema is not None:
+            if options.output is not None:
+                check_place(options.output, [], force=options.force)
             return _describe(options)
         sql = _sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture, scope_of(options)) as chosen, SqlSession(chosen.paths, limits) as session:
+        with selected(options.capture, scope_of(options)) as chosen:
             if options.output is not None:
-                check_output(options.output, chosen.paths)
-            if sql is None:
-                return converse(
-                    session,
-                    show=partial(_write_stdout, form=options.format),
-                    describe=partial(_write_stdout, form=_describing(options.format)),
-                )
-            answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
-            _deliver(answer.columns, answer, options, answer.until_s)
-            return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
+                check_place(options.output, chosen.paths, force=options.force)
+            with SqlSession(chosen.paths, limits) as session:
+                return _answer(session, sql, options)
     except QueryError as error:
         tell(error)
         return int(Exit.USAGE)
     except NotACapture as error:
         return fail(f"{error}{_view_hint(options.capture)}")
+
+
+def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -> int:
+    if sql is None:
+        return converse(
+            session,
+            show=partial(_write_stdout, form=options.format),
+            describe=partial(_write_stdout, form=_describing(options.format)),
+        )
+    answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
+    _deliver(answer.columns, answer, options, answer.until_s)
+    return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
 
 
 def _format_of(output: str | None) -> str | None:

@@ -6,7 +6,7 @@ replaces in the name of its file too; messages name the original.
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -34,15 +34,19 @@ class Inputs(NamedTuple):
 
 
 @contextmanager
-def inputs(options: argparse.Namespace) -> Iterator[Inputs]:
+def inputs(options: argparse.Namespace, check: Callable[[str, list[Path]], None] = check_output) -> Iterator[Inputs]:
     """The captures that the arguments name; with --redact, redacted copies of them.
+
+    Args:
+        options: the arguments.
+        check: what raises an error if the output cannot be written, given it and the captures.
 
     Raises:
         CaptureError: a capture cannot be read, or is the file to write.
     """
     with selected(options.capture, scope_of(options)) as chosen:
         if options.output is not None:
-            check_output(options.output, chosen.paths)
+            check(options.output, chosen.paths)
         if options.redact:
             with redacted_copies(chosen.paths) as copies:
                 yield copies

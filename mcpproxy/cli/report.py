@@ -10,6 +10,7 @@ first.
 import argparse
 import gc
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,8 +55,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    check_place(options.output, force=options.force)
-    with inputs(options) as given:
+    with inputs(options, partial(check_place, force=options.force)) as given:
         return given.code(_report(given.paths, options))
 
 
