@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -62,6 +63,10 @@ class Done(NamedTuple):
     """What is missing from the others."""
 
 
+_Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[Exported]]
+"""Writes tables to files in a new folder."""
+
+
 class CannotExport(CannotCreate):
     """The files cannot be written."""
 
@@ -86,6 +91,7 @@ def export(
     findings: bool = False,
     force: bool = False,
     names_only: bool = False,
+    database: str = DATABASE,
     progress: Progress | None = None,
 ) -> Done:
     """Write all rows of some captures.
@@ -97,6 +103,7 @@ def export(
         findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
         force: replace existing files.
         names_only: write no folders of captures, only the names of their files.
+        database: the name of the file, if the format is duckdb.
         progress: called with the progress of loading.
 
     Raises:
@@ -109,7 +116,14 @@ def export(
         raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
         return _exported(
-            readable, form, place, findings=findings, force=force, names_only=names_only, progress=progress
+            readable,
+            form,
+            place,
+            findings=findings,
+            force=force,
+            names_only=names_only,
+            database=database,
+            progress=progress,
         )
     except (duckdb.Error, OSError) as error:
         # The first line of DuckDB's message says what happened, the rest where in its own code.
@@ -127,6 +141,7 @@ def _exported(
     findings: bool,
     force: bool,
     names_only: bool,
+    database: str,
     progress: Progress | None,
 ) -> Done:
     with ExitStack() as undo:
@@ -138,10 +153,14 @@ def _exported(
             with spilling_into(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
-                write = {"parquet": _parquet, "csv": _csv, "duckdb": _database}[form]
+                writers: dict[Form, _Writer] = {
+                    "parquet": _parquet,
+                    "csv": _csv,
+                    "duckdb": partial(_database, name=database),
+                }
                 tables = [name for name in NAMES if findings or name != "findings"]
                 rows = {name: _rows(name, names_only=names_only) for name in tables}
-                written = list(write(connection, rows, Path(folder, "out")))
+                written = list(writers[form](connection, rows, Path(folder, "out")))
             out = Path(folder, "out")
             targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
             there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
@@ -238,9 +257,11 @@ def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Pat
         yield Exported(table, path, _count(connection, table))
 
 
-def _database(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
+def _database(
+    connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path, name: str
+) -> Iterator[Exported]:
     out.mkdir()
-    path = out / DATABASE
+    path = out / name
     connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
     connection.execute("use export")
     create(connection)

@@ -2,7 +2,7 @@
 
 parquet  a data set that you can add to, from any number of machines: OUT/<table>/day=<day>/<capture>.parquet
 csv      a file for each table; text that a spreadsheet would take for a formula is prefixed with a quote
-duckdb   OUT/captures.duckdb, with the same views as in `mcpproxy query`
+duckdb   OUT, or OUT/captures.duckdb in a folder, with the same views as in `mcpproxy query`
 otlp     spans and histograms of OpenTelemetry: a file of OTLP/JSON, or sent with --to
 har      the HTTP exchanges, for browsers and HTTP debuggers
 perfetto a timeline for Perfetto and Chromium
@@ -30,7 +30,8 @@ from mcpproxy.sanitise import sanitise
 
 TABLES: Final = ("parquet", "csv", "duckdb")
 FILES: Final = ("otlp", "har", "perfetto", "markdown")
-_BY_ENDING: Final = {".har": "har", ".md": "markdown"}
+_DATABASE: Final = ".duckdb"
+_BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
 _FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
 """Not the number of a version or a date, which the name of a folder may end in."""
 
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format",
         choices=(*TABLES, *FILES),
-        help="what to write (default: har or markdown if OUT ends in .har or .md, otlp with --to, else parquet)",
+        help="what to write (default: by OUT's ending, if it is .har, .md or .duckdb; otlp with --to; else parquet)",
     )
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="the folder or file to write to; without it, the first operand is OUT"
@@ -113,13 +114,20 @@ def _format_of(options: argparse.Namespace) -> str:
 
 def _unclear(options: argparse.Namespace) -> str | None:
     """The error if OUT is named like a file, and no format is given that writes one."""
-    out = Path(options.output)
-    if options.format not in TABLES or not _FILE_ENDING(out.suffix) or out.is_dir() or options.output.endswith("/"):
+    if (
+        options.format not in ("parquet", "csv")
+        or not _FILE_ENDING(Path(options.output).suffix)
+        or _is_folder(options.output)
+    ):
         return None
     return (
         f"{options.output} looks like the name of a file, but its ending does not determine a format: add --format "
-        "otlp, har, perfetto or markdown; parquet, csv and duckdb write a folder"
+        "otlp, har, perfetto or markdown; parquet and csv write a folder"
     )
+
+
+def _is_folder(out: str) -> bool:
+    return out.endswith("/") or Path(out).is_dir()
 
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
@@ -156,9 +164,12 @@ def _wrong_for_sending(options: argparse.Namespace) -> str | None:
 def _export(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second, for which --help should not wait.
     from analysis.store.open import Sources, with_sources
-    from analysis.store.table_export import Done, export
+    from analysis.store.table_export import DATABASE, Done, export
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
+    place, database = Path(options.output), DATABASE
+    if options.format == "duckdb" and place.suffix.lower() == _DATABASE and not _is_folder(options.output):
+        place, database = place.parent, place.name
     with Progress() as progress:
 
         def write(sources: Sources) -> tuple[Done | None, Sources]:
@@ -167,10 +178,11 @@ def _export(paths: list[Path], options: argparse.Namespace) -> int:
             done = export(
                 sources.readable,
                 options.format,
-                Path(options.output),
+                place,
                 findings=options.findings,
                 force=options.force,
                 names_only=options.redact,
+                database=database,
                 progress=progress.tell,
             )
             return done, sources

@@ -10,6 +10,7 @@ Existing files are never overwritten. A conversation with a mistake in it is ski
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from typing import BinaryIO
 
 from captures.errors import CannotCreate, CaptureError
 from captures.file import choose_path, create_directory
-from captures.places import file_name, safe_name
+from captures.places import SUFFIX, file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -32,6 +33,8 @@ from mcpproxy.importers.trace import Case, Refused, cases
 from mcpproxy.report.text import count_text
 
 BATCH = 1 << 20
+MISTAKES = 3
+"""Mistakes that are told one by one: a file in another format has one in each line."""
 FORMS = ("trace", "ndjson", "har", "mitmproxy", "mcp-tape")
 
 
@@ -58,7 +61,8 @@ def run(arguments: list[str]) -> int:
         return fail(f"--case needs --from trace: conversations in {options.form} have no names")
     with _opened(options.file) as file:
         if options.form == "trace":
-            return _import_cases(cases(read_lines(file)), options)
+            code, _ = _import_cases(cases(read_lines(file)), options)
+            return code
         if options.form in ("har", "mitmproxy"):
             return _import_exchanges(file, options)
         return _import_frames(read_lines(file), options)
@@ -95,7 +99,9 @@ def _import_exchanges(file: BinaryIO, options: argparse.Namespace) -> int:
     if not sorted_log.cases:
         why = f"; {unreadable}" if unreadable else ""
         return fail(f"cannot import {options.file}: none of its {count_text(len(log), 'HTTP exchange')} is MCP{why}")
-    code = _import_cases(sorted_log.cases, options)
+    code, count = _import_cases(sorted_log.cases, options)
+    if not count:
+        return code
     if sorted_log.left_out or others:
         say(f"{count_text(sorted_log.left_out + others, 'other exchange')} left out: not with an MCP server")
     if unreadable:
@@ -122,29 +128,42 @@ def _unreadable(places: list[str]) -> str:
 _NAMED = {"har": "HAR file", "mitmproxy": "flow file"}
 
 
-def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) -> int:
-    """Write a capture for each case; a mistake in a case does not affect the others."""
+def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) -> tuple[int, int]:
+    """Write a capture for each case; a mistake in a case does not affect the others.
+
+    Returns:
+        The exit code, and how many captures were written.
+    """
+    if options.output.endswith(SUFFIX) and not os.path.isdir(options.output):
+        why = f"--from {options.form} can write several captures, so -o names a folder"
+        return fail(f"cannot write {options.output}: {why}"), 0
     create_directory(options.output)
-    code, count = int(Exit.FINE), 0
+    code, count, wrong = int(Exit.FINE), 0, []
     for case in cases:
         if options.case not in (None, case.name):
             continue
-        count += 1
+        path = ""
         try:
             if isinstance(case, Refused):
-                raise CaptureError(f"cannot import {options.file}: line {case.line}: {case.reason}")
+                raise Wrong(f"line {case.line}: {case.reason}")
             path = choose_path(str(Path(options.output, file_name(case.name))), "", time.time_ns())
+            if os.path.lexists(path):
+                raise CannotCreate(f"{path} exists; nothing is ever overwritten, so name another folder")
             _write(Path(path), (line for _, line in case.records()))
-        except Wrong as wrong:
-            code = max(code, fail(f"cannot import {options.file}: {case.name}: {wrong}"))
+            count += 1
+        except Wrong as error:
+            wrong.append(f"{case.name}: {error}" if path else str(error))
+            if len(wrong) <= MISTAKES:
+                fail(f"cannot import {options.file}: {wrong[-1]}")
         except CannotCreate as error:
             code = max(code, fail(str(error), Exit.CANNOT_CREATE))
-        except CaptureError as error:
-            code = max(code, fail(str(error)))
-    if not count:
+    if len(wrong) > MISTAKES:
+        hint = "" if count else f"; is it in another format than {options.form}?"
+        fail(f"cannot import {options.file}: {count_text(len(wrong) - MISTAKES, 'more mistake')}{hint}")
+    if not (count or wrong or code):
         named = f" named {options.case}" if options.case is not None else ""
-        return fail(f"cannot import {options.file}: it contains no case{named}")
-    return code
+        return fail(f"cannot import {options.file}: it contains no case{named}"), 0
+    return max(code, int(Exit.USAGE)) if wrong else code, count
 
 
 def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:

@@ -52,6 +52,13 @@ def test_the_ending_of_the_name_chooses_the_format(named: list[str], http: Path,
         done = mcpproxy("export", *named, tmp_path / name, http)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / name).read_bytes().startswith(begins)
+    done = mcpproxy("export", *named, tmp_path / "new/d.duckdb", http)
+    assert done.returncode == 0, done.stderr
+    assert b"new/d.duckdb\n" in done.stdout
+    with duckdb.connect(str(tmp_path / "new/d.duckdb"), read_only=True) as connection:
+        assert connection.execute("select count(*) > 0 from latency").fetchall() == [(True,)]
+    done = mcpproxy("export", *named, tmp_path / "new/d.duckdb", http)
+    assert (done.returncode, b"--force replaces it" in done.stderr) == (73, True)
     # Folders that look like one, in the middle, at the end, or because they are there.
     (tmp_path / "there.d").mkdir()
     for name in ("v1.2", "2026.11.20", "tables", "there.d", "new.d/"):
@@ -61,7 +68,7 @@ def test_the_ending_of_the_name_chooses_the_format(named: list[str], http: Path,
 
 
 @pytest.mark.parametrize("named", [["-o"], []], ids=["option", "operand"])
-@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.jsonl", "a.duckdb", "a.parquet", "a.html", "a.mcpcap"])
+@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.jsonl", "a.parquet", "a.html", "a.mcpcap"])
 def test_a_name_like_that_of_another_file_needs_a_format(
     name: str, named: list[str], http: Path, tmp_path: Path
 ) -> None:

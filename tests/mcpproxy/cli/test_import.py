@@ -111,6 +111,32 @@ def test_a_wrong_case_is_left_out_and_the_others_are_imported(tmp_path: Path) ->
     assert listed(tmp_path) == ["a.mcpcap", "b.mcpcap"]
 
 
+def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
+    log = json.dumps({"log": {"entries": [{"n": n} for n in range(9)]}}, indent=1).encode()
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines)) == (2, 4)
+    assert re.fullmatch(rb"mcpproxy: cannot import -: \d+ more mistakes; is it in another format than trace\?", lines[-1])
+
+
+def test_a_folder_is_not_named_like_a_capture(tmp_path: Path) -> None:
+    done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path / "a.mcpcap", stdin=trace("a"))
+    expected = f"cannot write {tmp_path}/a.mcpcap: --from trace can write several captures, so -o names a folder\n"
+    assert (done.returncode, done.stderr.decode()) == (2, f"mcpproxy: {expected}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_log_lacks_is_told_of_what_was_imported_alone(tmp_path: Path) -> None:
+    assert mcpproxy("export", tmp_path / "x.har", ROOT / "tests/corpus/captures/http.mcpcap").returncode == 0
+    there = f"{tmp_path}/out/example.com.mcpcap"
+    first = mcpproxy("import", "--from", "har", tmp_path / "x.har", "-o", tmp_path / "out")
+    assert (first.returncode, first.stdout.startswith(there.encode())) == (0, True), first.stdout
+    assert b"does not record" in first.stderr
+    done = mcpproxy("import", "--from", "har", tmp_path / "x.har", "-o", tmp_path / "out")
+    expected = f"mcpproxy: {there} exists; nothing is ever overwritten, so name another folder\n"
+    assert (done.returncode, done.stderr.decode()) == (73, expected)
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.mcpcap").write_bytes(b"mine")
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=trace("a", "b", "b"))
