@@ -28,11 +28,16 @@ class Removable(NamedTuple):
     has_marks: bool
 
 
+def is_recorded(path: Path) -> bool:
+    """Whether a capture is being recorded."""
+    return any(is_live(file) for file in segments(path))
+
+
 def removable(path: Path) -> Removable | None:
-    """A capture with all its segments; None if it is being recorded, or its files cannot be examined."""
+    """A capture with all its segments; None if it is being recorded, or its files cannot be read."""
     files = segments(path)
     try:
-        if any(is_live(file) for file in files):
+        if is_recorded(path):
             return None
         stats = [file.stat() for file in files]
     except OSError:

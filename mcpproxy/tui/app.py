@@ -381,7 +381,7 @@ class TuiApp(App[None]):
                 named.add(binding.action)
                 if not binding.action.startswith(ELSEWHERE):
                     title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
-                    about = help_of(binding.id) or f"in {word}"
+                    about = help_of(binding.id, word, binding.key) or f"on this screen ({word})"
                     yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))

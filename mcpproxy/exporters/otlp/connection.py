@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from io import BytesIO
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -28,6 +28,7 @@ BODY_S: Final = 1.0
 _TIMEOUT_S: Final = 10.0
 """For requests without a time-out of their own."""
 _POLL_S: Final = 0.1
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class BoundedAdapter(HTTPAdapter):
@@ -42,6 +43,8 @@ class BoundedAdapter(HTTPAdapter):
         """Why the certificate of the collector is not trusted; stays until an answer comes, or its reader clears it."""
         self.authority: str | None = None
         """The file of certificates to trust; `requests` would prefer that in REQUESTS_CA_BUNDLE to its session's."""
+        self.is_refused = False
+        """Whether nothing listened at the address when the last request was sent."""
         self._connection: Any = None
         """The newest connection: the only one that can be in use."""
         self._until_s = 0.0
@@ -65,6 +68,7 @@ class BoundedAdapter(HTTPAdapter):
         self.requests += 1
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
         self._until_s = time.monotonic() + limit_s
+        self.is_refused = False
         done = Event()
         watch = Thread(target=self._interrupt_when_late, args=(done,), name="otlp deadline", daemon=True)
         watch.start()
@@ -73,8 +77,10 @@ class BoundedAdapter(HTTPAdapter):
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
             response.raw = BytesIO(_beginning(response.raw))
             self.distrust = None
-        except requests.exceptions.SSLError as error:
-            self.distrust = _distrust(error) or self.distrust
+        except requests.exceptions.ConnectionError as error:
+            self.is_refused = _cause(error, ConnectionRefusedError) is not None
+            distrust = _cause(error, ssl.SSLCertVerificationError)
+            self.distrust = self.distrust if distrust is None else sanitise(distrust.verify_message, 100)
             raise
         else:
             return response
@@ -120,11 +126,11 @@ def _is_before_handshake(connection: Any, sock: object) -> bool:
     return isinstance(connection, HTTPSConnection) and connection.proxy is None and not isinstance(sock, ssl.SSLSocket)
 
 
-def _distrust(error: BaseException | None) -> str | None:
-    """What is wrong with a certificate, in the words of OpenSSL; None if the error is another one."""
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+def _cause(error: BaseException | None, kind: type[_Error]) -> _Error | None:
+    """The error of a kind that led to another one, if any."""
+    while error is not None and not isinstance(error, kind):
         error = error.__context__
-    return None if error is None else sanitise(error.verify_message, 100)
+    return error
 
 
 def _beginning(answer: HTTPResponse) -> bytes:

@@ -76,6 +76,8 @@ class Collector:
                 f"its certificate is not trusted ({self._adapter.distrust}); for a private CA, set "
                 "OTEL_EXPORTER_OTLP_CERTIFICATE to the file of its certificate"
             )
+        if self._status is None and self._adapter.is_refused:
+            return "connection refused: nothing listens there"
         if self._status is None:
             return "no connection, or no answer in time"
         is_elsewhere = 300 <= self._status < 400

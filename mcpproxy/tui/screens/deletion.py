@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from mcpproxy.removal import Removable, removable, remove
+from mcpproxy.removal import Removable, is_recorded, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -46,7 +46,8 @@ class DeletionScreen(WordFilterScreen):
 
         def work() -> None:
             capture = removable(path)
-            problem = "" if capture is not None else "it is being recorded, or its files cannot be examined"
+            why = "it is still being recorded" if is_recorded(path) else "its files cannot be read"
+            problem = "" if capture is not None else why
             self.post_message(Removing(capture, problem=problem and f"{short_name(path)} cannot be deleted: {problem}"))
 
         self.app.key_queue.wait_for(self._deleter.submit(work))

@@ -128,9 +128,30 @@ def in_force(row: Row, keymap: Mapping[str, str]) -> str:
     return " ".join(keymap.get(name, key) for name, key in zip(names, row.keys.split(), strict=True))
 
 
-def help_of(name: str) -> str:
-    """What a key does, by its name in `keys.toml`; empty if this page does not say."""
-    return next((row.text for row in ROWS if name in row.names.split()), "")
+def help_of(name: str, word: str = "", keys: str = "") -> str:
+    """What an action does; empty if this page does not say.
+
+    Args:
+        name: its name in `keys.toml`.
+        word: the screen that it belongs to, such as `traffic`.
+        keys: its default keys as bindings name them, such as `c` or `right,l`.
+    """
+    by_name = next((row.text for row in ROWS if name in row.names.split()), "")
+    if by_name or not keys:
+        return by_name
+    shown = {_SIGNS.get(key, key) for key in keys.split(",")}
+    own = (row for row in _section(word) if not row.names and shown & set(row.keys.split()))
+    return next((row.text for row in own), "")
+
+
+_SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
+
+
+def _section(word: str) -> list[Row]:
+    """The rows about a screen."""
+    start = next((at for at, row in enumerate(ROWS) if not row.text and word in row.keys.split(", ")), len(ROWS))
+    end = next((at for at, row in enumerate(ROWS) if not row.text and at > start), len(ROWS))
+    return list(ROWS[start + 1 : end])
 
 
 def ordered(word: str) -> list[Row]:

@@ -15,6 +15,7 @@ from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui import clock
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
 from mcpproxy.tui.data.checking import Counting
@@ -83,7 +84,8 @@ class SessionRows(MemoryRows[ListedCapture]):
             "capture": (Span(short_name(capture.path), "dim"),),
         }
         if not capture.is_readable:
-            return Line({**cells, "client": (Span("cannot be read", "bad"),)}, wide="client")
+            name = "" if capture.server else f"{sanitise(capture.path.name)} "
+            return Line({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide="client")
         if summary is None:
             return Line(cells)
         return Line({**cells, **self._summary_cells(capture, summary)})

@@ -116,7 +116,9 @@ def test_a_file_of_another_format_has_few_mistakes_told(tmp_path: Path) -> None:
     done = mcpproxy("import", "--from", "trace", "-", "-o", tmp_path, stdin=log)
     lines = done.stderr.splitlines()
     assert (done.returncode, len(lines)) == (2, 4)
-    assert re.fullmatch(rb"mcpproxy: cannot import -: \d+ more mistakes; is it in another format than trace\?", lines[-1])
+    assert re.fullmatch(
+        rb"mcpproxy: cannot import -: \d+ more mistakes; is it in another format than trace\?", lines[-1]
+    )
 
 
 def test_a_folder_is_not_named_like_a_capture(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_live_one_stays(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.see("● library")
         await stage.press("d")
-        await stage.see("x/live cannot be deleted: it is being recorded")
+        await stage.see("x/live cannot be deleted: it is still being recorded")
 
     play(act, tmp_path / "x" / "live.mcpcap", size=(120, 30))
     made.close()

@@ -227,6 +227,10 @@ def test_help_of_an_action_is_that_of_its_own_key() -> None:
     assert help_of("fold-server") == "fold or unfold a server; or click its row"
     assert help_of("save").startswith("save an image")
     assert help_of("fit").startswith("fit the item")
+    assert help_of("copy", "traffic", "c").startswith("copy as JSON")
+    assert help_of("again", "findings", "c").startswith("check again")
+    assert help_of("calls", "tools", "c") == "in tools: previous and next version; show the calls"
+    assert help_of("unknown", "traffic", "Q") == ""
     named = [name for row in ROWS for name in row.names.split()]
     assert sorted(set(named)) == sorted(named)
     assert set(named) <= set(names())
