@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -340,6 +340,11 @@ class TuiApp(App[None]):
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(word_of(self.screen)))
+
+    def push_screen(self, *arguments: Any, **options: Any) -> Any:
+        """Show a screen, as Textual's own method does, without messages: they would cover a prompt for choices."""
+        self.clear_notifications()
+        return super().push_screen(*arguments, **options)
 
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""

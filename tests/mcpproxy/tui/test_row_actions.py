@@ -234,6 +234,19 @@ class TestCopying:
 
         play(act, path, size=(80, 24))
 
+    def test_a_message_covers_no_choice_and_no_other_screen(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            for key, shown in (("c", "copy as"), ("M", "Enter accepts"), ("L", "latency")):
+                await stage.press("c", "j")
+                await stage.see("copied")
+                await stage.press(key)
+                await stage.see(shown)
+                assert "copied" not in stage.text()
+                await stage.press("escape")
+
+        play(act, captured(tmp_path), size=(80, 24))
+
     def test_an_answer_is_copied_with_the_command_of_its_request(self) -> None:
         reading = Reading(HTTP)
         while reading.step():
