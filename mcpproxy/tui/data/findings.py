@@ -6,7 +6,6 @@ each row up to the last with a finding.
 
 import re
 from array import array
-from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
@@ -14,6 +13,7 @@ from analysis.checking.tally import Tally
 from analysis.rules.finding import Finding, Level
 from captures.index import Index
 from mcpproxy.report.text import Role
+from mcpproxy.tui.data.sorted_rows import holds, insert
 
 MOST: Final = 25_000
 """The maximum number of findings kept with their text."""
@@ -85,7 +85,7 @@ class Findings:
         """The rules that have findings in a row."""
         if row >= len(self._worst) or not self._worst[row]:
             return ()
-        return tuple(rule for rule, rows in list(self._rows_of.items()) if _holds(rows, row))
+        return tuple(rule for rule, rows in list(self._rows_of.items()) if holds(rows, row))
 
     def kept_at(self, row: int) -> list[Finding]:
         """The findings in a row whose texts are kept."""
@@ -138,18 +138,10 @@ class Findings:
         if finding is not None:
             self._kept_at.setdefault(row, []).append(finding)
         rows = self._rows_of.setdefault(rule, array("I"))
-        if not rows or rows[-1] < row:
-            rows.append(row)
-        elif not _holds(rows, row):
-            rows.insert(bisect_left(rows, row), row)
+        insert(rows, row)
         if row >= len(self._worst):
             self._worst.extend(bytes(row + 1 - len(self._worst)))
         worst, count = self._worst[row] >> 6, self._worst[row] & COUNTED
         self._worst[row] = max(worst, level) << 6 | min(count + 1, COUNTED)
         if row < self.checked:
             self.late.append(row)
-
-
-def _holds(rows: "array[int]", row: int) -> bool:
-    at = bisect_left(rows, row)
-    return at < len(rows) and rows[at] == row

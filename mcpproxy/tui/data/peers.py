@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Request, Response, Side, messages
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
+from analysis.protocol.methods import OPENING
 from captures.frame import Frame
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 1 << 20
 """Bytes of a frame that is read for this."""
-OPENERS: Final = ("initialize", "server/discover")
-"""The methods with which a side introduces itself."""
 LOOKED_AT: Final = 50
 """Requests that are searched for an introduction in their `_meta`, if the capture has no handshake."""
 
@@ -45,7 +44,7 @@ def introductions(reading: Reading, row: int | None) -> list[Introduction]:
     """
     exchanges, calls = reading.exchanges, reading.calls.all
     chosen: dict[str, int] = {}
-    kinds = {number: call.method for number, call in enumerate(calls) if call.method in OPENERS}
+    kinds = {number: call.method for number, call in enumerate(calls) if call.method in OPENING}
     for number, kind in enumerate(exchanges.call[: len(exchanges)]):
         method = kinds.get(kind)
         if method is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
+from analysis.protocol.methods import OPENING
 from captures.errors import CaptureError
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.client_captures import ClientCaptures
@@ -36,7 +37,6 @@ FIND_S: Final = 2.0
 """Seconds between searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
-_FIRST: Final = frozenset(("initialize", "server/discover"))
 
 
 class Bar(NamedTuple):
@@ -146,7 +146,7 @@ class Timeline:
         rows: dict[str, int] = {}
         for number in range(min(len(exchanges), INSIDE)):
             method = self.reading.calls.all[exchanges.call[number]].method
-            if exchanges.outcome[number] == _RESULT and (method in _FIRST or method == "tools/list"):
+            if exchanges.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
                 rows.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
         listed = rows.get("list", rows.get("first"))
         return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))

@@ -25,6 +25,7 @@ from captures.record import Record
 from mcpproxy.tui.data.calls import Calls
 from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES, Exchanges
 from mcpproxy.tui.data.paces import Paces
+from mcpproxy.tui.data.sorted_rows import holds, insert
 
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
@@ -149,8 +150,7 @@ class Understanding:
 
     def is_repeated(self, row: int) -> bool:
         """Whether a row is a response to a request that had been answered before."""
-        at = bisect_left(self.repeated, row)
-        return at < len(self.repeated) and self.repeated[at] == row
+        return holds(self.repeated, row)
 
     def outcome(self, number: int) -> Outcome | None:
         """How an exchange ended; None while that is unknown."""
@@ -274,7 +274,7 @@ class Understanding:
                 if event.meant is not None:
                     self._note_meant(event.meant)
                 if event.id_state is IdState.ANSWERED:
-                    _insert(self.repeated, row)
+                    insert(self.repeated, row)
                 return number, True
             number = self._answer(event.exchange, row)
             is_wrong = event.exchange.outcome in _BAD or event.is_converted
@@ -337,7 +337,7 @@ class Understanding:
                 self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
             else:
                 self._unnoted += 1
-            _insert(self.bad, self.exchanges.request[number])
+            insert(self.bad, self.exchanges.request[number])
 
     def _note_meant(self, meant: Meant) -> None:
         number = self._number_of(meant.request, is_last=False)
@@ -361,7 +361,7 @@ class Understanding:
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
             if outcome is not Outcome.CANCELLED:
-                _insert(self.bad, self.exchanges.request[number])
+                insert(self.bad, self.exchanges.request[number])
 
     def finish(self) -> None:
         """Settle what is open: there are no more entries."""
@@ -374,22 +374,15 @@ class Understanding:
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
-                _insert(self.bad, self.exchanges.request[number])
+                insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
             if code == OPEN:
                 # The fold has already dropped it: its HTTP exchange has failed.
                 self.exchanges.outcome[number] = _FAILED
-                _insert(self.bad, self.exchanges.request[number])
+                insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         self.has_ended = True
-
-
-def _insert(rows: "array[int]", row: int) -> None:
-    """Add a row to ascending ones, once."""
-    at = bisect_left(rows, row)
-    if at == len(rows) or rows[at] != row:
-        rows.insert(at, row)
 
 
 def is_unusual(message: Message) -> bool:

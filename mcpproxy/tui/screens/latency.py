@@ -272,13 +272,14 @@ class LatencyScreen(CaptureScreen):
         self._go_to_slowest([self.selected] if self.selected is not None else [])
 
     def action_slowest_of_all(self) -> None:
-        """Go to the slowest call of all kinds; to the opening of a session, which includes a start, if that is all."""
-        kinds = [figures for figures in self.latencies.rows if figures.slowest is not None]
-        self._go_to_slowest([figures for figures in kinds if figures.call.method not in OPENING] or kinds)
+        """Go to the slowest call of all kinds."""
+        self._go_to_slowest(list(self.latencies.rows))
 
     def _go_to_slowest(self, candidates: list[Figures]) -> None:
         answered = [figures for figures in candidates if figures.slowest is not None]
-        slowest = max(answered, key=lambda figures: figures.most_ns or 0, default=None)
+        # What opens a session includes the start of the server, and counts only if there is nothing else.
+        calls = [figures for figures in answered if figures.call.method not in OPENING]
+        slowest = max(calls or answered, key=lambda figures: figures.most_ns or 0, default=None)
         if slowest is None or slowest.slowest is None:
             notify(self.app, "there is no response")
             return

@@ -1,0 +1,18 @@
+"""Rows in ascending order, each once, in an array: four bytes each, found by bisection."""
+
+from array import array
+from bisect import bisect_left
+
+
+def holds(rows: "array[int]", row: int) -> bool:
+    """Whether a row is among them."""
+    at = bisect_left(rows, row)
+    return at < len(rows) and rows[at] == row
+
+
+def insert(rows: "array[int]", row: int) -> None:
+    """Add a row, unless it is there; one after all others costs least."""
+    if not rows or rows[-1] < row:
+        rows.append(row)
+    elif not holds(rows, row):
+        rows.insert(bisect_left(rows, row), row)
