@@ -1,6 +1,6 @@
 """Help: every key, on one page; those of the screen that it was opened from come first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import ClassVar, Final, NamedTuple
 
@@ -118,6 +118,8 @@ ROWS: Final = (
     Row("✗ ! ·", "number of findings: errors, warnings, notes"),
     Row("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
+_SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
+"""Keys that this page calls otherwise than bindings do."""
 
 
 def in_force(row: Row, keymap: Mapping[str, str]) -> str:
@@ -140,29 +142,28 @@ def help_of(name: str, word: str = "", keys: str = "") -> str:
     if by_name or not keys:
         return by_name
     shown = {_SIGNS.get(key, key) for key in keys.split(",")}
-    own = (row for row in _section(word) if not row.names and shown & set(row.keys.split()))
-    return next((row.text for row in own), "")
-
-
-_SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
-
-
-def _section(word: str) -> list[Row]:
-    """The rows about a screen."""
-    start = next((at for at, row in enumerate(ROWS) if not row.text and word in row.keys.split(", ")), len(ROWS))
-    end = next((at for at, row in enumerate(ROWS) if not row.text and at > start), len(ROWS))
-    return list(ROWS[start + 1 : end])
+    own = (row for section in _sections() if _is_about(section, word) for row in section)
+    return next((row.text for row in own if not row.names and shown & set(row.keys.split())), "")
 
 
 def ordered(word: str) -> list[Row]:
     """The keys, those of a screen first; the screen is given by its word, such as `traffic`."""
+    sections = sorted(_sections(), key=lambda section: not _is_about(section, word))
+    return [row for section in sections for row in section]
+
+
+def _sections() -> list[list[Row]]:
+    """The rows, section by section; each begins with its heading."""
     sections: list[list[Row]] = []
     for row in ROWS:
         if not row.text:
             sections.append([])
         sections[-1].append(row)
-    sections.sort(key=lambda section: word not in section[0].keys.split(", "))
-    return [row for section in sections for row in section]
+    return sections
+
+
+def _is_about(section: Sequence[Row], word: str) -> bool:
+    return word in section[0].keys.split(", ")
 
 
 class HelpScreen(ModalScreen[None]):
