@@ -1,6 +1,7 @@
 """Removal of captures: what belongs to one, and how it is deleted. `prune` and the screens use the same code."""
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,16 +29,16 @@ class Removable(NamedTuple):
     has_marks: bool
 
 
-def is_recorded(path: Path) -> bool:
-    """Whether a capture is being recorded."""
-    return any(is_live(file) for file in segments(path))
+def is_recorded(files: Iterable[Path]) -> bool:
+    """Whether a capture with these segments is being recorded."""
+    return any(map(is_live, files))
 
 
 def removable(path: Path) -> Removable | None:
     """A capture with all its segments; None if it is being recorded, or its files cannot be read."""
     files = segments(path)
     try:
-        if is_recorded(path):
+        if is_recorded(files):
             return None
         stats = [file.stat() for file in files]
     except OSError:
@@ -52,7 +53,7 @@ def remove(capture: Removable) -> None:
     Raises:
         OSError: a segment or the marks could not be deleted, or the capture is being recorded after all.
     """
-    if any(is_live(file) for file in capture.files):
+    if is_recorded(capture.files):
         raise OSError(0, "it is being recorded")
     cached = _cached(capture.path)
     for file in capture.files:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
+from captures.listing import segments
 from mcpproxy.removal import Removable, is_recorded, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -46,9 +47,11 @@ class DeletionScreen(WordFilterScreen):
 
         def work() -> None:
             capture = removable(path)
-            why = "it is still being recorded" if is_recorded(path) else "its files cannot be read"
-            problem = "" if capture is not None else why
-            self.post_message(Removing(capture, problem=problem and f"{short_name(path)} cannot be deleted: {problem}"))
+            problem = ""
+            if capture is None:
+                why = "it is still being recorded" if is_recorded(segments(path)) else "its files cannot be read"
+                problem = f"{short_name(path)} cannot be deleted: {why}"
+            self.post_message(Removing(capture, problem=problem))
 
         self.app.key_queue.wait_for(self._deleter.submit(work))
 
