@@ -214,7 +214,7 @@ class ReportRows(Figures):
         ]
 
     def slowest(self, most: int) -> list[SlowRow]:
-        """The slowest responses, except those that include the start of a server."""
+        """The slowest responses, without those that open a session, whose latency includes the server's start-up."""
         return [
             SlowRow(*row)
             for row in self._rows(

@@ -16,13 +16,14 @@ and lists what it replaced.
 import argparse
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from analysis.filter import FilterError, parse
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import names_recording
+from mcpproxy.cli.outputs import check_place, names_recording
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.report.text import count_text
@@ -96,11 +97,12 @@ def run(arguments: list[str]) -> int:
             return fail(problem)
     if not options.output:
         return fail(f"the name of the {'folder' if options.format in TABLES else 'file'} to write to is empty")
-    with inputs(options) as given:
-        if options.format in TABLES:
+    if options.format in TABLES:
+        with inputs(options) as given:
             return given.code(_export(given.paths, options))
-        from mcpproxy.cli.export_file import export_file
+    from mcpproxy.cli.export_file import export_file
 
+    with inputs(options, partial(check_place, force=options.force)) as given:
         return given.code(export_file(given.paths, options))
 
 

@@ -10,7 +10,7 @@ from typing import IO, Final
 
 from captures.errors import CaptureError
 from mcpproxy.cli.diagnostics import Exit, Progress, say
-from mcpproxy.cli.outputs import check_place, written_line
+from mcpproxy.cli.outputs import written_line
 from mcpproxy.exporters.reading import Reading
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -90,7 +90,6 @@ Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     """Write the file; returns 2 if a capture is damaged or cannot be read."""
     target = Path(options.output)
-    check_place(options.output, paths, force=options.force)
     captures = Input(paths)
     try:
         with new_file(target, replace=options.force, advice="; --force replaces it") as made:

@@ -34,7 +34,7 @@ from mcpproxy.report.text import count_text
 
 BATCH = 1 << 20
 MISTAKES = 3
-"""Mistakes that are told one by one: a file in another format has one in each line."""
+"""How many mistakes are reported in full: a file in the wrong format has one on every line."""
 FORMS = ("trace", "ndjson", "har", "mitmproxy", "mcp-tape")
 
 
@@ -138,7 +138,7 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
         why = f"--from {options.form} can write several captures, so -o names a folder"
         return fail(f"cannot write {options.output}: {why}"), 0
     create_directory(options.output)
-    code, count, wrong = int(Exit.FINE), 0, []
+    code, count, mistakes = int(Exit.FINE), 0, 0
     for case in cases:
         if options.case not in (None, case.name):
             continue
@@ -152,18 +152,19 @@ def _import_cases(cases: Iterable[Case | Refused], options: argparse.Namespace) 
             _write(Path(path), (line for _, line in case.records()))
             count += 1
         except Wrong as error:
-            wrong.append(f"{case.name}: {error}" if path else str(error))
-            if len(wrong) <= MISTAKES:
-                fail(f"cannot import {options.file}: {wrong[-1]}")
+            mistakes += 1
+            code = max(code, int(Exit.USAGE))
+            if mistakes <= MISTAKES:
+                fail(f"cannot import {options.file}: {f'{case.name}: ' if path else ''}{error}")
         except CannotCreate as error:
             code = max(code, fail(str(error), Exit.CANNOT_CREATE))
-    if len(wrong) > MISTAKES:
+    if mistakes > MISTAKES:
         hint = "" if count else f"; is it in another format than {options.form}?"
-        fail(f"cannot import {options.file}: {count_text(len(wrong) - MISTAKES, 'more mistake')}{hint}")
-    if not (count or wrong or code):
+        fail(f"cannot import {options.file}: {count_text(mistakes - MISTAKES, 'more mistake')}{hint}")
+    if not (count or code):
         named = f" named {options.case}" if options.case is not None else ""
         return fail(f"cannot import {options.file}: it contains no case{named}"), 0
-    return max(code, int(Exit.USAGE)) if wrong else code, count
+    return code, count
 
 
 def _import_frames(lines: Iterable[bytes], options: argparse.Namespace) -> int:

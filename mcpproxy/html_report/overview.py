@@ -12,6 +12,7 @@ from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
 from mcpproxy.report.text import count_text, lost_text
 from mcpproxy.report.units import brief, duration, size, utc
+from mcpproxy.report.wording import one_line
 from mcpproxy.sanitise import sanitise
 
 NAME: Final = 80
@@ -198,7 +199,7 @@ def _error(row: ErrorRow, refs: Refs) -> dict[str, Any]:
         "capture": refs[row.capture],
         "frame": row.frame,
         "kind": f"{kind}, by the client" if row.answered_by == "client" else kind,
-        "text": _clean(" ".join((row.text or "").split())),
+        "text": one_line(row.text or ""),
     }
 
 

@@ -216,12 +216,12 @@ def _content_text(result: Mapping[str, Any]) -> str:
     """The text of a tool's error."""
     content = result.get("content")
     for block in content if isinstance(content, list) else []:
-        if text := _one_line(_string(block, "text")):
+        if text := one_line(_string(block, "text")):
             return text
     return excerpt(content) if content else ""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """The beginning of a text, with each run of white space as a space."""
     return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
 
@@ -251,7 +251,7 @@ def _preview(result: Mapping[str, Any]) -> str:
     for member in _CONTENT:
         blocks = result.get(member)
         for block in blocks if isinstance(blocks, list) else [blocks]:
-            if text := _one_line(_string(block, "text") or _string(block, "content", "text")):
+            if text := one_line(_string(block, "text") or _string(block, "content", "text")):
                 return text
             if kind := _string(block, "mimeType") or _string(block, "type"):
                 return f"[{sanitise(kind, 60)}]"
