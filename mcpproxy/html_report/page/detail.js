@@ -81,7 +81,7 @@ class Detail {
   showHit() {
     const hit = this.body.querySelector("mark");
     if (!hit) return;
-    const [top, bottom] = [this.element.getBoundingClientRect().top, this.element.getBoundingClientRect().bottom];
+    const { top, bottom } = this.element.getBoundingClientRect();
     const place = hit.getBoundingClientRect();
     if (place.top < top || place.bottom > bottom) this.element.scrollTop += place.top - (top + bottom) / 2;
   }

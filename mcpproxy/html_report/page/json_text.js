@@ -7,10 +7,11 @@ const DEEPEST = 40;
 const MOST_LINES = 4000;
 /** Characters of a string whose text follows. */
 const BEGINNING = 80;
+const OPENS = /^\s*[{[]/;
 
 /** The lines of a payload, each a list of [text, class]. What is not JSON comes line by line. */
 function laidOut(text, isInString = false) {
-  if (!/^\s*[{[]/.test(text)) return text.split("\n").map((line) => [[visible(line), ""]]);
+  if (!OPENS.test(text)) return plainLines(text);
   const lines = [];
   const follows = [];
   let line = [];
@@ -28,9 +29,11 @@ function laidOut(text, isInString = false) {
     if (!line.length) line.push(["  ".repeat(Math.min(DEEPEST, Math.max(0, depth))), ""]);
     if (token === ":" && line.length > 1) line[line.length - 1][1] = "key";
     const inside = isInString ? [] : textOf(token);
-    const rail = [`${"  ".repeat(Math.min(DEEPEST, depth + 1))}│ `, "dim"];
-    for (const inner of inside) follows.push([rail, ...inner]);
-    const shown = inside.length && token.length > BEGINNING ? `${Array.from(token.slice(0, BEGINNING)).slice(0, -1).join("")}…` : token;
+    if (inside.length) {
+      const rail = [`${"  ".repeat(Math.min(DEEPEST, depth + 1))}│ `, "dim"];
+      for (const inner of inside) follows.push([rail, ...inner]);
+    }
+    const shown = inside.length ? beginningOf(token) : token;
     line.push([token === ":" ? ": " : visible(shown), classOf(token)]);
     hasOpened = token === "{" || token === "[";
     if (hasOpened) depth += 1;
@@ -38,6 +41,16 @@ function laidOut(text, isInString = false) {
   }
   end();
   return lines;
+}
+
+function plainLines(text) {
+  return text.split("\n").map((line) => [[visible(line), ""]]);
+}
+
+function beginningOf(token) {
+  if (token.length <= BEGINNING) return token;
+  // The last character may be half of a pair.
+  return `${Array.from(token.slice(0, BEGINNING)).slice(0, -1).join("")}…`;
 }
 
 function classOf(token) {
@@ -50,7 +63,7 @@ function textOf(token) {
   if (token[0] !== '"' || !/\\n|^"\s*[{[]/.test(token)) return [];
   try {
     const text = JSON.parse(token);
-    const lines = isJson(text) ? laidOut(text, true) : text.split("\n").map((line) => [[visible(line), ""]]);
+    const lines = isJson(text) ? laidOut(text, true) : plainLines(text);
     return lines.length > 1 ? lines : [];
   } catch {
     return [];
@@ -58,7 +71,7 @@ function textOf(token) {
 }
 
 function isJson(text) {
-  if (!/^\s*[{[]/.test(text)) return false;
+  if (!OPENS.test(text)) return false;
   try {
     JSON.parse(text);
     return true;
@@ -73,12 +86,8 @@ function payloadElement(text, isLaidOut, words) {
   if (!isLaidOut)
     return el("pre", { tabindex: 0, role: "group", "aria-label": "Raw payload" }, marked(visible(text), hits));
   const lines = laidOut(text);
-  const drawn = lines
-    .slice(0, MOST_LINES)
-    .flatMap((line) => [
-      ...line.flatMap(([piece, kind]) => (kind ? el("span", { class: kind }, marked(piece, hits)) : marked(piece, hits))),
-      "\n",
-    ]);
+  const pieceElements = ([piece, kind]) => (kind ? el("span", { class: kind }, marked(piece, hits)) : marked(piece, hits));
+  const drawn = lines.slice(0, MOST_LINES).flatMap((line) => [...line.flatMap(pieceElements), "\n"]);
   if (lines.length > MOST_LINES) {
     drawn.push(`… ${counted(lines.length - MOST_LINES, "more line")}; “Raw” shows all of them`);
   }

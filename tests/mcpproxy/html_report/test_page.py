@@ -88,6 +88,19 @@ def test_error_on_the_first_screen_leads_to_its_first_frame(report: Opened) -> N
     assert "tool error" in report.page.inner_text("aside.detail .facts")
 
 
+def test_the_first_message_of_a_rule_is_not_counted_for_all(started: Browser, tmp_path: Path) -> None:
+    talk = Written(tmp_path / "shop.mcpcap", "shop")
+    talk.handshake()
+    for number, tool in enumerate(("order", "order", "pay"), 1):
+        talk.call(20 * number, number, tool)
+        talk.fail(20 * number + 5, number, "closed")
+    with opened(started, reported(tmp_path / "report.html", talk.close())) as report:
+        (first,) = report.page.locator("#overview .first li", has_text="tool/failed").all_inner_texts()
+        assert "the tool 'order' has failed" in first
+        assert "and 2 more" in first
+        assert "×" not in first
+
+
 def test_frame_and_finding_lead_to_each_other(report: Opened) -> None:
     report.page.click("#findings .finding >> nth=0 >> a >> nth=0")
     report.page.wait_for_selector("aside.detail li a[href^='#finding-']")

@@ -154,7 +154,7 @@ def test_errors_are_grouped_by_call_and_text_and_name_the_first_frame(tmp_path: 
     assert {one["name"]: one["value"] for one in overview["figures"]}["errors"] == "5"
 
 
-def test_the_first_screen_tells_calls_of_tools_from_start_up_and_one_message_from_its_rule(tmp_path: Path) -> None:
+def test_the_first_screen_tells_calls_of_tools_from_start_up(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
     talk.handshake(900)
     talk.call(1000, 1, "order")
