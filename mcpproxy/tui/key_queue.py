@@ -18,6 +18,8 @@ from textual import events
 from textual.app import App
 from textual.message_pump import MessagePump
 
+from mcpproxy.tui.data import right_of_way
+
 ROUNDS: Final = 3
 """How often the probe takes that path: a key causes a message, which causes another."""
 LONGEST_S: Final = 2.0
@@ -58,6 +60,7 @@ class KeyQueue:
     async def take(self, event: events.Key | events.Paste) -> None:
         """Queue a key or pasted text, and pass it on in its turn."""
         self._pressed_at = monotonic()
+        right_of_way.claim()
         if isinstance(event, events.Key) and event.key == AT_ONCE:
             self._typed.clear()
             await self._hand_on(event)

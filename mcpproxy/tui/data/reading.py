@@ -31,7 +31,7 @@ from mcpproxy.tui.data.understanding import ROWS, Understanding
 
 INTRODUCED: Final = 500
 """Rows that are understood while the index is built: they identify the two sides."""
-STEP_UNDERSTOOD: Final = 64 << 10
+STEP_UNDERSTOOD: Final = 16 << 10
 """Bytes that are understood per step: a few milliseconds."""
 
 

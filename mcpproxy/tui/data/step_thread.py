@@ -1,7 +1,8 @@
 """Threads that read while the screen is drawn, because the screen never waits for a file.
 
-A thread takes steps of some milliseconds, as long as there is work, and reports news at most ten times a second, or
-twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
+A thread takes steps of some milliseconds, as long as there is work, and gives way to keys in between
+(`right_of_way`). It reports news at most ten times a second, or twice a second while it is not finished. Without work,
+it looks again every tenth of a second, as `show --follow` does.
 Its results are append-only, so the screen may read them at any time.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.tui.data import garbage
+from mcpproxy.tui.data.right_of_way import GivingWay
 
 POLL_S: Final = 0.1
 REPORT_S: Final = 0.1
@@ -52,8 +54,10 @@ class StepThread:
     def _run(self) -> None:
         reported = rested = time.monotonic() - REPORT_S + FIRST_S
         is_new = True
+        giving_way = GivingWay()
         try:
             while not self._stop.is_set():
+                giving_way.wait(self._stop)
                 self.is_busy = self._step()
                 if self.is_busy:
                     garbage.set_aside()
