@@ -1,8 +1,8 @@
 """The locked process in which DuckDB reads the plain part of a capture and writes its rows.
 
 The statements are ours, and the capture is hostile: a fault in DuckDB's parser must not reach anything. The process has
-no environment, opens two files and a directory for what does not fit into memory, and nothing else; then DuckDB locks
-itself by its settings, and the kernel limits memory, processor time and descriptors.
+no environment, opens the segments, the database, a directory for what does not fit into memory, and nothing else; then
+DuckDB locks itself by its settings, and the kernel limits memory, processor time and descriptors.
 
 It answers three requests, in this order: what the lines say; the rows, once the parent has judged the odd frames; the
 end. Any failure ends it, and the parent then loads the capture in the other way.
@@ -85,8 +85,8 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
 
 def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     """A connection that has the new database file, and can open it, the capture, and nothing else."""
-    capture, database, spilled = (
-        os.fsdecode(bytes.fromhex(setup[name])) for name in ("capture", "database", "spilled")
+    database, spilled, *segments = (
+        os.fsdecode(bytes.fromhex(name)) for name in (setup["database"], setup["spilled"], *setup["segments"])
     )
     connection = duckdb.connect(
         ":memory:",
@@ -109,8 +109,9 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         connection.execute(
             f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]]
         )
-    connection.execute("set variable capture = $1::varchar", [capture])
-    connection.execute(f"set allowed_paths = [{_quoted(capture)}, {_quoted(database)}, {_quoted(database + '.wal')}]")
+    connection.execute("set variable segments = $1::varchar[]", [segments])
+    allowed = ", ".join(map(_quoted, (*segments, database, database + ".wal")))
+    connection.execute(f"set allowed_paths = [{allowed}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection

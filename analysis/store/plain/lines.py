@@ -11,19 +11,21 @@ rows are made.
 
 import re
 from array import array
+from bisect import bisect_right
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from zlib import crc32
 
 import orjson
 
 from analysis.store.plain.opening import Doubt, Opening
 from analysis.store.values import LARGEST
-from captures.reader import CHUNK, SHORTEST, open_capture
+from captures.reader import CHUNK, SHORTEST, Capture, open_capture
 from captures.record import CRC_TAIL, MAX_LINE, Record, decode
+from captures.versions import FORMAT_VERSION
 
 MOST_ODD_BYTES: Final = 64 << 20
 """Bytes of the lines of odd frames that are kept."""
@@ -49,11 +51,12 @@ def most_odd(frames: int) -> int:
 
 
 class Lines:
-    """The lines of a capture behind its opening."""
+    """The lines of a capture behind its opening, over all segments."""
 
-    def __init__(self, path: Path, opening: Opening) -> None:
+    def __init__(self, capture: Capture, opening: Opening) -> None:
         """Nothing read so far."""
-        self._path, self._opening = path, opening
+        self._segments, self._opening = capture.segments, opening
+        self._capture = capture.header.members.get("capture")
         self.frames = 0
         """Plain lines of frames."""
         self.text_bytes = 0
@@ -65,6 +68,12 @@ class Lines:
         self._others = array("Q")
         self._marks = array("Q")
         self._odd_bytes = 0
+        self._starts: list[int] = []
+        """Where each segment begins, in bytes since the beginning of the first."""
+        self._headers = 0
+        """Segments after the first that begin as they should."""
+        self._closed = -1
+        """The number of the last record that closes a segment."""
 
     def read(self, report: Callable[[int], None] | None) -> None:
         """Read all lines.
@@ -75,10 +84,21 @@ class Lines:
         Raises:
             Doubt: some line is damaged, missing, or of a kind that only the fold understands.
         """
-        offset, rest = self._opening.offset, b""
+        end = 0
+        for path in self._segments:
+            if self._starts and self._closed != self.end - 1:
+                raise Doubt("a segment without its end")
+            self._starts.append(end)
+            end = self._read_segment(path, report)
+        if self._headers != len(self._segments) - 1:
+            raise Doubt("a segment without its header")
+
+    def _read_segment(self, path: Path, report: Callable[[int], None] | None) -> int:
+        """Read the lines of one segment, and return where the next one begins."""
+        offset, rest = max(self._starts[-1], self._opening.offset), b""
         text = getincrementaldecoder("utf-8")()
-        with open_capture(self._path) as file:
-            file.seek(offset)
+        with open_capture(path) as file:
+            file.seek(offset - self._starts[-1])
             while chunk := file.read(CHUNK):
                 try:
                     text.decode(chunk)
@@ -94,6 +114,7 @@ class Lines:
                     report(offset)
         if rest:
             raise Doubt("an unfinished record at the end")
+        return offset
 
     def _take(self, lines: list[bytes], offset: int) -> None:
         expected, plain, text_bytes = self.end, self.frames, self.text_bytes
@@ -123,12 +144,23 @@ class Lines:
             self._odd_bytes += len(line)
             if len(self.odd) > most_odd(expected) or self._odd_bytes > MOST_ODD_BYTES:
                 raise Doubt("many odd frames")
-        elif record.rec in _KNOWN:
+        elif record.rec in _KNOWN or self._continues(record):
             if record.rec == "stall":
                 self._opening.stalls.take(record)
+            elif record.rec == "close" and record.members.get("ending") == "segment":
+                self._closed = record.seq
             self._others.append(offset)
         else:
             raise Doubt(f"a record of type {record.rec}" if record.rec in ("gap", "header") else "another record")
+
+    def _continues(self, record: Record) -> bool:
+        """Whether a record is the header of a further segment of this capture, at its place."""
+        named = record.members.get("capture"), record.members.get("format")
+        is_next = record.rec == "header" and record.offset == self._starts[-1] > 0
+        if not is_next or named != (self._capture, FORMAT_VERSION):
+            return False
+        self._headers += 1
+        return True
 
     def others(self) -> Iterator[Record]:
         """The records that are no frames, in order."""
@@ -142,7 +174,7 @@ class Lines:
         """
         first_mark = -(-self._opening.first // APART) * APART
         at = self._opening.first
-        with _buffered(self._path) as reader:
+        with _Reader(self._segments, self._starts) as reader:
             reader.seek(self._opening.offset)
             for number in numbers:
                 mark = (number - first_mark) // APART
@@ -159,7 +191,7 @@ class Lines:
                 yield record
 
     def _at(self, offsets: Iterable[int]) -> Iterator[Record]:
-        with _buffered(self._path) as reader:
+        with _Reader(self._segments, self._starts) as reader:
             for offset in offsets:
                 reader.seek(offset)
                 record = decode(reader.readline().rstrip(b"\n"), offset, orjson.loads)
@@ -168,7 +200,36 @@ class Lines:
                 yield record
 
 
-def _buffered(path: Path) -> BufferedReader:
-    file = open_capture(path)
-    assert isinstance(file, FileIO)
-    return BufferedReader(file, 1 << 16)
+class _Reader:
+    """The lines of all segments, as if they were one file."""
+
+    def __init__(self, segments: list[Path], starts: list[int]) -> None:
+        self._segments, self._starts = segments, starts
+        self._open(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def seek(self, offset: int) -> None:
+        """Go to the line that begins there."""
+        number = bisect_right(self._starts, offset) - 1
+        if number != self._number:
+            self._file.close()
+            self._open(number)
+        self._file.seek(offset - self._starts[number])
+
+    def readline(self) -> bytes:
+        """The next line; empty behind the last."""
+        line = self._file.readline(MAX_LINE)
+        if not line and self._number + 1 < len(self._starts):
+            self.seek(self._starts[self._number + 1])
+            line = self._file.readline(MAX_LINE)
+        return line
+
+    def _open(self, number: int) -> None:
+        file = open_capture(self._segments[number])
+        assert isinstance(file, FileIO)
+        self._number, self._file = number, BufferedReader(file, 1 << 16)

@@ -9,7 +9,7 @@ create temp table said as
 with line as (
     select seq, t_ns, dir, kind, id::varchar as id, method, code, raw
     from read_json(
-        getvariable('capture'), format = 'newline_delimited', maximum_object_size = 8388608,
+        getvariable('segments'), format = 'newline_delimited', maximum_object_size = 8388608,
         columns = {seq: 'BIGINT', rec: 'VARCHAR', t_ns: 'BIGINT', dir: 'VARCHAR', kind: 'VARCHAR', id: 'JSON',
                    method: 'VARCHAR', code: 'BIGINT', raw: 'VARCHAR'}
     )

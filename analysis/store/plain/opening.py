@@ -59,7 +59,7 @@ class Opening(NamedTuple):
     first: int
     """The number of the next record."""
     offset: int
-    """Where that begins in the file, in bytes."""
+    """Where that begins in the first segment, in bytes."""
     revision: str | None
     """The revision of the client's requests."""
     server_revision: str | None
@@ -74,14 +74,14 @@ def opening_of(capture: Capture) -> Opening:
     Raises:
         Doubt: it has none, or is of a kind that only the fold understands.
     """
-    if len(capture.segments) != 1:
-        raise Doubt("several segments")
     if capture.header.members.get("format") != FORMAT_VERSION or capture.header.line == b"":
         raise Doubt("an older format, or no header")
     fold, stalls, assembler = Fold(), Stalls(), FrameAssembler()
     for expected, record in enumerate(islice(_records(capture), LONGEST)):
         if record.seq != expected or record.skipped or record.t_ns > LARGEST or record.rec in ("part", "gap"):
             raise Doubt("a loss, or a giant frame, in the opening")
+        if record.rec == "header" and expected:
+            raise Doubt("no handshake in the first segment")
         if record.rec == "stall":
             stalls.take(record)
         fold.feed(assembler.feed(record))

@@ -98,7 +98,7 @@ def load_plain(
     opening = opening_of(capture)
     processor_s = _SECONDS + capture.size // _BYTES_A_SECOND
     setup = {
-        "capture": _digits(capture.segments[0]),
+        "segments": [_digits(segment) for segment in capture.segments],
         "database": _digits(database),
         "spilled": _digits(database.parent / "spilled"),
         "id": id_,
@@ -118,7 +118,7 @@ def load_plain(
     except OSError:
         raise Doubt("the system starts no process") from None
     try:
-        return _loaded(_Talk(child, processor_s), setup, Lines(capture.segments[0], opening), opening, progress)
+        return _loaded(_Talk(child, processor_s), setup, Lines(capture, opening), opening, progress)
     finally:
         child.close()
 

@@ -133,13 +133,30 @@ class Maker:
         self.rng = rng
         self.seq = self.ns = 0
         self.lines: list[bytes] = []
-        given = {"format": 1, "capture": "0" * 32, "segment": 1, "transport": "stdio", "observed_start": True}
-        self.add("header", members(**given, wall_ns=1_795_000_000_000_000_000, name="n"))
+        self.segments = [self.lines]
+        """The lines of each segment; `lines` is the last of them."""
+        self.header()
         self.say("c2s", id=0, method="initialize", params={"protocolVersion": "2025-06-18", "capabilities": {}})
         self.say("s2c", id=0, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}})
         self.say("c2s", method="notifications/initialized")
         self.number = 0
         self.open: dict[str, list[Any]] = {"c2s": [], "s2c": []}
+
+    def header(self, *, capture: str = "0" * 32, version: int = 1) -> None:
+        number = len(self.segments)
+        given = {"format": version, "capture": capture, "segment": number, "transport": "stdio", "observed_start": True}
+        self.add("header", members(**given, wall_ns=1_795_000_000_000_000_000, name="n"))
+
+    def begin_segment(self) -> None:
+        """What follows goes into the next file, which has no header yet."""
+        self.lines = []
+        self.segments.append(self.lines)
+
+    def next_segment(self) -> None:
+        """Go on in the next file, as a recorder does."""
+        self.add("close", members(ending="segment"))
+        self.begin_segment()
+        self.header()
 
     def add(self, rec: str, middle: bytes) -> None:
         self.lines.append(seal(self.seq, self.ns, rec, middle))
@@ -154,7 +171,9 @@ class Maker:
         self.raw(direction, json.dumps({"jsonrpc": "2.0", **message}, **style).encode("utf-8", "surrogatepass"))
 
     def write(self, path: Path) -> Path:
-        path.write_bytes(b"".join(self.lines))
+        for number, lines in enumerate(self.segments, 1):
+            file = path if number == 1 else path.with_suffix(f".{number}.mcpcap")
+            file.write_bytes(b"".join(lines))
         return path
 
     # ---- a conversation

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,6 +53,12 @@ def compare_made(place: Path, seed: int) -> Ways:
             if misspelt:
                 maker.misspell()
             ways.compare(maker.write(place / f"{name}.mcpcap"))
+        maker = Maker(Random(seed))
+        for _ in range(3):
+            maker.talk(15)
+            maker.next_segment()
+        maker.talk(15)
+        ways.compare(maker.write(place / "segments.mcpcap"))
     return ways
 
 
@@ -138,6 +145,107 @@ def test_what_a_pipe_or_a_whole_capture_does_not_have_is_left_to_the_fold(
     assert doubt_about(made.write(tmp_path / "other.mcpcap"), tmp_path / "rows", monkeypatch) == why
 
 
+def test_segments_are_loaded_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = maker(100)
+    for raw in ODD:
+        made.raw("c2s", raw)
+        made.talk(2, oddity=0.0, trouble=0.0)
+        made.next_segment()
+    made.talk(100, oddity=0.0, trouble=0.0)
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    both = Both(made.write(tmp_path / "many.mcpcap"), tmp_path / "rows")
+    assert both.doubt is None
+    assert both.differences() == {}
+
+
+def no_header(made: Maker) -> None:
+    made.begin_segment()
+
+
+def foreign_header(made: Maker) -> None:
+    made.add("close", members(ending="segment"))
+    made.begin_segment()
+    made.header(capture="1" * 32)
+
+
+def later_header(made: Maker) -> None:
+    made.add("close", members(ending="segment"))
+    made.begin_segment()
+    made.header(version=2)
+
+
+def no_close(made: Maker) -> None:
+    made.begin_segment()
+    made.header()
+
+
+def other_close(made: Maker) -> None:
+    made.add("close", members(ending="server"))
+    made.begin_segment()
+    made.header()
+
+
+def late_header(made: Maker) -> None:
+    made.add("close", members(ending="segment"))
+    made.begin_segment()
+    made.talk(1)
+    made.header()
+
+
+def torn_end(made: Maker) -> None:
+    made.add("close", members(ending="segment"))
+    made.lines[-1] = made.lines[-1][:-1]
+    made.begin_segment()
+    made.header()
+
+
+def empty_between(made: Maker) -> None:
+    made.next_segment()
+    made.begin_segment()
+    made.header()
+
+
+def header_only_in_the_middle(made: Maker) -> None:
+    made.add("close", members(ending="segment"))
+    made.header()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        no_header,
+        foreign_header,
+        later_header,
+        no_close,
+        other_close,
+        late_header,
+        torn_end,
+        empty_between,
+        header_only_in_the_middle,
+    ],
+)
+def test_segments_of_another_kind_are_left_to_the_fold(
+    spoil: Callable[[Maker], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = maker(5)
+    spoil(made)
+    made.talk(5, oddity=0.0, trouble=0.0)
+    assert doubt_about(made.write(tmp_path / "spoilt.mcpcap"), tmp_path / "rows", monkeypatch) is not None
+
+
+def test_lost_segment_is_left_to_the_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = maker(5)
+    for _ in range(2):
+        made.next_segment()
+        made.talk(5, oddity=0.0, trouble=0.0)
+    path = made.write(tmp_path / "lost.mcpcap")
+    (tmp_path / "lost.2.mcpcap").unlink()
+    assert doubt_about(path, tmp_path / "rows", monkeypatch) is not None
+    path.unlink()
+    assert doubt_about(tmp_path / "lost.3.mcpcap", tmp_path / "later", monkeypatch) is not None
+
+
 def test_any_flipped_bit_is_left_to_the_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = maker(5).write(tmp_path / "flipped.mcpcap")
     data = bytearray(path.read_bytes())
@@ -213,10 +321,8 @@ def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
     capture.write_bytes(b"{}\n")
     other.write_text("{}\n")
     setup = {
-        **{
-            name: os.fsencode(tmp_path / end).hex()
-            for name, end in (("capture", "a.mcpcap"), ("database", "d.duckdb"), ("spilled", "s"))
-        },
+        **{name: os.fsencode(tmp_path / end).hex() for name, end in (("database", "d.duckdb"), ("spilled", "s"))},
+        "segments": [os.fsencode(capture).hex()],
         **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era")),
         "memory": MEMORY,
         "threads": 1,
