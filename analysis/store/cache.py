@@ -32,6 +32,7 @@ from analysis.store.load import Loader, Progress
 from analysis.store.plain.opening import Doubt
 from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
+from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
 from captures.ownership import is_of_user
@@ -336,8 +337,10 @@ def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | 
             if not _has_just(connection, "made", creation()):
                 raise Doubt("tables of another kind")
             loader.load(path, id_, plain=made)
-    except Doubt as doubt:
-        how = str(doubt)
+    except (CaptureError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - nothing in a capture may make a load fail, so a fault of ours is a doubt
+        how = str(error) if isinstance(error, Doubt) else f"a fault: {type(error).__name__}"
         for left in target.parent.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         with _attached(target, memory) as connection:

@@ -133,7 +133,7 @@ def _add_notification(told: dict[str, Any], notification: Notification) -> None:
     elif notification.method in _CANCELLED:
         reason = text_of(params.get("reason"))
         told |= {
-            "cancels": _key(_named(notification)),
+            "cancels": _key(_named(notification, params.get("requestId"))),
             "reason": None if reason is None else text(reason[:REASON], REASON_CUT),
             "is_timeout": timed_out(None if reason is None else reason[:REASON]),
         }
@@ -167,9 +167,8 @@ def _names_protocol(body: dict[str, Any]) -> bool:
     return "io.modelcontextprotocol" in json.dumps(body)
 
 
-def _named(cancellation: Notification) -> Id:
+def _named(cancellation: Notification, value: object) -> Id:
     """The id that a cancellation names, exactly."""
-    value = cancellation.params.get("requestId")
     if isinstance(value, float):
         value = parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
     return id_of(value)

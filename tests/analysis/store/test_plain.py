@@ -19,6 +19,7 @@ from analysis.child_process import PythonChild
 from analysis.store import cache
 from analysis.store.open import sources
 from analysis.store.plain import child, parent
+from analysis.store.plain.lines import Lines
 from analysis.store.plain.opening import Doubt
 from analysis.store.plain.parent import load_plain
 from captures.reader import Capture, Damage
@@ -314,6 +315,17 @@ def test_killed_process_costs_only_time(big: Path, tmp_path: Path, monkeypatch: 
     assert source.database is not None
     with duckdb.connect(str(source.database), read_only=True) as connection:
         assert connection.execute("select count(*) > 1000 from frames").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize("fault", [AttributeError("x"), duckdb.InternalException("x")])
+def test_fault_costs_only_time(fault: Exception, big: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Lines, report: object) -> None:
+        raise fault
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Lines, "read", fail)
+    (source,) = sources([big]).readable
+    assert how(source.database) == f"a fault: {type(fault).__name__}"
 
 
 def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
