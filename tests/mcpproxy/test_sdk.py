@@ -56,7 +56,13 @@ async def recorded(command: list[str], capture: Path, mode: str, **more: Any) ->
     run = ["-m", "mcpproxy", "run", "--capture", str(capture), "--", *command]
     server = StdioServerParameters(command=sys.executable, args=run, env={"HOME": str(capture.parent)})
     info = Implementation(name="sdk-reader", version="1.2.3")
-    with (capture.parent / "stderr").open("w") as stderr, anyio.fail_after(DEADLINE_S):
+    with (
+        (capture.parent / "stderr").open("w") as stderr,
+        anyio.fail_after(DEADLINE_S),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        # On a busy machine, a server may need more than the two seconds after which this client ends it by a signal.
+        patched.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", DEADLINE_S)
         async with Client(
             stdio_client(server, stderr),
             mode=mode,

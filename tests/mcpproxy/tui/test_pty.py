@@ -303,8 +303,9 @@ def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> No
             shown.press(keys)
         assert shown.process.poll() is None
         shown.press("\x1b")
-        shown.press("q")
-        shown.until(lambda: shown.process.poll() is not None)
+        while shown.process.poll() is None:
+            # On a busy machine, a key may be read together with the escape before it, and then means another key.
+            shown.press("q")
         assert shown.process.returncode == 0
 
 
