@@ -65,6 +65,24 @@ class Sources(NamedTuple):
     """At most one line about copies, and one about near-copies, saying how they were handled."""
 
 
+class State(NamedTuple):
+    """A capture that counts; another state of the same capture is another one."""
+
+    capture: Capture
+    source: Source
+    size: int
+    """Bytes of all its segments."""
+
+
+class Distinct(NamedTuple):
+    """Some captures without their copies."""
+
+    states: list[State]
+    refused: list[tuple[Path, Exception]]
+    doubles: list[str]
+    """As in `Sources`."""
+
+
 def open(  # noqa: A001 - callers write `analysis.open(…)`
     captures: PathLike | Iterable[PathLike], *, findings: bool = False
 ) -> duckdb.DuckDBPyConnection:
@@ -164,6 +182,19 @@ def sources(
         progress: called with the progress.
         memory: as in `with_sources`.
     """
+    found = distinct(paths)
+    sized = [(state.source, state.size) for state in found.states]
+    refused = found.refused
+    ready = _cached(sized, refused, findings=findings, progress=progress, memory=memory)
+    return Sources(ready, refused, found.doubles)
+
+
+def distinct(paths: Iterable[Path]) -> Distinct:
+    """Tell captures from their copies, by reading headers, and only if two have the same id, whole files.
+
+    Args:
+        paths: as in `sources`.
+    """
     # Rows, ids and remarks do not depend on the order of the captures.
     ordered = sorted((first_segment(real_path(path)), segment_number(path), path) for path in paths)
     captures: dict[Path, Capture] = {}
@@ -184,19 +215,18 @@ def sources(
         else:
             states.append(capture)
     taken = set(known)
-    sized = [identified for id_, states in known.items() for identified in _identified(id_, states, taken)]
-    doubles = [*_of_copies(known, copies), *_of_states(known)]
-    return Sources(_cached(sized, refused, findings=findings, progress=progress, memory=memory), refused, doubles)
+    found = [state for id_, states in known.items() for state in _identified(id_, states, taken)]
+    return Distinct(found, refused, [*_of_copies(known, copies), *_of_states(known)])
 
 
-def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[tuple[Source, int]]:
+def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[State]:
     """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
     sizes = [_sum(state.segments) for state in states]
     largest = sizes.index(max(sizes))
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         own = id_ if number == largest else path_id(state.path, taken)
         taken.add(own)
-        yield Source(state.path, own, None), size
+        yield State(state, Source(state.path, own, None), size)
 
 
 def _is_copy(capture: Capture, other: Capture) -> bool:

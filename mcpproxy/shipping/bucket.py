@@ -123,6 +123,14 @@ class Bucket:
                 target.write(chunk)
             return True
 
+    def head(self, name: str, count: int) -> bytes | None:
+        """The first bytes of a file, by a request for a range; None if there is none of this name."""
+        with self._told("read", name):
+            try:
+                return bytes(self._obstore.get_range(self._store, name, start=0, length=count))
+            except (self._exceptions.NotFoundError, FileNotFoundError):
+                return None
+
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
         with self._told("read", name):
@@ -136,7 +144,7 @@ class Bucket:
         with self._told("list", folder):
             for some in self._obstore.list(self._store, folder, chunk_size=1000):
                 for meta in some:
-                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
+                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""

@@ -21,6 +21,8 @@ class Entry(NamedTuple):
     size: int
     modified_s: float
     """When it was written, in seconds since 1970."""
+    tag: str | None = None
+    """If two files have the same, their content is the same; None if the destination has no such thing."""
 
 
 class Stored(NamedTuple):

@@ -1,0 +1,106 @@
+"""The rows of one capture as Arrow batches, for engines that take them: Spark.
+
+The loader makes them, so they are those of `query`; times and JSON have the forms that Parquet files of an export have.
+A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so what receives them needs little memory.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from analysis.store.load import Loader
+from analysis.store.parquet import of_disk
+from analysis.store.table_export import spilling_into, stream_in_order
+from analysis.store.tables import creation
+from captures.errors import CaptureError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+BATCH_ROWS: Final = 2048
+BATCH_BYTES: Final = 8 << 20
+FORMS: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
+"""Types that not every reader knows, and those that stand for them, as in an export."""
+
+# What the long columns of a row hold; other rows are small.
+_BYTES: Final = {
+    "frames": "2 * size",
+    "tools": "bytes",
+    "stderr": "2 * octet_length(raw)",
+    "findings": "strlen(message)",
+}
+
+
+@cache
+def columns_of(table: str) -> tuple[tuple[str, str], ...]:
+    """The columns of a table with their types, as DuckDB writes them.
+
+    Args:
+        table: one of `tables.NAMES`.
+    """
+    with duckdb.connect() as connection:
+        connection.execute(creation())
+        columns = connection.execute(f"describe {table}").fetchall()
+    return tuple((name, FORMS.get(type_, type_)) for name, type_, *_ in columns)
+
+
+def rows_of(path: Path, capture: str, tables: tuple[str, ...], folder: Path) -> "Iterator[tuple[str, RecordBatch]]":
+    """Load a capture, and yield the rows of some tables, each batch with the name of its table.
+
+    Args:
+        path: the capture.
+        capture: the value of the column `capture` in its rows.
+        tables: some of `tables.NAMES`, maybe none. The rules run only if `findings` is one of them.
+        folder: a private folder for what exceeds the memory of DuckDB (1 GB).
+
+    Raises:
+        CaptureError: the capture cannot be read, or needs too much memory.
+        OSError: the disk is full, or fails.
+    """
+    with spilling_into(str(folder)) as connection:
+        try:
+            stream_in_order(connection)
+            connection.execute(creation())
+            with Loader(connection) as loader:
+                if tables != ("findings",):
+                    loader.load(path, capture)
+                if "findings" in tables:
+                    loader.load_findings(path, capture)
+            for table in tables:
+                for batch in _batches(connection, table):
+                    yield table, batch
+        except duckdb.OutOfMemoryException as error:
+            if failure := of_disk(error):
+                raise failure from error
+            raise CaptureError(f"cannot load {path}: its frames are so large that they need too much memory") from error
+        except duckdb.Error as error:
+            if failure := of_disk(error):
+                raise failure from error
+            raise
+
+
+def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":
+    cells = ", ".join(f'"{name}"::{type_} as "{name}"' for name, type_ in columns_of(table))
+    for first, last in list(_pages(connection, table)):
+        sql = f"select {cells} from {table} where rowid between {first} and {last}"  # noqa: S608 - names are ours
+        # A batch of DuckDB has 2,048 rows at least, so the bytes are bounded by asking for fewer rows.
+        yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+
+
+def _pages(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[tuple[int, int]]:
+    """The first and last number of the rows that fit into a batch."""
+    rows = connection.execute(f"select rowid, {_BYTES.get(table, '0')} from {table} order by rowid")  # noqa: S608
+    first = last = None
+    count = total = 0
+    while some := rows.fetchmany(BATCH_ROWS):
+        for row, size in some:
+            if first is not None and last is not None and (count == BATCH_ROWS or total + size > BATCH_BYTES):
+                yield first, last
+                first, count, total = None, 0, 0
+            first = row if first is None else first
+            last, count, total = row, count + 1, total + size
+    if first is not None and last is not None:
+        yield first, last

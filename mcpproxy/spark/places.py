@@ -1,0 +1,259 @@
+"""Where captures are, for Spark: finds them in a folder or an object store, and brings one to a worker.
+
+The driver plans: it lists the files, and reads the first record of each capture, so it knows ids, days and names before
+any task starts. Copies count once, as in `query`: of files with the same id and the same bytes one is kept; a capture
+with the id of another and other bytes gets an id of its own, and the largest keeps the one they share.
+"""
+
+import os
+import tempfile
+from collections.abc import Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from analysis.store.cache import private_folder, sweep
+from analysis.store.open import distinct
+from analysis.store.values import text, wall
+from captures.errors import CaptureError, NotACapture
+from captures.identity import DIGITS, capture_id
+from captures.listing import find_captures
+from captures.places import SUFFIX, segment_of, segment_path
+from captures.reader import Capture
+from mcpproxy.shipping.opening import SCHEMES
+
+if TYPE_CHECKING:
+    from mcpproxy.shipping.bucket import Bucket
+
+_HEADS: Final = (1 << 16, 1 << 20)
+"""Bytes at the beginning of an object in which its first record is looked for, before all of it is fetched."""
+_AT_ONCE: Final = 16
+"""Requests for headers at a time."""
+_PRIVATE: Final = "mcpproxy-spark-"
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days are UTC, without a zone
+
+
+class CannotReach(Exception):
+    """A place cannot be read from here: no fault of the capture, so Spark should try again, and then tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One capture, or what looked like one."""
+
+    shown: str
+    """Its path or URL: of its first segment that is there."""
+    files: tuple[tuple[int, str], ...]
+    """The number and the path or URL of each segment; of a local capture only the one given, as others may appear."""
+    id: str | None = None
+    """The value of the column `capture`; None if it cannot be read."""
+    day: date | None = None
+    server_name: str | None = None
+    refused: str | None = None
+    """Why it cannot be read."""
+
+
+class _Object(NamedTuple):
+    name: str
+    size: int
+    tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A capture in a store, as far as its header says."""
+
+    url: str
+    segments: tuple[tuple[int, _Object], ...]
+    header: Capture | None
+    refused: str | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for _, one in self.segments)
+
+
+def is_url(path: str) -> bool:
+    """Whether a path leads to an object store."""
+    return path.partition("://")[0] in SCHEMES
+
+
+def plan(path: str) -> list[Place]:
+    """All captures at a place, without copies, in an order that depends on names alone.
+
+    Args:
+        path: a capture, a folder with captures below it, or `s3://BUCKET/PREFIX`, `gs://…` or `az://…`.
+
+    Raises:
+        NotACapture: there is no capture at all.
+        CannotShip: the object store cannot be read.
+    """
+    places = _remote(path) if is_url(path) else _local(Path(path.removeprefix("file://")))
+    if not places:
+        raise NotACapture(f"no captures in {path}")
+    return sorted(places, key=lambda place: place.shown)
+
+
+def described(capture: Capture) -> dict[str, Any]:
+    """The day and the name of a capture, by its header."""
+    header = capture.header.members
+    wall_ns = wall(header.get("wall_ns"))
+    day = None if wall_ns is None else (_EPOCH + timedelta(microseconds=wall_ns // 1000)).date()
+    return {"day": day, "server_name": text(header.get("name"))}
+
+
+@contextmanager
+def fetched(place: Place) -> Iterator[tuple[Path, Path]]:
+    """The first file of a capture, and a private folder for whoever loads it; both are gone afterwards.
+
+    Raises:
+        CannotReach: this machine cannot read the file, though the driver could.
+        CannotShip: the object store cannot be read.
+    """
+    root = Path(tempfile.gettempdir())
+    sweep(root, _PRIVATE)
+    with private_folder(root, _PRIVATE) as folder:
+        if not is_url(place.shown):
+            path = Path(place.shown)
+            try:
+                with path.open("rb"):
+                    pass
+            except OSError as error:
+                raise CannotReach(
+                    f"cannot read {path}: {error.strerror}; the driver could, so it was deleted meanwhile, or its "
+                    "folder is not there on all workers"
+                ) from error
+            yield path, folder
+            return
+        first = folder / f"capture{SUFFIX}"
+        for number, url in place.files:
+            bucket, name = _opened(url)
+            if not bucket.fetch(name, Path(segment_path(first, number))):
+                raise CannotReach(f"cannot read {url}: it was deleted meanwhile")
+        yield Path(segment_path(first, place.files[0][0])), folder
+
+
+# ---- folders
+
+
+def _local(root: Path) -> list[Place]:
+    if not root.exists():
+        raise NotACapture(f"no captures in {root}: it does not exist")
+    found = distinct(find_captures(root) if root.is_dir() else [root])
+    places = [_place(state.source.path, state.source.id, state.capture) for state in found.states]
+    return places + [_place(path, None, None, str(error)) for path, error in found.refused]
+
+
+def _place(path: Path, id_: str | None, capture: Capture | None, refused: str | None = None) -> Place:
+    shown = os.path.realpath(path)
+    return Place(shown, ((1, shown),), id_, **({} if capture is None else described(capture)), refused=refused)
+
+
+# ---- object stores
+
+
+def _opened(url: str) -> "tuple[Bucket, str]":
+    """The store of an object, and the name there."""
+    from mcpproxy.shipping.bucket import Bucket  # the extra is loaded for URLs only
+
+    folder, _, name = url.rpartition("/")
+    return Bucket(folder), name
+
+
+def _remote(url: str) -> list[Place]:
+    from mcpproxy.shipping.bucket import Bucket
+
+    url, stem = url.rstrip("/"), None
+    if url.endswith(SUFFIX):
+        url, _, name = url.rpartition("/")
+        stem = (segment_of(name) or (None,))[0]
+    bucket = Bucket(url)
+    segments: dict[str, list[tuple[int, _Object]]] = {}
+    for entry in bucket.entries(""):
+        segment = segment_of(entry.name)
+        if segment is not None and stem in (None, segment[0]):
+            segments.setdefault(segment[0], []).append((segment[1], _Object(entry.name, entry.size, entry.tag)))
+    with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder, ThreadPoolExecutor(_AT_ONCE) as pool:
+        numbered = enumerate(tuple(sorted(some)) for _, some in sorted(segments.items()))
+        heads = list(pool.map(lambda item: _head(bucket, item[1], folder / f"{item[0]}{SUFFIX}"), numbered))
+    return list(_settled(bucket, heads))
+
+
+def _head(bucket: "Bucket", segments: tuple[tuple[int, _Object], ...], scratch: Path) -> _Head:
+    """What the header of a capture says; no more than its first bytes are fetched unless they hold no record."""
+    first = segments[0][1]
+    url = f"{bucket.shown}/{first.name}"
+    for count in (*(count for count in _HEADS if count < first.size), first.size):
+        data = bucket.head(first.name, count) if count else b""
+        if data is None:
+            raise CannotReach(f"cannot read {url}: it was deleted meanwhile")
+        scratch.write_bytes(data)
+        try:
+            return _Head(url, segments, Capture(scratch))
+        except CaptureError as error:
+            refused = str(error).replace(str(scratch), url)
+        finally:
+            scratch.unlink()
+    return _Head(url, segments, None, refused)
+
+
+def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
+    """The captures that count, each with its id: the rules of `analysis.store.open.distinct`."""
+    known: dict[str, list[_Head]] = {}
+    for head in heads:
+        if head.header is None:
+            yield Place(head.url, _files(bucket, head), refused=head.refused)
+            continue
+        states = known.setdefault(_id(head), [])
+        if not any(_is_copy(bucket, head, state) for state in states):
+            states.append(head)
+    taken = set(known)
+    for id_, states in known.items():
+        largest = max(states, key=lambda state: state.size)
+        for state in states:
+            own = id_ if state is largest else _id_of_url(state.url, taken)
+            taken.add(own)
+            assert state.header is not None
+            yield Place(state.url, _files(bucket, state), own, **described(state.header))
+
+
+def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:
+    return tuple((number, f"{bucket.shown}/{one.name}") for number, one in head.segments)
+
+
+def _id(head: _Head) -> str:
+    """The id in the header, else one of the URL: the path of a copy on this machine is another each time."""
+    assert head.header is not None
+    own = head.header.header.members.get("capture")
+    return own if isinstance(own, str) and capture_id(head.header) == own else _id_of_url(head.url)
+
+
+def _id_of_url(url: str, taken: Container[str] = ()) -> str:
+    hashed = url.encode("utf-8", "surrogateescape")
+    while (id_ := blake2b(hashed, digest_size=DIGITS // 2).hexdigest()) in taken:
+        hashed += b"\0"
+    return id_
+
+
+def _is_copy(bucket: "Bucket", head: _Head, other: _Head) -> bool:
+    """Whether all objects of two captures have the same bytes; they are read only if neither size nor tag says so."""
+    if [one.size for _, one in head.segments] != [one.size for _, one in other.segments]:
+        return False
+    pairs = zip(head.segments, other.segments, strict=True)
+    return all(
+        (one.tag is not None and one.tag == another.tag) or _digest(bucket, one) == _digest(bucket, another)
+        for (_, one), (_, another) in pairs
+    )
+
+
+def _digest(bucket: "Bucket", one: _Object) -> bytes:
+    with private_folder(Path(tempfile.gettempdir()), _PRIVATE) as folder:
+        file = folder / "object"
+        if not bucket.fetch(one.name, file):
+            raise CannotReach(f"cannot read {bucket.shown}/{one.name}: it was deleted meanwhile")
+        with file.open("rb") as stream:
+            return file_digest(stream, "sha256").digest()

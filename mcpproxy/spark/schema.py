@@ -1,0 +1,59 @@
+"""The Spark schemas of the tables, derived from their definition in DuckDB: nobody types them a second time."""
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from analysis.store.batches import columns_of
+from analysis.store.tables import NAMES
+
+ERRORS: Final = "errors"
+"""The table of captures that cannot be read."""
+TABLES: Final = (*NAMES, ERRORS)
+ADDED: Final = ("day", "server_name")
+"""The columns that every table has in addition: the UTC day on which the capture opened, and its name."""
+
+_TYPES: Final[dict[str, DataType]] = {
+    "BIGINT": LongType(),
+    "BIGINT[]": ArrayType(LongType()),
+    "BLOB": BinaryType(),
+    "BOOLEAN": BooleanType(),
+    "DATE": DateType(),
+    "DOUBLE": DoubleType(),
+    "INTEGER": IntegerType(),
+    "TIMESTAMP": TimestampNTZType(),
+    "VARCHAR": StringType(),
+}
+_ERRORS: Final = (("path", "VARCHAR"), ("capture", "VARCHAR"), ("error", "VARCHAR"))
+
+
+def columns(table: str) -> tuple[tuple[str, str], ...]:
+    """The columns of a table, the added ones last, with their types as DuckDB writes them.
+
+    Args:
+        table: one of `TABLES`.
+    """
+    own = _ERRORS if table == ERRORS else columns_of(table)
+    return (*own, ("day", "DATE"), ("server_name", "VARCHAR"))
+
+
+def schema(table: str) -> StructType:
+    """The Spark schema of a table.
+
+    Args:
+        table: one of `TABLES`.
+    """
+    return StructType([StructField(name, _TYPES[type_]) for name, type_ in columns(table)])

@@ -1,0 +1,202 @@
+"""The Python data source `mcpcap` of Spark: captures as tables, without a data set in between.
+
+    spark.read.format("mcpcap").option("table", "exchanges").load("s3://bucket/captures")
+
+One capture is one partition, whatever its size. It is not split by segment: a response in one segment belongs to a
+request in another, and numbers of sessions run through all of them.
+
+A capture that cannot be read is a row in the table `errors`, and never fails a job. What is no fault of a capture does:
+a disk without room, a store that does not answer, a folder that a worker lacks. Spark then tries the task again. A try
+leaves nothing behind, and the next one yields the same rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from analysis.store.batches import rows_of
+from captures.errors import CannotCreate, CaptureError
+from mcpproxy.sanitise import sanitise
+from mcpproxy.spark import places
+from mcpproxy.spark.places import CannotReach, Place
+from mcpproxy.spark.schema import ERRORS, TABLES, schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT: Final = "mcpcap"
+_LONGEST: Final = 2000
+
+# What each filter asks of the value that all rows of a capture have; a comparison with NULL is never true.
+_ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
+    EqualTo: lambda own, value: own is not None and own == value,
+    EqualNullSafe: lambda own, value: own == value,
+    GreaterThan: lambda own, value: own is not None and own > value,
+    GreaterThanOrEqual: lambda own, value: own is not None and own >= value,
+    LessThan: lambda own, value: own is not None and own < value,
+    LessThanOrEqual: lambda own, value: own is not None and own <= value,
+    In: lambda own, value: own is not None and own in value,
+    IsNull: lambda own, _: own is None,
+    IsNotNull: lambda own, _: own is not None,
+}
+_OWN: Final[dict[str, Callable[[Place], str | date | None]]] = {
+    "capture": lambda place: place.id,
+    "day": lambda place: place.day,
+    "server_name": lambda place: place.server_name,
+}
+_KINDS: Final = {"capture": str, "day": date, "server_name": str}
+
+
+@dataclass
+class Capture(InputPartition):  # type: ignore[misc, unused-ignore]  # Any where pyspark is not installed
+    """The partition of one capture."""
+
+    place: Place
+
+
+class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
+    """Tables of captures; the option `table` says which, by default `exchanges`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns of the table, with `day` and `server_name`."""
+        return schema(self._table)
+
+    def reader(self, schema: StructType) -> "CaptureReader":
+        """A reader of the table."""
+        path = self.options.get("path")
+        if not path:
+            raise ValueError("name a place: .load(PATH), for one capture, a folder, or s3://BUCKET/PREFIX")
+        return CaptureReader(path, self._table)
+
+    @property
+    def _table(self) -> str:
+        table = self.options.get("table", "exchanges")
+        if table not in TABLES:
+            raise ValueError(f"there is no table {sanitise(table, 64)}; there are {', '.join(TABLES)}")
+        return table
+
+
+class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
+    """Reads one table of all captures at a place.
+
+    Filters on `day`, `server_name` and `capture` choose captures on the driver, by their headers: no task starts for
+    the others.
+    """
+
+    def __init__(self, path: str, table: str) -> None:
+        """Plan nothing yet.
+
+        Args:
+            path: a capture, a folder, or the URL of an object store.
+            table: one of `TABLES`.
+        """
+        self._path = path
+        self._table = table
+        self._filters: list[tuple[str, type, Any]] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take the filters that say which captures are wanted; the others are for Spark."""
+        for one in filters:
+            column, value = ".".join(getattr(one, "attribute", ())), getattr(one, "value", None)
+            values = [] if isinstance(one, IsNull | IsNotNull) else value if isinstance(one, In) else [value]
+            if type(one) in _ASKED and column in _OWN and all(type(item) is _KINDS[column] for item in values or ()):
+                self._filters.append((column, type(one), value))
+            else:
+                yield one
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A partition for each capture that passes the filters."""
+        chosen = [place for place in places.plan(self._path) if self._passes(place)]
+        if self._table != ERRORS:
+            chosen = [place for place in chosen if place.refused is None]
+        return [Capture(place) for place in chosen]
+
+    def _passes(self, place: Place) -> bool:
+        return all(_ASKED[kind](_OWN[column](place), value) for column, kind, value in self._filters)
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """The rows of one capture."""
+        assert isinstance(partition, Capture)
+        place = partition.place
+        if self._table == ERRORS:
+            yield from self._errors(place)
+            return
+        assert place.id is not None
+        try:
+            with places.fetched(place) as (path, folder):
+                for _, batch in rows_of(path, place.id, (self._table,), folder):
+                    yield self._complete(batch, place)
+        except CannotCreate:  # of the store: no fault of the capture
+            raise
+        except CaptureError:
+            return  # a row of `errors`
+
+    def _errors(self, place: Place) -> "Iterator[pa.RecordBatch]":
+        """One row if the capture cannot be read to its end."""
+        import pyarrow as pa
+
+        refused = place.refused
+        if refused is None:
+            assert place.id is not None
+            try:
+                with places.fetched(place) as (path, folder):
+                    shown = str(path)
+                    for _ in rows_of(path, place.id, (), folder):
+                        pass
+            except CannotCreate:
+                raise
+            except CaptureError as error:
+                refused = str(error).replace(shown, place.shown)
+        if refused is not None:
+            shown = sanitise(place.shown, None)
+            yield self._complete(
+                pa.RecordBatch.from_pydict(
+                    {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _LONGEST)]}
+                ),
+                place,
+            )
+
+    def _complete(self, batch: "pa.RecordBatch", place: Place) -> "pa.RecordBatch":
+        """A batch with the added columns, in the types that Spark expects."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        expected = to_arrow_schema(schema(self._table))
+        count = batch.num_rows
+        added = {
+            "day": pa.array([place.day] * count, pa.date32()),
+            "server_name": pa.array([place.server_name] * count, pa.string()),
+        }
+        if self._table == "captures" and places.is_url(place.shown):
+            added["path"] = pa.array([place.shown] * count, pa.string())
+        cells = [
+            (added[field.name] if field.name in added else batch.column(field.name)).cast(field.type)
+            for field in expected
+        ]
+        return pa.RecordBatch.from_arrays(cells, schema=expected)
+
+
+__all__ = ["FORMAT", "CannotReach", "Capture", "CaptureReader", "CaptureSource"]
