@@ -1,8 +1,8 @@
 """Captures on Apache Spark 4: a data source that reads them where they are, and the views of `query`.
 
-    from mcpproxy.spark import register
-    register(spark)
-    spark.read.format("mcpcap").option("table", "exchanges").load("captures")
+    from mcpproxy.spark import create_views
+    create_views(spark, captures="s3://bucket/captures")
+    spark.sql("select * from latency").show()
 
 It needs the extra `spark`, on the driver and on every worker.
 """
@@ -23,3 +23,30 @@ def register(spark: "SparkSession") -> None:
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(CaptureSource)
+
+
+def create_views(
+    spark: "SparkSession", *, captures: str | None = None, data_set: str | None = None, cached: bool = False
+) -> list[str]:
+    """Make the tables and views of `query` as temporary views, over captures or over a data set of `ship`.
+
+    Over captures, the table of those that cannot be read is called `unreadable`, as `errors` is a view about calls. In
+    a data set without findings, the views about findings are left out.
+
+    Args:
+        spark: the session; captures need no other call.
+        captures: a capture, a folder, or the URL of an object store.
+        data_set: where `ship` has put a data set, as Spark names it: `s3a://…` for S3.
+        cached: keep what was read in the memory and on the disks of the workers. Otherwise each query reads the
+            captures again, as often as it names a table.
+
+    Returns:
+        The names of everything that was made.
+    """
+    from mcpproxy.spark import views
+
+    if (captures is None) == (data_set is None):
+        raise TypeError("create_views takes either captures=PLACE or data_set=PLACE")
+    register(spark)
+    tables = views.of_captures(spark, captures) if captures is not None else views.of_data_set(spark, str(data_set))
+    return views.create(spark, {name: table.cache() if cached else table for name, table in tables.items()})

@@ -84,7 +84,7 @@ class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
         """The columns of the table, with `day` and `server_name`."""
         return schema(self._table)
 
-    def reader(self, schema: StructType) -> "CaptureReader":
+    def reader(self, schema: StructType) -> "CaptureReader":  # noqa: ARG002 - it is always our own
         """A reader of the table."""
         path = self.options.get("path")
         if not path:

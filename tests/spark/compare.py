@@ -1,6 +1,6 @@
 """Rows of DuckDB and of Spark in one form, so that they can be compared."""
 
-import datetime
+import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,7 @@ def plain(cell: Any) -> Any:
         return [plain(one) for one in cell]
     if isinstance(cell, Decimal):
         return int(cell) if cell == int(cell) else float(cell)
-    if isinstance(cell, datetime.datetime):
+    if isinstance(cell, dt.datetime):
         return cell.replace(tzinfo=None)
     return cell
 

@@ -9,12 +9,12 @@ create view error_rates as
 select
     date_trunc('minute', time)::timestamp as minute, server, asked_by, method, name,
     count(*) as calls,
-    count(*) filter (is_decided) as decided,
-    count(*) filter (is_error) as errors,
-    round(count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0), 4) as error_share
+    count(*) filter (where is_decided) as decided,
+    count(*) filter (where is_error) as errors,
+    round(count(*) filter (where is_error) / nullif(count(*) filter (where is_decided), 0), 4) as error_share
 from calls
 group by all
-order by minute, server, asked_by, method, name;
+order by minute nulls last, server nulls last, asked_by, method, name nulls last;
 comment on view error_rates is 'one row per server, sender, method, name and minute of the call: how many calls were errors';
 comment on column error_rates.minute is 'the minute, UTC; NULL if the capture has no wall clock';
 comment on column error_rates.server is 'name of the captured server';

@@ -43,7 +43,7 @@ select
     end as meaning,
     text, round(latency_ms, 3) as latency_ms, is_cancelled
 from failures join captures using (capture)
-order by failures.time, capture, coalesce(request, response);
+order by failures.time nulls last, capture, coalesce(request, response);
 comment on view errors is 'one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request';
 comment on column errors.time is 'when the request was sent, UTC; for an error that matches no request, when it came';
 comment on column errors.server is 'name of the captured server';

@@ -10,16 +10,16 @@ with counted as (
         count(distinct (findings.capture, session)) as sessions,
         min(findings.time) as first_time,
         max(findings.time) as last_time,
-        arg_min(findings.capture, (findings.time, findings.capture, frame)) as example_capture,
-        arg_min(frame, (findings.time, findings.capture, frame)) as example_frame,
-        arg_min(message, (findings.time, findings.capture, frame)) as example
+        min_by(findings.capture, (findings.time is null, findings.time, findings.capture, frame, message)) as example_capture,
+        min_by(frame, (findings.time is null, findings.time, findings.capture, frame, message)) as example_frame,
+        min_by(message, (findings.time is null, findings.time, findings.capture, frame, message)) as example
     from findings join captures using (capture)
     group by all
 )
 select
     server, rule, level, blames, findings, sessions, first_time, last_time, example_capture, example_frame, example
 from counted
-order by case level when 'error' then 1 when 'warning' then 2 else 3 end, findings desc, server, rule, blames;
+order by case level when 'error' then 1 when 'warning' then 2 else 3 end, findings desc, server nulls last, rule, blames;
 comment on view findings_by_rule is 'one row per server, rule, level and side at fault: how often the rule was violated, and where first';
 comment on column findings_by_rule.server is 'name of the captured server';
 comment on column findings_by_rule.rule is 'id of the rule; `mcpproxy rule ID` explains it';

@@ -9,15 +9,15 @@
 create view flaky as
 with grouped as (
     select
-        server, asked_by, method, name, 'session' as varies_by, count(*) as calls, count(*) filter (is_error) as errors
+        server, asked_by, method, name, 'session' as varies_by, count(*) as calls, count(*) filter (where is_error) as errors
     from calls
     where is_decided
     group by server, asked_by, method, name, capture, session
     union all
-    select server, asked_by, method, name, 'day', count(*), count(*) filter (is_error)
+    select server, asked_by, method, name, 'day', count(*), count(*) filter (where is_error)
     from calls
     where is_decided and time is not null
-    group by server, asked_by, method, name, date_trunc('day', time)
+    group by server, asked_by, method, name, cast(time as date)
 ),
 shares as (
     select *, sum(errors) over same / sum(calls) over same as share
@@ -29,13 +29,13 @@ summed as (
     select
         server, asked_by, method, name, varies_by,
         count(*) as groups,
-        count(*) filter (errors > 0) as groups_with_errors,
+        count(*) filter (where errors > 0) as groups_with_errors,
         sum(calls)::bigint as calls,
         sum(errors)::bigint as errors,
         any_value(share) as share,
         min(errors / calls) as lowest,
         max(errors / calls) as highest,
-        sum((errors - calls * share) ** 2 / (calls * share * (1 - share))) as chi_square,
+        sum(power(errors - calls * share, 2) / (calls * share * (1 - share))) as chi_square,
         -- Its variance if all shares are equal; the usual 2 per group is right only if there are many errors.
         sum(2 + (1 - 6 * share * (1 - share)) / (calls * share * (1 - share))) as variance
     from shares
@@ -55,7 +55,7 @@ select
     round(surprise, 1) as surprise
 from surprising
 where surprise >= 4
-order by surprise desc, server, asked_by, method, name, varies_by;
+order by surprise desc, server nulls last, asked_by, method, name nulls last, varies_by;
 comment on view flaky is 'one row per server, method and name whose error share differs between sessions or days';
 comment on column flaky.server is 'name of the captured server';
 comment on column flaky.asked_by is 'sender of the request: client or server';

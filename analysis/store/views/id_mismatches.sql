@@ -8,7 +8,7 @@ create view id_mismatches as
 with mismatches as (
     select capture, session, t_ns, time, frame, rule, level, blames, method, message as text, related
     from findings
-    where "group" = 'id'
+    where findings.group = 'id'
     union all
     select
         capture, session, t_ns, time, seq, null, null, null, null,
@@ -20,8 +20,8 @@ with mismatches as (
     from frames
     where kind in ('response', 'error') and request is null
         and not exists (
-            from findings
-            where findings.capture = frames.capture and findings.frame = frames.seq and findings."group" = 'id'
+            select 1 from findings
+            where findings.capture = frames.capture and findings.frame = frames.seq and findings.group = 'id'
         )
 )
 select
@@ -44,7 +44,7 @@ select
     end as what,
     rule, level, blames, method, text, related
 from mismatches join captures using (capture)
-order by mismatches.time, capture, frame;
+order by mismatches.time nulls last, capture, frame;
 comment on view id_mismatches is 'one row per mismatched id: findings of the rules about ids, and responses that match no request';
 comment on column id_mismatches.time is 'when the frame was read, UTC';
 comment on column id_mismatches.at_ms is 'when, in ms since the capture opened';

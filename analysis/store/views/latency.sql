@@ -11,14 +11,14 @@ with summed as (
     select
         server, asked_by, method, name,
         count(*) as calls,
-        count(*) filter (state = 'answered') as answered,
-        count(*) filter (is_decided) as decided,
-        count(*) filter (is_error) as errors,
-        count(*) filter (state = 'cancelled') as cancelled,
-        count(*) filter (is_abandoned) as abandoned,
-        count(*) filter (state = 'unanswered') as unanswered,
-        count(*) filter (state = 'failed') as failed,
-        count(*) filter (state = 'interim') as interim,
+        count(*) filter (where state = 'answered') as answered,
+        count(*) filter (where is_decided) as decided,
+        count(*) filter (where is_error) as errors,
+        count(*) filter (where state = 'cancelled') as cancelled,
+        count(*) filter (where is_abandoned) as abandoned,
+        count(*) filter (where state = 'unanswered') as unanswered,
+        count(*) filter (where state = 'failed') as failed,
+        count(*) filter (where state = 'interim') as interim,
         quantile_cont(answer_ms, [0.5, 0.9, 0.95, 0.99]) as took,
         max(answer_ms) as longest_ms,
         sum(open_ms) as total_ms,
@@ -40,7 +40,7 @@ select
     case when has_waited then round(worked[2], 3) end as server_p95_ms,
     cancelled, abandoned, unanswered, failed, interim
 from summed
-order by calls desc, server, asked_by, method, name;
+order by calls desc, server nulls last, asked_by, method, name nulls last;
 comment on view latency is 'one row per server, sender, method and name: how long its responses took, and the outcomes of its calls';
 comment on column latency.server is 'name of the captured server, given by the user or guessed from the command or URL';
 comment on column latency.asked_by is 'sender of the request: client or server';

@@ -19,14 +19,14 @@ counted as (
 )
 select
     server, asked_by, method, name, bucket,
-    case when bucket = -10 then 0 else 2.0 ** bucket end as from_ms,
-    2.0 ** (bucket + 1) as to_ms,
+    case when bucket = -10 then 0 else power(2, bucket) end as from_ms,
+    power(2, bucket + 1) as to_ms,
     answers,
     round(answers / sum(answers) over same, 4) as share,
     rtrim(bar(answers, 0, max(answers) over same, 20)) as bar
 from counted
 window same as (partition by server, asked_by, method, name)
-order by server, asked_by, method, name, bucket;
+order by server nulls last, asked_by, method, name nulls last, bucket;
 comment on view latency_histogram is 'one row per server, sender, method, name and bucket: how many responses took that long';
 comment on column latency_histogram.server is 'name of the captured server';
 comment on column latency_histogram.asked_by is 'sender of the request: client or server';

@@ -11,23 +11,24 @@ with violations as (
     select
         *,
         case
-            when "group" in ('lifecycle', 'version', 'capability') then "group"
-            when "group" = 'modern' then 'envelope'
-            when "group" = 'shutdown' then 'shutdown'
+            when findings.group in ('lifecycle', 'version', 'capability') then findings.group
+            when findings.group = 'modern' then 'envelope'
+            when findings.group = 'shutdown' then 'shutdown'
             when rule in ('timeout/initialize-unanswered', 'batch/contains-initialize') then 'lifecycle'
         end as part
     from findings
-    where level in ('error', 'warning') and part is not null
+    where level in ('error', 'warning')
 )
 select
     violations.time as time,
     round(t_ns / 1e6, 3) as at_ms,
-    captures.name as server, capture, violations.session as session, sessions.revision as revision,
+    captures.name as server, captures.capture as capture, violations.session as session, sessions.revision as revision,
     case part when 'lifecycle' then 'handshake' else part end as part,
     rule, level, blames, frame, method, message as text, source
 from violations join captures using (capture)
     left join sessions on sessions.capture = violations.capture and sessions.session = violations.session
-order by violations.time, captures.capture, frame, rule;
+where part is not null
+order by violations.time nulls last, captures.capture, frame, rule;
 comment on view lifecycle_violations is 'one row per error or warning about how sessions begin, negotiate and end';
 comment on column lifecycle_violations.time is 'when the problem occurred, UTC';
 comment on column lifecycle_violations.at_ms is 'when, in ms since the capture opened';

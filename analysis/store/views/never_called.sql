@@ -9,8 +9,8 @@ with listed as (
         count(distinct (tools.capture, session)) as sessions,
         min(tools.time) as first_listed,
         max(tools.time) as last_listed,
-        arg_max(tools.bytes, (tools.time, tools.capture, session, t_ns)) as definition_bytes,
-        arg_max(tokens_estimate, (tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
+        max_by(tools.bytes, (tools.time is null, tools.time, tools.capture, session, t_ns)) as definition_bytes,
+        max_by(tokens_estimate, (tools.time is null, tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
     from tools join captures using (capture)
     group by all
 ),
@@ -20,9 +20,9 @@ called as (
 select server, name, sessions, definition_bytes, definition_tokens_estimate, first_listed, last_listed
 from listed
 where not exists (
-    from called where called.server is not distinct from listed.server and called.name = listed.name
+    select 1 from called where called.server is not distinct from listed.server and called.name = listed.name
 )
-order by definition_bytes desc, server, name;
+order by definition_bytes desc, server nulls last, name;
 comment on view never_called is 'one row per server and tool that was listed but never called in these captures';
 comment on column never_called.server is 'name of the captured server';
 comment on column never_called.name is 'name of the tool';

@@ -36,7 +36,7 @@ edges as (
 slices as (
     select
         capture, session, at_ns,
-        lead(at_ns) over sweep - at_ns as ns,
+        (lead(at_ns) over sweep) - at_ns as ns,
         sum(calls) over sweep as calls,
         sum(waits) over sweep as waits,
         sum(stalls) over sweep as stalls
@@ -46,9 +46,9 @@ slices as (
 measured as (
     select
         capture, session, min(at_ns) as first_ns, max(at_ns) as last_ns,
-        sum(ns) filter (calls > 0 and waits = 0 and stalls = 0) as server_ns,
-        sum(ns) filter (waits > 0 and stalls = 0) as waiting_ns,
-        sum(ns) filter (stalls > 0) as stalled_ns
+        sum(ns) filter (where calls > 0 and waits = 0 and stalls = 0) as server_ns,
+        sum(ns) filter (where waits > 0 and stalls = 0) as waiting_ns,
+        sum(ns) filter (where stalls > 0) as stalled_ns
     from slices
     group by all
 ),
@@ -83,7 +83,7 @@ select
     round(stalled_ns / 1e6, 3) as stalled_ms,
     unanswered
 from timed
-order by time, capture, session;
+order by time nulls last, capture, session;
 comment on view session_times is 'one row per session: its time, split into server time, client time and stalled time';
 comment on column session_times.time is 'when the session began, UTC';
 comment on column session_times.server is 'name of the captured server';

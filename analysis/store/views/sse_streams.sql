@@ -26,7 +26,7 @@ select
     response_bytes, ended_by, resumes
 from http_exchanges join captures using (capture) left join events using (capture, exchange)
 where is_stream
-order by http_exchanges.time, capture, exchange;
+order by http_exchanges.time nulls last, capture, exchange;
 comment on view sse_streams is 'one row per HTTP response that was an event stream';
 comment on column sse_streams.time is 'when its request came, UTC';
 comment on column sse_streams.server is 'name of the captured server';

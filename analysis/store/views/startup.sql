@@ -11,7 +11,7 @@
 create view startup as
 with heard as (
     select
-        capture, min(t_ns) filter (not is_answer) as heard_ns, min(t_ns) filter (is_answer) as spoke_ns
+        capture, min(t_ns) filter (where not is_answer) as heard_ns, min(t_ns) filter (where is_answer) as spoke_ns
     from (
         select capture, t_ns, kind in ('response', 'error', 'batch') as is_answer from frames where dir = 's2c'
         union all
@@ -22,10 +22,10 @@ with heard as (
 asked as (
     select
         capture, session,
-        arg_min(started_ns, ended_ns) filter (method in ('initialize', 'server/discover')) as asked_ns,
-        min(ended_ns) filter (method in ('initialize', 'server/discover')) as answered_ns,
-        arg_min(started_ns, ended_ns) filter (method = 'tools/list') as list_ns,
-        min(ended_ns) filter (method = 'tools/list') as listed_ns
+        min_by(started_ns, (ended_ns, started_ns)) filter (where method in ('initialize', 'server/discover')) as asked_ns,
+        min(ended_ns) filter (where method in ('initialize', 'server/discover')) as answered_ns,
+        min_by(started_ns, (ended_ns, started_ns)) filter (where method = 'tools/list') as list_ns,
+        min(ended_ns) filter (where method = 'tools/list') as listed_ns
     from exchanges
     where asked_by = 'client' and outcome = 'result'
     group by all
@@ -60,10 +60,13 @@ select
     round(initialize, 3) as initialize_ms,
     round(ready, 3) as ready_ms,
     round(first_list, 3) as first_list_ms,
-    round(list_sum([process, initialize, ready, first_list]), 3) as total_ms,
+    case
+        when coalesce(process, initialize, ready, first_list) is not null
+            then round(coalesce(process, 0) + coalesce(initialize, 0) + coalesce(ready, 0) + coalesce(first_list, 0), 3)
+    end as total_ms,
     is_silent
 from parts
-order by time, capture, session;
+order by time nulls last, capture, session;
 comment on view startup is 'one row per session: how long it took to start, part by part';
 comment on column startup.time is 'when the session began, UTC';
 comment on column startup.server is 'name of the captured server';

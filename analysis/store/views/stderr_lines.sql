@@ -7,7 +7,7 @@ select
     round(t_ns / 1e6, 3) as at_ms,
     captures.name as server, capture, seq, line, octet_length(raw) as size
 from stderr join captures using (capture)
-order by stderr.time, capture, seq;
+order by stderr.time nulls last, capture, seq;
 comment on view stderr_lines is 'one row per line that a server wrote to stderr';
 comment on column stderr_lines.time is 'when it was read, UTC';
 comment on column stderr_lines.at_ms is 'when, in ms since the capture opened';

@@ -8,10 +8,10 @@ create view throughput as
 with counted as (
     select
         capture, t_ns // 1000000000 as at_s,
-        count(*) filter (dir = 'c2s') as frames_to_server,
-        count(*) filter (dir = 's2c') as frames_to_client,
-        coalesce(sum(size) filter (dir = 'c2s'), 0)::bigint as bytes_to_server,
-        coalesce(sum(size) filter (dir = 's2c'), 0)::bigint as bytes_to_client
+        count(*) filter (where dir = 'c2s') as frames_to_server,
+        count(*) filter (where dir = 's2c') as frames_to_client,
+        coalesce(sum(size) filter (where dir = 'c2s'), 0)::bigint as bytes_to_server,
+        coalesce(sum(size) filter (where dir = 's2c'), 0)::bigint as bytes_to_client
     from frames
     group by all
 )
@@ -23,7 +23,7 @@ select
     bytes_to_server, bytes_to_client,
     bytes_to_server + bytes_to_client as bytes
 from counted join captures using (capture)
-order by second, capture, at_s;
+order by second nulls last, capture, at_s;
 comment on view throughput is 'one row per capture and second with traffic: how many frames and bytes, in each direction';
 comment on column throughput.second is 'the second, UTC, counted from the second in which the capture opened; NULL if the capture has no wall clock';
 comment on column throughput.server is 'name of the captured server';

@@ -23,7 +23,7 @@ select
     round(latency_ms, 3) as latency_ms,
     in_flight, frame, response, size
 from said join captures using (capture)
-order by said.time, capture, frame, item;
+order by said.time nulls last, capture, frame, item nulls last;
 comment on view timeline is 'one row per request or notification, in chronological order, with its outcome';
 comment on column timeline.time is 'when it was sent, UTC';
 comment on column timeline.at_ms is 'when, in ms since the capture opened; for a request, when it was handed on';

@@ -25,7 +25,7 @@ compared as (
         lag(session) over earlier as session_before,
         lag(server_version) over earlier as version_before
     from told
-    window earlier as (partition by server, calls_itself, name order by time, capture, session, t_ns, listed)
+    window earlier as (partition by server, calls_itself, name order by time nulls last, capture, session, t_ns, listed)
 )
 select
     time, server, name, capture, session, listed as frame,
@@ -41,7 +41,7 @@ select
     before ->> '$.description' as description_before
 from compared
 where hash_before <> hash
-order by time, server, name;
+order by time nulls last, server nulls last, name;
 comment on view tool_changes is 'one row per change of a tool: a definition that differs from the previous one from the same server';
 comment on column tool_changes.time is 'when the changed definition was listed, UTC';
 comment on column tool_changes.server is 'name of the captured server';

@@ -11,8 +11,8 @@ with definitions as (
         captures.name as server, tools.name as name,
         count(distinct (tools.capture, session)) as sessions,
         count(distinct hash) as definitions,
-        arg_max(tools.bytes, (tools.time, tools.capture, session, t_ns)) as definition_bytes,
-        arg_max(tokens_estimate, (tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
+        max_by(tools.bytes, (tools.time is null, tools.time, tools.capture, session, t_ns)) as definition_bytes,
+        max_by(tokens_estimate, (tools.time is null, tools.time, tools.capture, session, t_ns)) as definition_tokens_estimate
     from tools join captures using (capture)
     group by all
 ),
@@ -20,7 +20,7 @@ used as (
     select
         server, name,
         count(*) as calls,
-        count(*) filter (is_error) as errors,
+        count(*) filter (where is_error) as errors,
         sum(response_bytes)::bigint as result_bytes,
         max(response_bytes) as largest_result_bytes
     from calls
@@ -40,7 +40,7 @@ select
     largest_result_bytes
 from definitions full join used
     on used.server is not distinct from definitions.server and used.name = definitions.name
-order by definition_bytes desc nulls last, server, name;
+order by definition_bytes desc nulls last, server nulls last, name;
 comment on view tool_costs is 'one row per server and tool: what its definition costs, and what its calls returned';
 comment on column tool_costs.server is 'name of the captured server';
 comment on column tool_costs.name is 'name of the tool';

@@ -28,7 +28,7 @@ select
 from exchanges join captures using (capture)
     left join blind on blind.capture = exchanges.capture and blind.asked_by = exchanges.asked_by
 where outcome = 'unanswered' or (outcome = 'cancelled' and is_abandoned)
-order by exchanges.time, exchanges.capture, request;
+order by exchanges.time nulls last, exchanges.capture, request;
 comment on view unanswered is 'one row per unanswered request: still open, or abandoned by its sender; HTTP failures are left out';
 comment on column unanswered.time is 'when it was sent, UTC';
 comment on column unanswered.server is 'name of the captured server';

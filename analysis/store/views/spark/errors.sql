@@ -1,0 +1,43 @@
+-- JSON in a text is read by `get_json_object`.
+create view errors as
+with failures as (
+    select
+        capture, session, time, started_ns as t_ns, request, response, asked_by, method, name, outcome, code,
+        error as text, latency_ms, cancelled_ns is not null as is_cancelled
+    from exchanges
+    where outcome in ('tool_error', 'error', 'failed')
+    union all
+    select
+        capture, session, time, t_ns, null, seq, case dir when 's2c' then 'client' else 'server' end,
+        null, null, 'error', code, get_json_object(message, '$.error.message'), null, false
+    from frames
+    where kind = 'error' and request is null
+)
+select
+    failures.time as time,
+    captures.name as server, capture, session,
+    round(t_ns / 1e6, 3) as at_ms,
+    request, response, asked_by,
+    case asked_by when 'client' then 'server' else 'client' end as answered_by,
+    method, failures.name as name, outcome, code,
+    case
+        when outcome = 'tool_error' then 'tool error'
+        when outcome = 'failed' then 'HTTP exchange failed'
+        when code = -32700 then 'Parse error'
+        when code = -32600 then 'Invalid Request'
+        when code = -32601 then 'Method not found'
+        when code = -32602 then 'Invalid params'
+        when code = -32603 then 'Internal error'
+        when code = -32002 then 'Resource not found'
+        when code = -32020 then 'Header mismatch'
+        when code = -32021 then 'Missing client capability'
+        when code = -32022 then 'Unsupported protocol version'
+        when code = -32042 then 'URL elicitation required'
+        when code between -32099 and -32000 then 'server-defined'
+        when code between -32768 and -32100 then 'reserved'
+        when code is null then 'error without a code'
+        else 'application-defined'
+    end as meaning,
+    text, round(latency_ms, 3) as latency_ms, is_cancelled
+from failures join captures using (capture)
+order by failures.time nulls last, capture, coalesce(request, response);

@@ -1,0 +1,27 @@
+-- There is no `bar`: it is drawn from eighths of a block.
+create view latency_histogram as
+with answers as (
+    select
+        server, asked_by, method, name,
+        case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
+    from calls
+    where answer_ms is not null
+),
+counted as (
+    select server, asked_by, method, name, bucket, count(*) as answers
+    from answers
+    group by all
+)
+select
+    server, asked_by, method, name, bucket,
+    case when bucket = -10 then 0 else power(2, bucket) end as from_ms,
+    power(2, bucket + 1) as to_ms,
+    answers,
+    round(answers / sum(answers) over same, 4) as share,
+    concat(
+        repeat('█', int(answers / max(answers) over same * 160) div 8),
+        rtrim(substring(' ▏▎▍▌▋▊▉', int(answers / max(answers) over same * 160) % 8 + 1, 1))
+    ) as bar
+from counted
+window same as (partition by server, asked_by, method, name)
+order by server nulls last, asked_by, method, name nulls last, bucket;
