@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from analysis.store.dialects import spark_views
 from analysis.store.reference import Relation, relations
 from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
@@ -34,6 +35,7 @@ from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, relation_of, schema, tell, views
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
+DIALECTS: Final = ("spark",)
 _SUFFIXES: Final = {
     ".csv": "csv",
     ".json": "json",
@@ -72,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     add_scope(parser)
     parser.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin if F is -")
     parser.add_argument("--views", action="store_true", help="list the views and tables")
+    parser.add_argument("--dialect", choices=DIALECTS, help="with --views: print their SQL, in that of Spark")
     parser.add_argument("--schema", metavar="VIEW", help="show the columns of a view or table, with an example")
     parser.add_argument(
         "-o",
@@ -101,6 +104,9 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_intermixed_args(arguments)
     if options.output == "-":
         options.output = None
+    options.given_format = options.format is not None
+    if options.dialect is not None and not options.given_format:
+        options.format = "table"  # a file of SQL may have any name
     options.format = options.format or _format_of(options.output)
     set_up("text" if options.format in (None, "table", "markdown") else options.format)
     problem = _wrong_choice(options)
@@ -150,6 +156,10 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
         return "--force needs -o FILE"
+    if options.dialect is not None and not options.views:
+        return "--dialect needs --views: it prints their SQL"
+    if options.dialect is not None and options.given_format:
+        return "--dialect prints SQL, and takes no --format or --json"
     if options.views + (options.schema is not None) + (options.file is not None) > 1:
         return "use only one of --views, --schema and --file; see mcpproxy query --help"
     return None
@@ -208,6 +218,9 @@ def _view_hint(words: list[str]) -> str:
 
 def _describe(options: argparse.Namespace) -> int:
     """Run `--views` or `--schema`; these need no capture."""
+    if options.dialect is not None:
+        _write_sql(options)
+        return int(Exit.FINE)
     options.format = _describing(options.format)
     if options.views:
         _deliver(*views(), options)
@@ -217,6 +230,19 @@ def _describe(options: argparse.Namespace) -> int:
     if options.format == _REFERENCE and options.output is None:
         sys.stdout.write(_about(relation))
     return int(Exit.FINE)
+
+
+def _write_sql(options: argparse.Namespace) -> None:
+    """Print the statements that make the views in another dialect, in an order that works."""
+    lines = (text + ";\n\n" for text in spark_views().values())
+    if options.output is None:
+        sys.stdout.writelines(lines)
+        return
+    with (
+        new_file(Path(options.output), replace=options.force, advice="; --force replaces it") as path,
+        path.open("w", encoding="utf-8") as file,
+    ):
+        file.writelines(lines)
 
 
 def _describing(form: str) -> str:

@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.reference import relations
+from analysis.store.reference import relations, view_texts
 from mcpproxy.history import history_path
 from mcpproxy.sql.statements import in_one_line, is_whole
 from tests.analysis.store.written import Written
@@ -183,6 +183,20 @@ def test_views_and_their_columns_are_told_without_a_capture(tmp_path: Path, monk
     assert relation_text("timeline") in " ".join(listed.split())
     assert json.loads(answered("--schema", "LATENCY", "--json").splitlines()[0])["column"] == "server"
     assert "nearest names here: latency" in refused("--schema", "latenc")
+
+
+def test_views_are_told_in_the_sql_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = answered("--views", "--dialect", "spark")
+    assert told.isascii()
+    made = re.findall(r"^create or replace temporary view (\w+) as$", told, re.MULTILINE)
+    assert made == list(view_texts())
+    # Each statement comes after those that make what it reads.
+    for number, statement in enumerate(told.split(";\n\n")[:-1]):
+        assert not set(re.findall(r"(?:from|join) (\w+)", statement)) & set(made[number + 1 :]), statement
+    assert "comment on" not in told
+    answered("--views", "--dialect", "spark", "-o", str(tmp_path / "views.sql"))
+    assert (tmp_path / "views.sql").read_text("utf-8") == told
 
 
 def test_the_four_questions_have_an_answer(home: Path) -> None:
@@ -369,6 +383,8 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
         (["select 1", ""], "the name of a capture is empty"),
         (["select 1", "--memory", "1K"], "not a size of at least"),
         (["select 1", "--force"], "--force needs -o FILE"),
+        (["--dialect", "spark"], "--dialect needs --views"),
+        (["--views", "--dialect", "spark", "--json"], "takes no --format or --json"),
         (["--views", "--schema", "latency"], "use only one of --views, --schema and --file"),
         (["select 1", "--format", "xml"], "invalid choice"),
     ],

@@ -19,8 +19,8 @@ select
     answers,
     round(answers / sum(answers) over same, 4) as share,
     concat(
-        repeat('█', int(answers / max(answers) over same * 160) div 8),
-        rtrim(substring(' ▏▎▍▌▋▊▉', int(answers / max(answers) over same * 160) % 8 + 1, 1))
+        repeat('\u2588', int(answers / max(answers) over same * 160) div 8),
+        rtrim(substring(' \u258f\u258e\u258d\u258c\u258b\u258a\u2589', int(answers / max(answers) over same * 160) % 8 + 1, 1))
     ) as bar
 from counted
 window same as (partition by server, asked_by, method, name)
