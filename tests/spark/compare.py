@@ -1,11 +1,77 @@
-"""Rows of DuckDB and of Spark in one form, so that they can be compared."""
+"""Rows of DuckDB and of Spark in one form, so that they can be compared.
+
+Two cells are equal if they are the same, or floats within 1e-9 of each other (sums depend on the order of the rows). In
+columns that a view rounds, a half may also be rounded differently: DuckDB looks at the binary value, Spark at its
+decimal digits. So there, one unit of the last digit is allowed, and counted.
+"""
 
 import datetime as dt
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import duckdb
+
+from analysis.store.dialects import spark_views
+from analysis.store.reference import view_texts
+from analysis.store.tables import creation
+
+CLOSE: Final = 1e-9
+_DIGITS: Final = (("_ms", 3), ("share", 4), ("surprise", 1))
+_LEVELS: Final = {"error": 1, "warning": 2}
+
+Row = dict[str, Any]
+
+
+def _last(cell: Any) -> Any:
+    """NULL after everything else."""
+    return (cell is None, cell)
+
+
+ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
+    "error_rates": lambda row: [_last(row[c]) for c in ("minute", "server", "asked_by", "method", "name")],
+    "errors": lambda row: [_last(row["time"]), row["capture"], row["request"] or row["response"]],
+    "findings_by_rule": lambda row: [_LEVELS.get(row["level"], 3), -row["findings"], _last(row["server"]), row["rule"]],
+    "flaky": lambda row: [-row["surprise"]],
+    "id_mismatches": lambda row: [_last(row["time"]), row["capture"], row["frame"]],
+    "latency": lambda row: [-row["calls"], *[_last(row[c]) for c in ("server", "asked_by", "method", "name")]],
+    "latency_histogram": lambda row: [_last(row[c]) for c in ("server", "asked_by", "method", "name", "bucket")],
+    "lifecycle_violations": lambda row: [_last(row["time"]), row["capture"], row["frame"], row["rule"]],
+    "never_called": lambda row: [-row["definition_bytes"], _last(row["server"]), row["name"]],
+    "session_times": lambda row: [_last(row["time"]), row["capture"], row["session"]],
+    "slowest": lambda row: [-row["latency_ms"]],
+    "sse_streams": lambda row: [_last(row["time"]), row["capture"], row["exchange"]],
+    "startup": lambda row: [_last(row["time"]), row["capture"], row["session"]],
+    "stderr_lines": lambda row: [_last(row["time"]), row["capture"], row["seq"]],
+    "throughput": lambda row: [_last(row["second"]), row["capture"], row["at_s"]],
+    "timeline": lambda row: [_last(row["time"]), row["capture"], row["frame"]],
+    "tool_changes": lambda row: [_last(row["time"]), _last(row["server"]), row["name"]],
+    "tool_costs": lambda row: [
+        _last(row["definition_bytes"] and -row["definition_bytes"]),
+        _last(row["server"]),
+        row["name"],
+    ],
+    "unanswered": lambda row: [_last(row["time"]), row["capture"], row["request"]],
+}
+"""What the rows of a view are sorted by, as far as its columns tell; `calls` has no order."""
+
+
+class Compared(NamedTuple):
+    """A relation in both engines."""
+
+    name: str
+    duckdb: int
+    """Its rows there."""
+    spark: int
+    difference: str
+    """The first one; empty if all rows are equal, and sorted alike."""
+    halves: int
+    """Cells that differ by one unit of their last digit."""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.difference
 
 
 def plain(cell: Any) -> Any:
@@ -22,22 +88,95 @@ def plain(cell: Any) -> Any:
 
 
 def sorted_rows(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows in an order of their own."""
-    return sorted((tuple(plain(cell) for cell in row) for row in rows), key=repr)
+    """Rows in an order of their own, in which floats matter last."""
+    return sorted((tuple(plain(cell) for cell in row) for row in rows), key=_key)
+
+
+def _key(row: tuple[Any, ...]) -> tuple[str, str]:
+    exact = [cell for cell in row if not isinstance(cell, float)]
+    return repr(exact), repr([round(cell, 2) for cell in row if isinstance(cell, float)])
 
 
 def rows_of_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> list[tuple[Any, ...]]:
-    """All rows of a relation, sorted; times in microseconds and JSON as text."""
-    return sorted_rows(connection.execute(f"select {cells(connection, name)} from {name}").fetchall())
+    """All rows of a relation; times in microseconds and JSON as text."""
+    return connection.execute(f"select {cells(connection, name)} from {name}").fetchall()
 
 
 def cells(connection: duckdb.DuckDBPyConnection, name: str) -> str:
     """The columns of a relation in types that Spark has too."""
     forms = {"TIMESTAMP_NS": "timestamp", "JSON": "varchar"}
     columns = connection.execute(f"describe {name}").fetchall()
-    return ", ".join(f'"{column}"::{forms.get(type_, type_)}' for column, type_, *_ in columns)
+    return ", ".join(f'"{column}"::{forms.get(type_, type_)} as "{column}"' for column, type_, *_ in columns)
 
 
-def rows_of_spark(frame: Any) -> list[tuple[Any, ...]]:
-    """All rows of a data frame, sorted."""
-    return sorted_rows(frame.collect())
+def compared(connection: duckdb.DuckDBPyConnection, spark: Any, name: str) -> Compared:
+    """Compare a relation in both engines.
+
+    Args:
+        connection: DuckDB, with the relation.
+        spark: a session with the relation.
+        name: of the relation.
+    """
+    expected = rows_of_duckdb(connection, name)
+    frame = spark.sql(f"select * from {name}")
+    columns = [column for column, *_ in connection.execute(f"describe {name}").fetchall()]
+    got = frame.select(columns).collect() if set(frame.columns) != set(columns) else frame.collect()
+    difference, halves = "", 0
+    if len(got) != len(expected):
+        difference = f"{len(expected)} rows became {len(got)}"
+    for own, other in zip(sorted_rows(expected), sorted_rows(got), strict=False):
+        for column, one, another in zip(columns, own, other, strict=True):
+            is_equal, is_half = _same(column, one, another)
+            halves += is_half
+            if not is_equal:
+                difference = difference or f"{column}: {one!r:.80} became {another!r:.80} in {own!r:.300}"
+    if not difference and (key := ORDERS.get(name)):
+        keys = [key(dict(zip(columns, map(plain, row), strict=True))) for row in got]
+        if keys != sorted(keys):
+            difference = "not in order"
+    return Compared(name, len(expected), len(got), difference, halves)
+
+
+def _same(column: str, one: Any, another: Any) -> tuple[bool, bool]:
+    """Whether two cells are equal, and whether only after a half was rounded in the other direction."""
+    if type(one) is float and isinstance(another, float | int) and not isinstance(another, bool):
+        if math.isclose(one, another, rel_tol=CLOSE) or (math.isnan(one) and math.isnan(another)):
+            return True, False
+        unit = next((10.0**-digits for end, digits in _DIGITS if column.endswith(end)), 0.0)
+        is_half = abs(one - another) <= unit * 1.001
+        return is_half, is_half
+    return one == another and (one is None) == (another is None), False
+
+
+def views_over(folder: str) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the tables of a data set, and the views over them."""
+    connection = duckdb.connect()
+    connection.execute(creation())
+    for name, columns in _columns(connection).items():
+        names = ", ".join(f'"{column}"' for column in columns)
+        try:
+            connection.execute(
+                f"insert into {name} ({names}) select {names} from read_parquet("
+                f"'{folder}/{name}/day=*/*.parquet', union_by_name = true, hive_partitioning = true)"
+            )
+        except duckdb.IOException:  # no capture has rows for it
+            continue
+    for text in view_texts().values():
+        connection.execute(text)
+    return connection
+
+
+def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """The columns of each table that are stored."""
+    found: dict[str, list[str]] = {}
+    for table, column in connection.execute(
+        "select table_name, column_name from duckdb_columns() where not internal order by table_name, column_index"
+    ).fetchall():
+        if (table, column) != ("frames", "message"):
+            found.setdefault(table, []).append(column)
+    return found
+
+
+def names() -> list[str]:
+    """All views."""
+    return list(spark_views())
