@@ -13,7 +13,7 @@ import duckdb
 
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
-from analysis.store.table_export import spilling_into, stream_in_order
+from analysis.store.table_export import MEMORY
 from analysis.store.tables import creation
 from captures.errors import CaptureError
 
@@ -47,31 +47,30 @@ def columns_of(table: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, FORMS.get(type_, type_)) for name, type_, *_ in columns)
 
 
-def rows_of(path: Path, capture: str, tables: tuple[str, ...], folder: Path) -> "Iterator[tuple[str, RecordBatch]]":
-    """Load a capture, and yield the rows of some tables, each batch with the name of its table.
+def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Iterator[RecordBatch]":
+    """Load a capture, and yield the rows of a table.
 
     Args:
         path: the capture.
         capture: the value of the column `capture` in its rows.
-        tables: some of `tables.NAMES`, maybe none. The rules run only if `findings` is one of them.
+        table: one of `tables.NAMES`; the rules run for `findings` only. None to load all tables but that, and yield
+            nothing: to see whether the capture can be loaded.
         folder: a private folder for what exceeds the memory of DuckDB (1 GB).
 
     Raises:
         CaptureError: the capture cannot be read, or needs too much memory.
         OSError: the disk is full, or fails.
     """
-    with spilling_into(str(folder)) as connection:
+    with _connected(folder) as connection:
         try:
-            stream_in_order(connection)
             connection.execute(creation())
-            with Loader(connection) as loader:
-                if tables != ("findings",):
-                    loader.load(path, capture)
-                if "findings" in tables:
+            with Loader(connection, None if table is None else (table,)) as loader:
+                if table == "findings":
                     loader.load_findings(path, capture)
-            for table in tables:
-                for batch in _batches(connection, table):
-                    yield table, batch
+                else:
+                    loader.load(path, capture)
+            if table is not None:
+                yield from _batches(connection, table)
         except duckdb.OutOfMemoryException as error:
             if failure := of_disk(error):
                 raise failure from error
@@ -80,6 +79,21 @@ def rows_of(path: Path, capture: str, tables: tuple[str, ...], folder: Path) -> 
             if failure := of_disk(error):
                 raise failure from error
             raise
+
+
+def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A database in memory with one thread, as a worker of a cluster has one processor; no extension is loaded."""
+    # Set now, as a thread that is started and ended again takes longer than most captures.
+    return duckdb.connect(
+        config={
+            "threads": 1,
+            "preserve_insertion_order": False,
+            "memory_limit": MEMORY,
+            "temp_directory": str(folder),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":

@@ -13,7 +13,7 @@ frame with its share of the exchanges takes some 10 µs to insert, of some 40 fo
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -58,13 +58,14 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 class Loader:
     """Loads captures into tables without rows of them. Use it with `with`: waiting rows are inserted at the end."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
         """Create a loader that has loaded nothing yet.
 
         Args:
             connection: has the tables in the current schema, and no open transaction, as the loader begins its own.
+            only: the tables that are filled; None for all.
         """
-        self._tables = Tables(connection)
+        self._tables = Tables(connection, only)
 
     def __enter__(self) -> Self:
         return self

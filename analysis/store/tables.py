@@ -11,7 +11,7 @@ transaction is not reused; one for each batch would first write much to the log.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
@@ -164,13 +164,15 @@ _REPLACED: Final = """
 class Tables:
     """The tables of one connection while rows come."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
         """No row yet.
 
         Args:
             connection: where the tables are, in the schema in use; without a transaction, as one begins here.
+            only: the tables that get rows; None for all. Each costs some milliseconds, however few rows come.
         """
         connection.execute("begin")
+        self._only = only
         self._connection = connection
         self._staged: set[str] = set()
         self._batches = 0
@@ -191,7 +193,8 @@ class Tables:
         """Insert the waiting rows."""
         for name, rows in self.rows.items():
             if rows:
-                self._insert(name, rows)
+                if self._only is None or (name if name in NAMES else "frames") in self._only:
+                    self._insert(name, rows)
                 rows.clear()
         self.bytes = 0
         self._batches += 1

@@ -147,7 +147,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         assert place.id is not None
         try:
             with places.fetched(place) as (path, folder):
-                for _, batch in rows_of(path, place.id, (self._table,), folder):
+                for batch in rows_of(path, place.id, self._table, folder):
                     yield self._complete(batch, place)
         except CannotCreate:  # of the store: no fault of the capture
             raise
@@ -164,7 +164,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             try:
                 with places.fetched(place) as (path, folder):
                     shown = str(path)
-                    for _ in rows_of(path, place.id, (), folder):
+                    for _ in rows_of(path, place.id, None, folder):
                         pass
             except CannotCreate:
                 raise

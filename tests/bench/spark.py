@@ -70,17 +70,20 @@ def _run(place: Path, count: int, seed: int) -> int:
 
 def over_captures(spark: Any, captures: Path) -> Iterator[Compared]:
     """Each table and view, of the captures where they are."""
-    from mcpproxy.spark import create_views
+    from mcpproxy.spark import register, views
 
-    create_views(spark, captures=str(captures), cached=True)
+    register(spark)
+    # Kept in few pieces: a thousand tasks for each table of each view would measure the scheduler.
+    views.create(
+        spark, {name: table.coalesce(8).cache() for name, table in views.of_captures(spark, str(captures)).items()}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         connection = analysis.open(captures, findings=True)
     with connection:
         for name in (*NAMES, *names()):
             yield compared(connection, spark, name)
-    for name in NAMES:
-        spark.catalog.uncacheTable(name)
+    spark.catalog.clearCache()
 
 
 def over_data_set(spark: Any, lake: Path) -> Iterator[Compared]:

@@ -1,4 +1,4 @@
-"""A mixed set of captures: conversations by hand and at random, imported ones, damaged ones, and files that are none."""
+"""A mixed set of captures: conversations by hand, at random and imported, damaged ones, and files that are none."""
 
 import json
 import shutil
