@@ -1,13 +1,18 @@
 """One Spark for all tests in this folder: two executors, each a process of its own. Skips where Spark cannot run."""
 
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.mcpproxy.shipping import s3
 
 JAVA = 17
 
@@ -28,10 +33,44 @@ def _missing() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def able() -> None:
+    """Skips where Spark cannot run."""
     missing = _missing()
     if missing is not None:
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def store(able: None) -> Iterator[int | None]:
+    """The port of an S3 server that every process of Spark finds; None if none is installed."""
+    if not s3.PROGRAM.exists():
+        yield None
+        return
+    with s3.server() as port:
+        os.environ.update(s3.environment(port))
+        try:
+            yield port
+        finally:
+            for name in s3.environment(port):
+                del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def scratch(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder for temporary files of every process of Spark."""
+    folder, before = tmp_path_factory.mktemp("scratch"), os.environ.get("TMPDIR")
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    try:
+        yield folder
+    finally:
+        os.environ.pop("TMPDIR")
+        if before is not None:
+            os.environ["TMPDIR"] = before
+        tempfile.tempdir = None
+
+
+@pytest.fixture(scope="session")
+def spark(store: int | None, scratch: Path) -> Iterator[Any]:
     from mcpproxy.spark import register
     from tests.spark.session import started
 

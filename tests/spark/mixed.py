@@ -2,12 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from captures.listing import find_captures
 from captures.record import members, seal
 from tests.analysis.store.hostile import TEXTS, Maker
 from tests.analysis.store.written import DAY, OPENED, Written
@@ -39,16 +38,22 @@ def mixed(folder: Path, count: int, seed: int = 0) -> Path:
     return folder
 
 
-def hostile(folder: Path) -> Path:
-    """The captures of the corpus, among them damaged ones and files that are none, and a copy of one."""
+def hostile(folder: Path, only: Iterable[str] = ("*",)) -> Path:
+    """Captures of the corpus, among them damaged ones and files that are none, and a copy of one.
+
+    Args:
+        folder: where they go; returned.
+        only: patterns of their names.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for path in find_captures(CORPUS):
+    for path in sorted({path for pattern in only for path in CORPUS.glob(f"{pattern}.mcpcap")}):
         shutil.copy(path, folder)
     (folder / "below").mkdir()
-    shutil.copy(folder / "good.mcpcap", folder / "below/again.mcpcap")
+    shutil.copy(CORPUS / "good.mcpcap", folder)
+    shutil.copy(CORPUS / "good.mcpcap", folder / "below/again.mcpcap")
     (folder / "folder.mcpcap").mkdir()
     (folder / "empty-too.mcpcap").write_bytes(b"")
-    (folder / "noise.mcpcap").write_bytes(Random(1).randbytes(100_000))
+    (folder / "noise\x1b[2J.mcpcap").write_bytes(Random(1).randbytes(100_000))
     return folder
 
 

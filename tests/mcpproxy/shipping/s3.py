@@ -3,6 +3,7 @@
 import select
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,7 +15,8 @@ import pytest
 
 from tests.harness import ROOT
 
-PROGRAM: Final = ROOT / ".venv/ship-server/bin/moto_server"
+_PROGRAMS: Final = (ROOT / ".venv/ship-server/bin/moto_server", Path(sys.executable).parent / "moto_server")
+PROGRAM: Final = next(filter(Path.exists, _PROGRAMS), _PROGRAMS[0])
 BUCKET: Final = "lake"
 _CHUNK: Final = 1 << 16
 _PAUSE_S: Final = 0.02

@@ -1,0 +1,76 @@
+"""Every view has the rows of DuckDB on Spark: over captures, and over a data set."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import analysis
+from analysis.store.tables import NAMES
+from mcpproxy.cli import ship
+from tests.spark.compare import compared, names, views_over
+from tests.spark.mixed import hostile, mixed
+
+HOSTILE = ("damaged", "demo", "header-lost", "http")
+
+
+@pytest.fixture(scope="module")
+def captures(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = mixed(tmp_path_factory.mktemp("captures") / "all", 8)
+    hostile(folder / "corpus", HOSTILE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lake(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("lake") / "lake"
+    ship.run(["--findings", "--unredacted", str(place), str(captures)])
+    return place
+
+
+def test_views_over_captures_have_the_rows_of_duckdb(spark: Any, captures: Path) -> None:
+    from mcpproxy.spark import create_views
+
+    made = create_views(spark, captures=str(captures), cached=True)
+    assert set(made) == {*NAMES, "unreadable", *names()}
+    assert spark.table("unreadable").count() == 3
+    with pytest.warns(UserWarning, match="cannot read|hold"), analysis.open(captures, findings=True) as connection:
+        found = [compared(connection, spark, name) for name in names()]
+    spark.catalog.clearCache()
+    assert {one.name: one.difference for one in found if not one.is_equal} == {}
+    assert sum(one.spark > 0 for one in found) >= len(found) - 1
+
+
+def test_views_over_a_data_set_have_the_rows_of_duckdb(spark: Any, lake: Path) -> None:
+    from mcpproxy.spark import create_views
+
+    assert set(create_views(spark, data_set=str(lake))) == {*NAMES, *names()}
+    with views_over(str(lake)) as connection:
+        found = [compared(connection, spark, name) for name in (*NAMES, *names())]
+    assert {one.name: one.difference for one in found if not one.is_equal} == {}
+
+
+def test_times_do_not_depend_on_the_zone_of_the_session(spark: Any, lake: Path) -> None:
+    from mcpproxy.spark import create_views
+
+    create_views(spark, data_set=str(lake))
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+        with views_over(str(lake)) as connection:
+            found = [compared(connection, spark, name) for name in ("error_rates", "throughput", "flaky", "timeline")]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert {one.name: one.difference for one in found if not one.is_equal} == {}
+
+
+def test_views_about_findings_are_left_out_where_no_rule_ran(spark: Any, captures: Path, tmp_path: Path) -> None:
+    from mcpproxy.spark import create_views
+
+    ship.run(["--unredacted", str(tmp_path / "lake"), str(captures)])
+    made = create_views(spark, data_set=str(tmp_path / "lake"))
+    assert set(names()) - set(made) == {"findings_by_rule", "id_mismatches", "lifecycle_violations"}
+    with pytest.raises(FileNotFoundError, match="there is no data set in"):
+        create_views(spark, data_set=str(tmp_path))
+    with pytest.raises(TypeError, match="either"):
+        create_views(spark)
