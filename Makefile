@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check readers ship-server lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
+.PHONY: demo test test-fast check readers ship-server test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -32,6 +32,15 @@ readers: $(VENV)/.check
 ship-server: $(VENV)/.check
 	-@test -x $(VENV)/ship-server/bin/moto_server || { $(BIN)/python -m venv $(VENV)/ship-server && \
 		$(VENV)/ship-server/bin/python -m pip --disable-pip-version-check --quiet install 'moto[server]>=5.2'; }
+
+# The tests of the Spark source and of the views on Spark, in an environment of its own: Spark is 400 MB. It needs Java 17 or newer.
+test-spark: $(VENV)/spark/.ready
+	$(VENV)/spark/bin/python -m pytest tests/spark
+
+$(VENV)/spark/.ready: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python -m venv $(VENV)/spark
+	@$(VENV)/spark/bin/python -m pip --disable-pip-version-check --quiet install 'pytest>=9' 'pytest-timeout>=2.4' 'hypothesis>=6.150' 'moto[server]>=5.2' --editable '.[ship,spark]'
+	@touch $@
 
 lint: $(VENV)/.check
 	$(BIN)/ruff format --check .
