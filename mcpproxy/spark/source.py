@@ -93,7 +93,7 @@ class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
 
     @property
     def _table(self) -> str:
-        table = self.options.get("table", "exchanges")
+        table: str = self.options.get("table", "exchanges")
         if table not in TABLES:
             raise ValueError(f"there is no table {sanitise(table, 64)}; there are {', '.join(TABLES)}")
         return table
