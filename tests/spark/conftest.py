@@ -74,6 +74,8 @@ def spark(store: int | None, scratch: Path) -> Iterator[Any]:
     from mcpproxy.spark import register
     from tests.spark.session import started
 
-    with started("local-cluster[2,1,1024]") as session:
+    # Compiling a query takes longer than running it on a few rows; tests.bench.spark compiles.
+    plain = {"spark_sql_codegen_wholeStage": "false", "spark_sql_codegen_factoryMode": "NO_CODEGEN"}
+    with started("local-cluster[2,1,1024]", **plain) as session:
         register(session)
         yield session

@@ -51,7 +51,7 @@ def test_every_table_has_the_rows_of_query(spark: Any, captures: Path, expected:
 
 def test_what_cannot_be_read_is_a_row_of_errors(spark: Any, captures: Path) -> None:
     told = {Path(row.path).name: row for row in table(spark, "errors", captures).collect()}
-    assert set(told) == {"newer-format.mcpcap", "empty-too.mcpcap", "folder.mcpcap", r"noise\x1b[2J.mcpcap"}
+    assert set(told) == {"newer-format.mcpcap", "empty-too.mcpcap", r"noise\x1b[2J.mcpcap"}
     assert "a later version of mcpproxy wrote it" in told["newer-format.mcpcap"].error
     assert "it is empty" in told["empty-too.mcpcap"].error
     for row in told.values():
@@ -109,7 +109,7 @@ def test_filters_start_no_task_for_other_captures(spark: Any, days: Path) -> Non
     ):
         chosen = found.where(condition)
         assert chosen.count() == captures, condition
-        assert chosen.rdd.getNumPartitions() == captures, condition
+        assert chosen.rdd.getNumPartitions() == max(1, captures), condition
 
 
 def test_filters_that_are_not_about_captures_are_left_to_spark(spark: Any, days: Path) -> None:
@@ -131,7 +131,9 @@ def test_all_of_it_is_read_from_an_object_store(
             bucket.put(f"day=2026-11-18/{path.relative_to(captures)}".replace("\x1b", "-"), path)
     url = f"s3://{s3.BUCKET}/raw"
     for name in ("frames", "findings"):
-        assert rows(table(spark, name, url)) == expected[name], name
+        # A capture without an id in its header has one of its place.
+        got = sorted_rows(table(spark, name, url).drop("capture", "day", "server_name").collect())
+        assert got == sorted_rows([row[1:] for row in expected[name]]), name
     told = {row.path: row.error for row in table(spark, "errors", url).collect()}
     assert len(told) == 3
     for path, error in told.items():
