@@ -11,7 +11,7 @@ from mcpproxy.cli import ship
 from tests.spark.compare import compared, names, views_over
 from tests.spark.mixed import hostile, mixed
 
-HOSTILE = ("damaged", "demo", "header-lost", "http")
+HOSTILE = ("demo", "http")
 
 
 @pytest.fixture(scope="module")
