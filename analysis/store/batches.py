@@ -14,7 +14,7 @@ import duckdb
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
 from analysis.store.table_export import MEMORY
-from analysis.store.tables import creation
+from analysis.store.tables import NAMES, creation
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Itera
     Args:
         path: the capture.
         capture: the value of the column `capture` in its rows.
-        table: one of `tables.NAMES`; the rules run for `findings` only. None to load all tables but that, and yield
-            nothing: to see whether the capture can be loaded.
+        table: one of `tables.NAMES`; the rules run for `findings` only. None to load all tables but that, make their
+            batches and yield nothing: to see whether anything fails.
         folder: a private folder for what exceeds the memory of DuckDB (1 GB).
 
     Raises:
@@ -71,6 +71,10 @@ def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Itera
                     loader.load(path, capture)
             if table is not None:
                 yield from _batches(connection, table)
+            else:
+                for name in NAMES:
+                    for _ in _batches(connection, name):
+                        pass
         except duckdb.OutOfMemoryException as error:
             if failure := of_disk(error):
                 raise failure from error
@@ -78,7 +82,10 @@ def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Itera
         except duckdb.Error as error:
             if failure := of_disk(error):
                 raise failure from error
-            raise
+            if isinstance(error, duckdb.IOException):  # no fault of the capture
+                raise
+            # It would fail again each time, and nothing else could then be read with it.
+            raise CaptureError(f"cannot load {path}: {str(error).partition(chr(10))[0]}") from error
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
