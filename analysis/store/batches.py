@@ -53,8 +53,8 @@ def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Itera
     Args:
         path: the capture.
         capture: the value of the column `capture` in its rows.
-        table: one of `tables.NAMES`; the rules run for `findings` only. None to load all tables but that, make their
-            batches and yield nothing: to see whether anything fails.
+        table: one of `tables.NAMES`; the rules run for `findings` only. None to load every table except
+            `findings` and yield nothing, which shows whether the capture can be read.
         folder: a private folder for what exceeds the memory of DuckDB (1 GB).
 
     Raises:

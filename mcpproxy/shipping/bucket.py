@@ -62,7 +62,7 @@ class Bucket:
             from obstore import exceptions, store
         except ImportError as error:
             raise NoLibrary(
-                "shipping to an object store needs obstore, which is not installed: pip install 'mcpproxy[ship]'"
+                "an object store needs obstore, which is not installed: pip install 'mcpproxy[ship]'"
             ) from error
         self.shown = url
         self._obstore = obstore

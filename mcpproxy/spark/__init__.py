@@ -1,4 +1,4 @@
-"""Captures on Apache Spark 4: a data source that reads them where they are, and the views of `query`.
+"""Captures on Apache Spark 4.1 or newer: a data source that reads them where they are, and the views of `query`.
 
     from mcpproxy.spark import create_views
     create_views(spark, captures="s3://bucket/captures")
@@ -34,14 +34,18 @@ def create_views(
     a data set without findings, the views about findings are left out.
 
     Args:
-        spark: the session; captures need no other call.
+        spark: the session; `register` is not needed.
         captures: a capture, a folder, or the URL of an object store.
         data_set: where `ship` has put a data set, as Spark names it: `s3a://…` for S3.
         cached: keep what was read in the memory and on the disks of the workers. Otherwise each query reads the
             captures again, as often as it names a table.
 
     Returns:
-        The names of everything that was made.
+        The names of everything that was made. Temporary views with these names are replaced.
+
+    Raises:
+        TypeError: not exactly one place is given.
+        FileNotFoundError: there is no data set.
     """
     from mcpproxy.spark import views
 

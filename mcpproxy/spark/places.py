@@ -89,9 +89,12 @@ def plan(path: str) -> list[Place]:
         path: a capture, a folder with captures below it, or `s3://BUCKET/PREFIX`, `gs://…` or `az://…`.
 
     Raises:
-        NotACapture: there is no capture at all.
+        NotACapture: there is no capture at all, or the scheme of the URL is unknown here.
         CannotShip: the object store cannot be read.
     """
+    scheme, is_named, _ = path.partition("://")
+    if is_named and scheme not in (*SCHEMES, "file"):
+        raise NotACapture(f"cannot read {path}: captures are in folders, s3://, gs:// and az://, not in {scheme}://")
     places = _remote(path) if is_url(path) else _local(Path(path.removeprefix("file://")))
     if not places:
         raise NotACapture(f"no captures in {path}")

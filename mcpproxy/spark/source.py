@@ -6,8 +6,8 @@ One capture is one partition, whatever its size. It is not split by segment: a r
 request in another, and numbers of sessions run through all of them.
 
 A capture that cannot be read is a row in the table `errors`, and never fails a job. What is no fault of a capture does:
-a disk without room, a store that does not answer, a folder that a worker lacks. Spark then tries the task again. A try
-leaves nothing behind, and the next one yields the same rows.
+a disk without room, a store that does not answer, a folder that a worker lacks. Spark then retries the task, which
+yields the same rows, and none twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -145,6 +145,9 @@ def test_nothing_to_read_is_an_error(spark: Any, tmp_path: Path) -> None:
     for place, words in ((tmp_path, "no captures in"), (tmp_path / "nowhere", "it does not exist")):
         with pytest.raises(Exception, match=words):
             table(spark, "captures", place).collect()
+    for scheme in ("s3a", "hdfs"):
+        with pytest.raises(Exception, match=f"not in {scheme}://"):
+            table(spark, "captures", f"{scheme}://bucket/captures").collect()
     with pytest.raises(Exception, match="there is no table nope; there are captures, sessions"):
         table(spark, "nope", tmp_path).collect()
 

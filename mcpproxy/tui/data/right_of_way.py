@@ -1,8 +1,8 @@
 """Reading gives way to keys: after each key press, the threads that read wait while the screen is drawn.
 
-Python runs one thread at a time. If a thread reads while another draws, each gets every other millisecond, so a screen
-that takes 40 ms to draw appears after 80. Reading is held up for a fraction of a second per key at most, and goes on
-at a quarter of its speed while a key is held down, so it never stops altogether.
+Python runs one thread at a time. If a thread reads while another draws, they take turns, so a screen that takes 40 ms
+to draw appears after 80. Reading is held up for a fraction of a second per key at most, and goes on at a fifth of its
+speed while a key is held down, so it never stops altogether.
 """
 
 import threading
@@ -26,7 +26,7 @@ def claim() -> None:
 
 
 class GivingWay:
-    """How one thread gives way: to the keys that are pressed after it began, since an earlier one may have begun it."""
+    """How one thread gives way: to the keys that are pressed after it began, as an earlier one may have started it."""
 
     def __init__(self) -> None:
         """Begin."""
