@@ -1,4 +1,4 @@
-"""The rows of one capture as Arrow batches, for engines that take them: Spark.
+"""The rows of captures as Arrow batches, for engines that take them: Spark.
 
 The loader makes them, so they are those of `query`; times and JSON have the forms that Parquet files of an export have.
 A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so what receives them needs little memory.
@@ -7,7 +7,7 @@ A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so 
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
@@ -47,34 +47,55 @@ def columns_of(table: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, FORMS.get(type_, type_)) for name, type_, *_ in columns)
 
 
-def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Iterator[RecordBatch]":
-    """Load a capture, and yield the rows of a table.
+class Rows:
+    """Loads captures, one after another, and yields their rows.
 
-    Args:
-        path: the capture.
-        capture: the value of the column `capture` in its rows.
-        table: one of `tables.NAMES`; the rules run for `findings` only. None to load every table except
-            `findings` and yield nothing, which shows whether the capture can be read.
-        folder: a private folder for what exceeds the memory of DuckDB (1 GB).
-
-    Raises:
-        CaptureError: the capture cannot be read, or needs too much memory.
-        OSError: the disk is full, or fails.
+    They share a database, because opening one takes longer than loading a small capture; each finds it empty.
     """
-    with _connected(folder) as connection:
+
+    def __init__(self, folder: Path) -> None:
+        """Load nothing yet.
+
+        Args:
+            folder: a private folder for what exceeds the memory of DuckDB (1 GB).
+        """
+        self._folder = folder
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def of(self, path: Path, capture: str, table: str | None) -> "Iterator[RecordBatch]":
+        """Load a capture, and yield the rows of a table.
+
+        Args:
+            path: the capture.
+            capture: the value of the column `capture` in its rows.
+            table: one of `tables.NAMES`; the rules run for `findings` only. None to load every table except
+                `findings` and yield nothing, which shows whether the capture can be read.
+
+        Raises:
+            CaptureError: the capture cannot be read, or needs too much memory.
+            OSError: the disk is full, or fails.
+        """
+        # What failed, or was left before its end, is not used again.
+        connection, self._connection = self._connection or _connected(self._folder), None
+        is_clean = False
         try:
-            connection.execute(creation())
             with Loader(connection, None if table is None else (table,)) as loader:
                 if table == "findings":
                     loader.load_findings(path, capture)
                 else:
                     loader.load(path, capture)
-            if table is not None:
-                yield from _batches(connection, table)
-            else:
-                for name in NAMES:
-                    for _ in _batches(connection, name):
-                        pass
+            for name in (table,) if table is not None else NAMES:
+                for batch in _batches(connection, name):
+                    if table is not None:
+                        yield batch
+                connection.execute(f"truncate {name}")
+            self._connection, is_clean = connection, True
         except duckdb.OutOfMemoryException as error:
             if failure := of_disk(error):
                 raise failure from error
@@ -86,12 +107,20 @@ def rows_of(path: Path, capture: str, table: str | None, folder: Path) -> "Itera
                 raise
             # It would fail again each time, and nothing else could then be read with it.
             raise CaptureError(f"cannot load {path}: {str(error).partition(chr(10))[0]}") from error
+        finally:
+            if not is_clean:
+                connection.close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A database in memory with one thread, as a worker of a cluster has one processor; no extension is loaded."""
+    """Empty tables in memory, with one thread, as a worker of a cluster has one processor; no extension is loaded."""
     # Set now, as a thread that is started and ended again takes longer than most captures.
-    return duckdb.connect(
+    connection = duckdb.connect(
         config={
             "threads": 1,
             "preserve_insertion_order": False,
@@ -101,6 +130,8 @@ def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": False,
         }
     )
+    connection.execute(creation())
+    return connection
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":

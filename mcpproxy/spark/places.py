@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.store.cache import private_folder, sweep
-from analysis.store.open import distinct
+from analysis.store.open import State, distinct
 from analysis.store.values import text, wall
 from captures.errors import CaptureError, NotACapture
 from captures.identity import DIGITS, capture_id
@@ -55,6 +55,8 @@ class Place:
     server_name: str | None = None
     refused: str | None = None
     """Why it cannot be read."""
+    size: int = 0
+    """Bytes of all segments; 0 if it cannot be read."""
 
 
 class _Object(NamedTuple):
@@ -110,34 +112,45 @@ def described(capture: Capture) -> dict[str, Any]:
 
 
 @contextmanager
-def fetched(place: Place) -> Iterator[tuple[Path, Path]]:
-    """The first file of a capture, and a private folder for whoever loads it; both are gone afterwards.
+def workplace() -> Iterator[Path]:
+    """A private folder for one task, which is gone afterwards; those that killed tasks have left are removed first."""
+    root = Path(tempfile.gettempdir())
+    sweep(root, _PRIVATE)
+    with private_folder(root, _PRIVATE) as folder:
+        yield folder
+
+
+@contextmanager
+def fetched(place: Place, folder: Path) -> Iterator[Path]:
+    """The first file of a capture; a copy from an object store is gone afterwards.
+
+    Args:
+        place: the capture.
+        folder: where copies go.
 
     Raises:
         CannotReach: this machine cannot read the file, though the driver could.
         CannotShip: the object store cannot be read.
     """
-    root = Path(tempfile.gettempdir())
-    sweep(root, _PRIVATE)
-    with private_folder(root, _PRIVATE) as folder:
-        if not is_url(place.shown):
-            path = Path(place.shown)
-            try:
-                with path.open("rb"):
-                    pass
-            except OSError as error:
-                raise CannotReach(
-                    f"cannot read {path}: {error.strerror}; the driver could, so it was deleted meanwhile, or its "
-                    "folder is not there on all workers"
-                ) from error
-            yield path, folder
-            return
-        first = folder / f"capture{SUFFIX}"
+    if not is_url(place.shown):
+        path = Path(place.shown)
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise CannotReach(
+                f"cannot read {path}: {error.strerror}; the driver could, so it was deleted meanwhile, or its "
+                "folder is not there on all workers"
+            ) from error
+        yield path
+        return
+    with private_folder(folder, _PRIVATE) as own:
+        first = own / f"capture{SUFFIX}"
         for number, url in place.files:
             bucket, name = _opened(url)
             if not bucket.fetch(name, Path(segment_path(first, number))):
                 raise CannotReach(f"cannot read {url}: it was deleted meanwhile")
-        yield Path(segment_path(first, place.files[0][0])), folder
+        yield Path(segment_path(first, place.files[0][0]))
 
 
 # ---- folders
@@ -147,13 +160,16 @@ def _local(root: Path) -> list[Place]:
     if not root.exists():
         raise NotACapture(f"no captures in {root}: it does not exist")
     found = distinct(find_captures(root) if root.is_dir() else [root])
-    places = [_place(state.source.path, state.source.id, state.capture) for state in found.states]
-    return places + [_place(path, None, None, str(error)) for path, error in found.refused]
+    places = [_place(state.source.path, state) for state in found.states]
+    return places + [_place(path, None, str(error)) for path, error in found.refused]
 
 
-def _place(path: Path, id_: str | None, capture: Capture | None, refused: str | None = None) -> Place:
+def _place(path: Path, state: State | None, refused: str | None = None) -> Place:
     shown = os.path.realpath(path)
-    return Place(shown, ((1, shown),), id_, **({} if capture is None else described(capture)), refused=refused)
+    files = ((1, shown),)
+    if state is None:
+        return Place(shown, files, refused=refused)
+    return Place(shown, files, state.source.id, **described(state.capture), size=state.size)
 
 
 # ---- object stores
@@ -221,7 +237,7 @@ def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
             own = id_ if state is largest else _id_of_url(state.url, taken)
             taken.add(own)
             assert state.header is not None
-            yield Place(state.url, _files(bucket, state), own, **described(state.header))
+            yield Place(state.url, _files(bucket, state), own, **described(state.header), size=state.size)
 
 
 def _files(bucket: "Bucket", head: _Head) -> tuple[tuple[int, str], ...]:

@@ -2,8 +2,9 @@
 
     spark.read.format("mcpcap").option("table", "exchanges").load("s3://bucket/captures")
 
-One capture is one partition, whatever its size. It is not split by segment: a response in one segment belongs to a
-request in another, and numbers of sessions run through all of them.
+A capture is never split, not even by segment: a response in one segment belongs to a request in another, and numbers of
+sessions run through all of them. Small captures share a partition, because a task of its own would cost each of them
+several times what loading it does.
 
 A capture that cannot be read is a row in the table `errors`, and never fails a job. What is no fault of a capture does:
 a disk without room, a store that does not answer, a folder that a worker lacks. Spark then retries the task, which
@@ -13,6 +14,7 @@ yields the same rows, and none twice.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
@@ -32,7 +34,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analysis.store.batches import rows_of
+from analysis.store.batches import Rows
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
 from mcpproxy.spark import places
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT: Final = "mcpcap"
+PARTITION_BYTES: Final = 4 << 20
+"""Bytes of the captures that share a partition, unless the option `partitionBytes` says otherwise."""
+MOST: Final = 64
+"""The most captures that share one."""
 _LONGEST: Final = 2000
 
 # What each filter asks of the value that all rows of a capture have; a comparison with NULL is never true.
@@ -66,14 +72,17 @@ _KINDS: Final = {"capture": str, "day": date, "server_name": str}
 
 
 @dataclass
-class Capture(InputPartition):  # type: ignore[misc, unused-ignore]  # Any where pyspark is not installed
-    """The partition of one capture."""
+class Captures(InputPartition):  # type: ignore[misc, unused-ignore]  # Any where pyspark is not installed
+    """A partition: one capture, or several small ones."""
 
-    place: Place
+    places: tuple[Place, ...]
 
 
 class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
-    """Tables of captures; the option `table` says which, by default `exchanges`."""
+    """Tables of captures; the option `table` says which, by default `exchanges`.
+
+    The option `partitionBytes` is the size up to which small captures share a partition; 0 gives each one of its own.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +98,10 @@ class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
         path = self.options.get("path")
         if not path:
             raise ValueError("name a place: .load(PATH), for one capture, a folder, or s3://BUCKET/PREFIX")
-        return CaptureReader(path, self._table)
+        size = self.options.get("partitionBytes", str(PARTITION_BYTES))
+        if not size.isdecimal():
+            raise ValueError(f"partitionBytes is a number of bytes, not {sanitise(size, 64)}")
+        return CaptureReader(path, self._table, int(size))
 
     @property
     def _table(self) -> str:
@@ -106,15 +118,17 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     the others.
     """
 
-    def __init__(self, path: str, table: str) -> None:
+    def __init__(self, path: str, table: str, partition_bytes: int = PARTITION_BYTES) -> None:
         """Plan nothing yet.
 
         Args:
             path: a capture, a folder, or the URL of an object store.
             table: one of `TABLES`.
+            partition_bytes: up to which small captures share a partition.
         """
         self._path = path
         self._table = table
+        self._partition_bytes = partition_bytes
         self._filters: list[tuple[str, type, Any]] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
@@ -128,34 +142,46 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
                 yield one
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A partition for each capture that passes the filters."""
-        chosen = [place for place in places.plan(self._path) if self._passes(place)]
-        if self._table != ERRORS:
-            chosen = [place for place in chosen if place.refused is None]
-        return [Capture(place) for place in chosen]
+        """The captures that pass the filters, small ones together."""
+        partitions: list[list[Place]] = []
+        left = 0
+        for place in places.plan(self._path):
+            if not self._passes(place) or (place.refused is not None and self._table != ERRORS):
+                continue
+            # Even an empty capture costs something.
+            size = max(place.size, self._partition_bytes // MOST)
+            if not partitions or size > left:
+                partitions.append([])
+                left = self._partition_bytes
+            partitions[-1].append(place)
+            left -= size
+        return [Captures(tuple(some)) for some in partitions]
 
     def _passes(self, place: Place) -> bool:
         return all(_ASKED[kind](_OWN[column](place), value) for column, kind, value in self._filters)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """The rows of the captures of a partition."""
+        if not isinstance(partition, Captures):  # Spark's own, if there is none
+            return
+        read = self._errors if self._table == ERRORS else self._rows
+        with places.workplace() as folder, Rows(folder) as rows:
+            for place in partition.places:
+                for batch in read(place, rows, folder):
+                    yield self._complete(batch, place)
+
+    def _rows(self, place: Place, rows: Rows, folder: Path) -> "Iterator[pa.RecordBatch]":
         """The rows of one capture."""
-        if not isinstance(partition, Capture):  # Spark's own, if there is none
-            return
-        place = partition.place
-        if self._table == ERRORS:
-            yield from self._errors(place)
-            return
         assert place.id is not None
         try:
-            with places.fetched(place) as (path, folder):
-                for batch in rows_of(path, place.id, self._table, folder):
-                    yield self._complete(batch, place)
+            with places.fetched(place, folder) as path:
+                yield from rows.of(path, place.id, self._table)
         except CannotCreate:  # of the store: no fault of the capture
             raise
         except CaptureError:
             return  # a row of `errors`
 
-    def _errors(self, place: Place) -> "Iterator[pa.RecordBatch]":
+    def _errors(self, place: Place, rows: Rows, folder: Path) -> "Iterator[pa.RecordBatch]":
         """One row if the capture cannot be read to its end."""
         import pyarrow as pa
 
@@ -163,9 +189,9 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         if refused is None:
             assert place.id is not None
             try:
-                with places.fetched(place) as (path, folder):
+                with places.fetched(place, folder) as path:
                     shown = str(path)
-                    for _ in rows_of(path, place.id, None, folder):
+                    for _ in rows.of(path, place.id, None):
                         pass
             except CannotCreate:
                 raise
@@ -173,11 +199,8 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
                 refused = str(error).replace(shown, place.shown)
         if refused is not None:
             shown = sanitise(place.shown, None)
-            yield self._complete(
-                pa.RecordBatch.from_pydict(
-                    {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _LONGEST)]}
-                ),
-                place,
+            yield pa.RecordBatch.from_pydict(
+                {"path": [shown], "capture": [place.id], "error": [sanitise(refused, _LONGEST)]}
             )
 
     def _complete(self, batch: "pa.RecordBatch", place: Place) -> "pa.RecordBatch":
@@ -200,4 +223,4 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         return pa.RecordBatch.from_arrays(cells, schema=expected)
 
 
-__all__ = ["FORMAT", "CannotReach", "Capture", "CaptureReader", "CaptureSource"]
+__all__ = ["FORMAT", "CannotReach", "CaptureReader", "CaptureSource", "Captures"]

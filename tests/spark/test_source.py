@@ -24,8 +24,8 @@ DEADLINE_S = 120
 HOSTILE = ("two-segments*", "damaged", "demo", "header-lost", "http", "killed", "newer-format")
 
 
-def table(spark: Any, name: str, place: object) -> Any:
-    return spark.read.format("mcpcap").option("table", name).load(str(place))
+def table(spark: Any, name: str, place: object, **options: object) -> Any:
+    return spark.read.format("mcpcap").options(table=name, **options).load(str(place))
 
 
 def rows(frame: Any) -> list[tuple[Any, ...]]:
@@ -67,6 +67,14 @@ def test_one_capture_is_one_partition_with_all_its_segments(spark: Any, captures
         assert rows(found) == sorted_rows(rows_of_duckdb(connection, "frames"))
 
 
+def test_small_captures_share_a_partition(spark: Any, days: Path) -> None:
+    assert table(spark, "sessions", days).rdd.getNumPartitions() == 1
+    sizes = sorted(path.stat().st_size for path in days.iterdir())
+    assert table(spark, "sessions", days, partitionBytes=sum(sizes[-2:])).rdd.getNumPartitions() in (4, 5)
+    with pytest.raises(Exception, match="partitionBytes is a number of bytes, not few"):
+        table(spark, "sessions", days, partitionBytes="few").collect()
+
+
 def test_days_and_servers_are_those_of_the_captures(spark: Any, captures: Path) -> None:
     for row in table(spark, "captures", captures).collect():
         assert row.server_name == row.name
@@ -91,7 +99,7 @@ def days(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_filters_start_no_task_for_other_captures(spark: Any, days: Path) -> None:
-    found = table(spark, "sessions", days)
+    found = table(spark, "sessions", days, partitionBytes=0)
     first = found.agg({"day": "min"}).collect()[0][0]
     assert isinstance(first, date)
     for condition, captures in (
