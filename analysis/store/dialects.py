@@ -1,4 +1,4 @@
-"""The views in the SQL of Spark.
+"""The tables and views in the SQL of Spark.
 
 Most views have one text, in the SQL that DuckDB and Spark share. Where they share no way to say it, a variant in
 `views/spark` takes the place of the text; the tests compare the rows of both, view by view.
@@ -8,10 +8,36 @@ import re
 from importlib.resources import files
 from typing import Final
 
+from analysis.store.batches import columns_of
 from analysis.store.reference import view_texts
+from analysis.store.tables import NAMES
 
 _COMMENTS: Final = re.compile(r"^comment on .*?;$\n?", re.MULTILINE | re.DOTALL)
 _HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
+
+
+_TYPES: Final = {
+    "BIGINT": "bigint",
+    "BIGINT[]": "array<bigint>",
+    "BLOB": "binary",
+    "BOOLEAN": "boolean",
+    "DOUBLE": "double",
+    "INTEGER": "int",
+    "TIMESTAMP": "timestamp_ntz",
+    "VARCHAR": "string",
+}
+
+
+def spark_tables() -> dict[str, str]:
+    """The statement that makes each table in Spark, empty, as a temporary view, by name, without a semicolon.
+
+    Spark looks up what a view reads when it is queried, so users may replace these before or after they make the views.
+    """
+    texts = {}
+    for name in NAMES:
+        cells = ",\n    ".join(f"cast(null as {_TYPES[type_]}) as `{column}`" for column, type_ in columns_of(name))
+        texts[name] = f"create or replace temporary view {name} as\nselect\n    {cells}\nwhere false"
+    return texts
 
 
 def spark_views() -> dict[str, str]:

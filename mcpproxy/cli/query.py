@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from analysis.store.dialects import spark_views
+from analysis.store.dialects import spark_tables, spark_views
 from analysis.store.reference import Relation, relations
 from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
@@ -46,6 +46,11 @@ _SUFFIXES: Final = {
     ".txt": "table",
     "": "table",
 }
+_ABOUT_TABLES: Final = """\
+-- The tables, empty. After this, replace those that the data set at LAKE has a folder for, each like this:
+-- create or replace temporary view exchanges using parquet options (path 'LAKE/exchanges')
+
+"""
 _REFERENCE: Final = "reference"
 """The format of --views and --schema: a table whose cells are never cut."""
 _LONGEST_S: Final = 864_000
@@ -74,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     add_scope(parser)
     parser.add_argument("-f", "--file", metavar="F", help="read the SQL from a file, or from stdin if F is -")
     parser.add_argument("--views", action="store_true", help="list the views and tables")
-    parser.add_argument("--dialect", choices=DIALECTS, help="with --views: print their SQL, in that of Spark")
+    parser.add_argument("--dialect", choices=DIALECTS, help="with --views: print the SQL that makes them in Spark")
     parser.add_argument("--schema", metavar="VIEW", help="show the columns of a view or table, with an example")
     parser.add_argument(
         "-o",
@@ -233,8 +238,8 @@ def _describe(options: argparse.Namespace) -> int:
 
 
 def _write_sql(options: argparse.Namespace) -> None:
-    """Print the statements that make the views in another dialect, in an order that works."""
-    lines = (text + ";\n\n" for text in spark_views().values())
+    """Print the statements that make the tables and views in another dialect, in an order that works."""
+    lines = [_ABOUT_TABLES, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
     if options.output is None:
         sys.stdout.writelines(lines)
         return

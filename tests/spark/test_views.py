@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import analysis
+from analysis.store.dialects import spark_tables, spark_views
 from analysis.store.tables import NAMES
 from mcpproxy.cli import ship
 from tests.spark.compare import compared, names, views_over
@@ -48,6 +49,23 @@ def test_views_over_a_data_set_have_the_rows_of_duckdb(spark: Any, lake: Path) -
     with views_over(str(lake)) as connection:
         found = [compared(connection, spark, name) for name in names()]
     assert {one.name: one.difference for one in found if not one.is_equal} == {}
+
+
+def test_printed_sql_makes_them_without_python(spark: Any, lake: Path) -> None:
+    from mcpproxy.spark.schema import schema
+
+    for text in (*spark_tables().values(), *spark_views().values()):
+        spark.sql(text)
+    for name in NAMES:
+        own = {field.name: field.dataType for field in spark.table(name).schema}
+        assert own == {field.name: field.dataType for field in schema(name) if field.name in own}, name
+        assert len(own) == len(schema(name)) - 2, name
+        if (lake / name).is_dir():
+            spark.sql(f"create or replace temporary view {name} using parquet options (path '{lake / name}')")
+    with views_over(str(lake)) as connection:
+        found = [compared(connection, spark, name) for name in ("latency", "findings_by_rule", "sse_streams")]
+    assert {one.name: one.difference for one in found if not one.is_equal} == {}
+    assert found[0].spark > 0
 
 
 def test_times_do_not_depend_on_the_zone_of_the_session(spark: Any, lake: Path) -> None:
