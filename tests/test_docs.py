@@ -189,32 +189,29 @@ def plain(line: str) -> str:
     return " ".join(line.split())
 
 
-def examples() -> list[tuple[str, str, list[str]]]:
-    """Each command of the `console` blocks: where it stands, the line, and what is shown of its output."""
-    found = []
-    for block in blocks("console"):
-        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-            line, *output = part.splitlines()
-            found.append((f"{block}: {line}", line, output))
-    return found
+def examples(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a `console` block, and what is shown of its output."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, *output = part.splitlines()
+        yield line, output
 
 
-@pytest.mark.parametrize(("where", "line", "output"), examples(), ids=[where for where, _, _ in examples()])
-def test_outputs_in_the_documentation_are_what_the_commands_print(
-    sandbox: Sandbox, where: str, line: str, output: list[str]
-) -> None:
-    if line.startswith("make "):
-        assert line.split()[1] in targets()
-        line = {"make demo": "mcpproxy demo", "make test": "true"}[line]
-    if re.search(r"^(pip|pipx|uvx|git) ", line):
-        return
-    if "| jq " in line and shutil.which("jq") is None:
-        pytest.skip("jq is not installed")
-    # Another demo must not be what the other examples mean by `demo`.
-    aside = "MCPPROXY_CAPTURES=$HOME/aside " if line == "mcpproxy demo" else ""
-    printed = {plain(row) for row in sandbox.shell(aside + line).splitlines()}
-    missing = [row for row in output if row not in ("…", "") and plain(row) not in printed]
-    assert missing == []
+# A block is one test, because its commands may use what those before them have made.
+@pytest.mark.parametrize("block", [block for block in blocks("console") if [*examples(block)]], ids=str)
+def test_outputs_in_the_documentation_are_what_the_commands_print(sandbox: Sandbox, block: Block) -> None:
+    for line, output in examples(block):
+        if line.startswith("make "):
+            assert line.split()[1] in targets()
+            line = {"make demo": "mcpproxy demo", "make test": "true"}[line]
+        if re.search(r"^(pip|pipx|uvx|git) ", line):
+            continue
+        if "| jq " in line and shutil.which("jq") is None:
+            pytest.skip("jq is not installed")
+        # Another demo must not be what the other examples mean by `demo`.
+        aside = "MCPPROXY_CAPTURES=$HOME/aside " if line == "mcpproxy demo" else ""
+        printed = {plain(row) for row in sandbox.shell(aside + line).splitlines()}
+        missing = [row for row in output if row not in ("…", "") and plain(row) not in printed]
+        assert missing == [], line
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=str)
