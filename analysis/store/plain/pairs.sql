@@ -19,10 +19,13 @@ select turn.seq, turn.next_seq as response, answer.t_ns as ended_ns
 from turn join said as answer on answer.seq = turn.next_seq
 where turn.asks and not turn.next_asks;
 
--- A stall counts if it was recorded before the response.
+-- A stall counts if it was recorded before the response. The fold looks for none if nothing can answer the request.
 create temp table held as
 select request.seq, stall.waited_ns
-from (select seq, response from said left join pair using (seq) where role = 'request' and by_client) as request
+from (
+    select seq, response from said left join pair using (seq)
+    where role = 'request' and by_client and key is not null
+) as request
 join stalled as stall on request.seq between stall.first and stall.last
 where response is null or stall.recorded < response;
 

@@ -146,6 +146,18 @@ def test_what_a_pipe_or_a_whole_capture_does_not_have_is_left_to_the_fold(
     assert doubt_about(made.write(tmp_path / "other.mcpcap"), tmp_path / "rows", monkeypatch) == why
 
 
+def test_stall_of_a_request_that_nothing_can_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = maker(5)
+    made.say("c2s", id=None, method="no/id")
+    made.ns += 10**9
+    made.add("stall", members(dir="c2s", of=made.seq - 1, waited_ns=5_000_000))
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    both = Both(made.write(tmp_path / "stalled.mcpcap"), tmp_path / "rows")
+    assert both.doubt is None
+    assert both.differences() == {}
+
+
 def test_segments_are_loaded_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = maker(100)
     for raw in ODD:
