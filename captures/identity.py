@@ -31,7 +31,17 @@ def path_id(path: Path, taken: Container[str] = ()) -> str:
         path: of the capture.
         taken: ids of other captures; a header can claim any id.
     """
-    hashed = str(path.resolve()).encode("utf-8", "surrogateescape")
+    return place_id(str(path.resolve()), taken)
+
+
+def place_id(place: str, taken: Container[str] = ()) -> str:
+    """The same for a capture at any place.
+
+    Args:
+        place: its absolute path or URL.
+        taken: ids of other captures.
+    """
+    hashed = place.encode("utf-8", "surrogateescape")
     while (id_ := blake2b(hashed, digest_size=DIGITS // 2).hexdigest()) in taken:
         hashed += b"\0"
     return id_

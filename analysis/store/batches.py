@@ -66,7 +66,8 @@ class Rows:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        if self._connection is not None:
+            self._connection.close()
 
     def of(self, path: Path, capture: str, table: str | None) -> "Iterator[RecordBatch]":
         """Load a capture, and yield the rows of a table.
@@ -110,11 +111,6 @@ class Rows:
         finally:
             if not is_clean:
                 connection.close()
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:

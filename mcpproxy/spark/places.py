@@ -7,12 +7,12 @@ with the id of another and other bytes gets an id of its own, and the largest ke
 
 import os
 import tempfile
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from hashlib import blake2b, file_digest
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from analysis.store.cache import private_folder, sweep
 from analysis.store.open import State, distinct
 from analysis.store.values import text, wall
 from captures.errors import CaptureError, NotACapture
-from captures.identity import DIGITS, capture_id
+from captures.identity import capture_id, place_id
 from captures.listing import find_captures
 from captures.places import SUFFIX, segment_of, segment_path
 from captures.reader import Capture
@@ -234,7 +234,7 @@ def _settled(bucket: "Bucket", heads: list[_Head]) -> Iterator[Place]:
     for id_, states in known.items():
         largest = max(states, key=lambda state: state.size)
         for state in states:
-            own = id_ if state is largest else _id_of_url(state.url, taken)
+            own = id_ if state is largest else place_id(state.url, taken)
             taken.add(own)
             assert state.header is not None
             yield Place(state.url, _files(bucket, state), own, **described(state.header), size=state.size)
@@ -248,14 +248,7 @@ def _id(head: _Head) -> str:
     """The id in the header, else one of the URL: the path of a copy on this machine is another each time."""
     assert head.header is not None
     own = head.header.header.members.get("capture")
-    return own if isinstance(own, str) and capture_id(head.header) == own else _id_of_url(head.url)
-
-
-def _id_of_url(url: str, taken: Container[str] = ()) -> str:
-    hashed = url.encode("utf-8", "surrogateescape")
-    while (id_ := blake2b(hashed, digest_size=DIGITS // 2).hexdigest()) in taken:
-        hashed += b"\0"
-    return id_
+    return own if isinstance(own, str) and capture_id(head.header) == own else place_id(head.url)
 
 
 def _is_copy(bucket: "Bucket", head: _Head, other: _Head) -> bool:

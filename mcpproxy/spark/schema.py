@@ -23,7 +23,7 @@ from analysis.store.tables import NAMES
 ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
 TABLES: Final = (*NAMES, ERRORS)
-ADDED: Final = ("day", "server_name")
+ADDED: Final = (("day", "DATE"), ("server_name", "VARCHAR"))
 """The columns that every table has in addition: the UTC day on which the capture opened, and its name."""
 
 _TYPES: Final[dict[str, DataType]] = {
@@ -47,7 +47,7 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
         table: one of `TABLES`.
     """
     own = _ERRORS if table == ERRORS else columns_of(table)
-    return (*own, ("day", "DATE"), ("server_name", "VARCHAR"))
+    return (*own, *ADDED)
 
 
 def schema(table: str) -> StructType:
