@@ -9,10 +9,9 @@ from importlib.resources import files
 from typing import Final
 
 from analysis.store.batches import columns_of
-from analysis.store.reference import view_texts
+from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.tables import NAMES
 
-_COMMENTS: Final = re.compile(r"^comment on .*?;$\n?", re.MULTILINE | re.DOTALL)
 _HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
 
 
@@ -49,7 +48,7 @@ def spark_views() -> dict[str, str]:
     texts = {}
     for name, common in view_texts().items():
         variant = folder / f"{name}.sql"
-        text = variant.read_text("utf-8") if variant.is_file() else _COMMENTS.sub("", common)
+        text = variant.read_text("utf-8") if variant.is_file() else COMMENTS.sub("", common)
         made = _HEAD.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
         texts[name] = f"{_description(common)}\n{made[made.index('create or') :]}"
     return texts

@@ -10,7 +10,6 @@ too small for a cache to pay off, are read again each time.
 """
 
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -22,7 +21,7 @@ import duckdb
 
 from analysis.store import cache, cache_workers
 from analysis.store.load import Loader
-from analysis.store.reference import view_texts
+from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.tables import NAMES, copy_from, creation, definition
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, path_id
@@ -40,8 +39,6 @@ MOST_ATTACHED: Final = 16
 """How many cache files are attached whatever their size; if there are more, small ones are copied."""
 SMALL: Final = 8 << 20
 """The most bytes of such a small file."""
-
-_COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
 
 
 class Source(NamedTuple):
@@ -389,7 +386,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the views over the current tables, starting with those that others need."""
     # They find their tables by name, so the tables may be replaced later. Binding 19 views to 100 files would take two
     # seconds.
-    left = [_COMMENTS.sub("", text) for text in view_texts().values()]
+    left = [COMMENTS.sub("", text) for text in view_texts().values()]
     while left:
         after = []
         for text in left:
@@ -475,7 +472,7 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
         name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
     }
     for text in (definition(), *view_texts().values()):
-        comments = "\n".join(_COMMENTS.findall(text))
+        comments = "\n".join(COMMENTS.findall(text))
         for table in views.intersection(NAMES):
             comments = comments.replace(f"comment on table {table} ", f"comment on view {table} ")
         connection.execute(comments)

@@ -12,6 +12,8 @@ import duckdb
 
 from analysis.store.tables import definition
 
+COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
+"""The statements in the text of a table or view that describe it."""
 _HEAD: Final = re.compile(r"((?:^--.*\n)*)^create (?P<kind>table|view) (?P<name>\w+)", re.MULTILINE)
 
 _COMMENT: Final = """
