@@ -1,4 +1,4 @@
-"""The Spark schemas of the tables, derived from their definition in DuckDB: nobody types them a second time."""
+"""The Spark schemas of the tables, derived from their definition in DuckDB."""
 
 from typing import Final
 

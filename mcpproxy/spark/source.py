@@ -6,9 +6,9 @@ A capture is never split, not even by segment: a response in one segment belongs
 sessions run through all of them. Small captures share a partition, because a task of its own would cost each of them
 several times what loading it does.
 
-A capture that cannot be read is a row in the table `errors`, and never fails a job. What is no fault of a capture does:
-a disk without room, a store that does not answer, a folder that a worker lacks. Spark then retries the task, which
-yields the same rows, and none twice.
+A capture that cannot be read is a row in the table `errors`, and never fails a job. Faults outside the capture do: a
+full disk, a store that does not answer, a folder that a worker lacks. Spark then retries the task, which yields the
+same rows, and none twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
