@@ -91,6 +91,8 @@ class Rule:
     replaces: ClassVar[tuple[str, ...]] = ()
     """Rules whose findings about the same message are dropped if this rule reports one; for `schema/*`, only findings
     at the same place or inside it."""
+    relies_on: ClassVar[tuple[str, ...]] = ()
+    """Rules that collect what it needs; where it runs, they do."""
     methods: ClassVar[frozenset[str] | None] = None
     """Methods of the requests, results and notifications that it checks; None for all."""
     sender: ClassVar[Side | None] = None

@@ -90,15 +90,21 @@ def rules() -> dict[str, type[Rule]]:
     return {rule.id: rule for group in GROUPS for module in _modules(group) for rule in _classes(module)}
 
 
+@cache
+def numbers() -> dict[str, int]:
+    """The place of each rule in this order, by its id."""
+    return {id_: number for number, id_ in enumerate(rules())}
+
+
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The selected rules, and the rules that replace findings of these, in order.
+    """The selected rules, the rules that replace findings of these, and those on which any of them relies, in order.
 
     Args:
         picks: whether a rule is selected, by its id.
     """
     chosen = {id_ for id_ in rules() if picks(id_)}
     waiting = set(rules()) - chosen
-    while more := {id_ for id_ in waiting if any(_fits(id_, chosen))}:
+    while more := {id_ for id_ in waiting if any(_fits(id_, chosen))} | (waiting & _needed(chosen)):
         chosen |= more
         waiting -= more
     return [rule for id_, rule in rules().items() if id_ in chosen]
@@ -117,6 +123,10 @@ def _fits(id_: str, chosen: set[str]) -> Iterator[bool]:
     """For each pattern in a rule's `replaces`, whether it matches one of the chosen rules."""
     for pattern in rules()[id_].replaces:
         yield pattern in chosen or ("*" in pattern and any(fnmatchcase(other, pattern) for other in chosen))
+
+
+def _needed(chosen: set[str]) -> set[str]:
+    return {other for id_ in chosen for other in rules()[id_].relies_on}
 
 
 def _classes(module: ModuleType) -> Iterator[type[Rule]]:

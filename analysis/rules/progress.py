@@ -27,6 +27,7 @@ _SECOND_NS: Final = 1_000_000_000
 class _OfToken(Rule):
     """The base of the rules that need to know which request carried a token."""
 
+    relies_on = ("progress/duplicate-token", "progress/after-completion", "progress/not-increasing")
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
@@ -66,6 +67,7 @@ class DuplicateToken(Rule):
     """
 
     id = "progress/duplicate-token"
+    relies_on = ("progress/after-completion",)
     word = WORD
     source = PAGE
 
@@ -92,11 +94,6 @@ class UnknownToken(_OfToken):
     id = "progress/unknown-token"
     impact = Impact.MESSAGE
     needs_start = True
-    word = WORD
-
-    def on_request(self, seen: Seen) -> Iterable[Finding]:
-        tokens_of(seen.session).take_request(seen)
-        return ()
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = seen.message.sender, seen.session

@@ -99,6 +99,7 @@ class HeaderEncoding(_Header):
     """
 
     id = "http/header-encoding"
+    relies_on = ("http/param-header",)
 
 
 class ParamHeader(Known):
@@ -150,6 +151,7 @@ class HeaderMismatchAccepted(Learning, Over):
     """
 
     id = "http/header-mismatch-accepted"
+    relies_on = ("http/method-header", "http/param-header")
     who = "server"
     versions = MODERN_ERA
     impact = Impact.SECURITY

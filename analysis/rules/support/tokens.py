@@ -1,8 +1,10 @@
 """Progress tokens: the request that carried each, and its outcome.
 
-Each session has one state, which the rules about progress share; two rules pass on the requests, and the first call
-counts. Like an id, a token belongs to the requesting side. Over HTTP without sessions it belongs to one exchange, as
-several clients behind one address may all begin with 1.
+Each session has one state, which all rules about progress share. Some pass on the requests, and the responses that
+create tasks; of several such calls the first counts. The others say on which of these they rely (`Rule.relies_on`).
+
+Like an id, a token belongs to the requesting side. Over HTTP without sessions it belongs to one exchange, as several
+clients behind one address may all begin with 1.
 
 The number of tokens is bounded. Forgotten tokens are counted, because after that an unknown token proves nothing. When
 records are lost, all tokens are forgotten with the rest of a session's state.
