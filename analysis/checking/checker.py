@@ -1,8 +1,9 @@
 """Checker: turns the items of a capture into findings, by the rules that apply to each message.
 
-Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that are now certain. Decisions depend
-only on the bytes and times in the capture. The rules for a message are looked up by its kind, method, revision, era
-and transport (`plans`), so a rule that does not apply costs nothing.
+Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that are now certain, in the order of
+`place_of`. Decisions depend only on the bytes and times in the capture, and what a rule finds does not depend on which
+others run, except those that replace its findings (`shares`). The rules for a message are looked up by its kind,
+method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -27,7 +28,7 @@ from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_me
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import REQUESTS
 from analysis.rules.base import Ending, Later, Rule
-from analysis.rules.discovery import rules
+from analysis.rules.discovery import numbers, rules
 from analysis.rules.finding import Finding
 from analysis.rules.unchanged_content import words_of
 from analysis.shapes.bodies import problems_of
@@ -91,7 +92,7 @@ class Checker:
             findings += self._look(seen, item)
         if isinstance(item, Record):
             findings += self._look_at_record(item)
-        return findings
+        return findings if len(findings) < 2 else sorted(findings, key=place_of)
 
     def advance(self, t_ns: int) -> list[Finding]:
         """Advance capture time to `t_ns`, and run the checks that were deferred until then."""
@@ -99,7 +100,7 @@ class Checker:
         while self._timers and self._timers[0][0] <= t_ns:
             _, _, rule, ask = heapq.heappop(self._timers)
             findings += self._ask(rule, ask)
-        return self._settled(findings)
+        return sorted(self._settled(findings), key=place_of)
 
     def finish(self, reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
         """End the capture.
@@ -123,7 +124,7 @@ class Checker:
             ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
             for rule, hook in self._bound.of_session("end", session):
                 ended += self._ask(rule, hook, session, ending)
-        return findings + self._settled(ended)
+        return sorted(findings + self._settled(ended), key=place_of)
 
     # ---- calling the rules
 
@@ -293,6 +294,11 @@ class Checker:
         before = self.counts[key]
         self.counts[key] += finding.stands_for
         return not before
+
+
+def place_of(finding: Finding) -> tuple[int, int, int]:
+    """Where a finding stands among those that become certain at once: by frame, message in it, and rule."""
+    return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
 
 
 def is_odd(seen: Seen) -> bool:

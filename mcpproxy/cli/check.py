@@ -30,9 +30,9 @@ from mcpproxy.cli.following import Followed
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
+from mcpproxy.examination.crew import examined_all, processes
 from mcpproxy.examination.examine import Examination, Wanted, spare_collections
-from mcpproxy.examination.result import Ended, Event, Report, Totals
-from mcpproxy.examination.workers import examined_all, processes
+from mcpproxy.examination.result import Ended, Event, Reached, Report, Totals
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
 from mcpproxy.report.findings_json import Json
@@ -171,6 +171,7 @@ class _Check:
         """Whether none of the captures so far held anything to check."""
         self._following: Examination | None = None
         self._progress = Progress()
+        self._doing = "checking"
         self._began_ns = time.perf_counter_ns()
 
     def run(self) -> int:
@@ -232,11 +233,12 @@ class _Check:
             asyncio.run(self._follow_all())
             return
         with selected(self._options.capture, scope_of(self._options)) as chosen:
-            count = 0 if self._wanted.costs is not None else processes(chosen.paths)
+            count, captures = processes(chosen.paths, self._wanted), len(chosen.paths)
             for number, (path, events) in enumerate(examined_all(chosen.paths, self._wanted, count), 1):
                 self._name = chosen.name_of(path)
-                if len(chosen.paths) > 1:
-                    self._progress.show(f"checking {number:,} of {len(chosen.paths):,} captures")
+                if captures > 1:
+                    self._doing = f"checking {number:,} of {captures:,} captures"
+                    self._progress.show(self._doing)
                 try:
                     self._take_all(events)
                 except CaptureError as error:
@@ -301,6 +303,8 @@ class _Check:
         if isinstance(event, Damage):
             self._progress.clear()
             say_damage(event, self._name)
+        elif isinstance(event, Reached):
+            self._progress.show(f"{self._doing}: {event.frames:,} frames so far")
         elif isinstance(event, Ended):
             self._take_end(event._replace(capture=self._name))
         else:

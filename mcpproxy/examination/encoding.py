@@ -1,4 +1,4 @@
-"""Events of an examination as lines of JSON, for processes that examine captures and the one that reports.
+"""Events of an examination, with their steps, as lines of JSON: for processes that examine, and the one that reports.
 
 Encoding and decoding give an equal event, so a report does not depend on where a capture was examined.
 """
@@ -12,19 +12,19 @@ from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Finding, Level
 from captures.errors import CaptureError
 from captures.reader import Damage
-from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place
+from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place, Reached
 
 
-def encoded(event: Event | CaptureError) -> bytes:
+def encoded(step: int, event: Event | CaptureError) -> bytes:
     """An event, or the reason why a capture cannot be read, on one line."""
     # Not orjson: paths and text of peers may hold lone surrogates.
-    return json.dumps(_members(event), separators=(",", ":")).encode() + b"\n"
+    return json.dumps((*_members(event), step), separators=(",", ":")).encode() + b"\n"
 
 
-def decoded(line: bytes) -> Event | CaptureError:
-    """The event on a line that `encoded` wrote."""
-    name, values = json.loads(line)
-    return _FROM[name](values)
+def decoded(line: bytes) -> tuple[int, Event | CaptureError]:
+    """The step and the event on a line that `encoded` wrote."""
+    name, values, step = json.loads(line)
+    return step, _FROM[name](values)
 
 
 def is_last(line: bytes) -> bool:
@@ -48,6 +48,8 @@ def _members(event: Event | CaptureError) -> tuple[str, list[Any]]:
         return "ended", [str(event.capture), [*event.counts.items()], dict(event.faults), *event[3:]]
     if isinstance(event, Damage):
         return "damage", [str(event.path), *event[1:]]
+    if isinstance(event, Reached):
+        return "reached", [event.frames]
     return "unreadable", [str(event)]
 
 
@@ -86,5 +88,6 @@ _FROM: Final[dict[str, Callable[[list[Any]], Event | CaptureError]]] = {
     "finding": _finding,
     "ended": _ended,
     "damage": lambda values: Damage(Path(values[0]), *values[1:]),
+    "reached": lambda values: Reached(*values),
     "unreadable": lambda values: CaptureError(*values),
 }

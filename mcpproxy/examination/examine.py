@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.checking.baseline import Baseline, fingerprint
-from analysis.checking.checker import Checker
+from analysis.checking.checker import Checker, place_of
 from analysis.checking.profile import Costs
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.fold import Fold
@@ -26,9 +26,11 @@ from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
-from mcpproxy.examination.result import Ended, Event, LocatedFinding
+from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
 from mcpproxy.report.sites import Sites
 
+REACHED_EVERY: Final = 4096
+"""Items of a capture between two signs of progress: a fifth of a second."""
 _FACTS_KEPT: Final = 10_000
 _FACTS_BYTES: Final = 8 << 20
 
@@ -64,14 +66,30 @@ def examined(path: Path, wanted: Wanted) -> Iterator[Event]:
     Raises:
         CaptureError: it cannot be read. If this is known from the start, nothing was yielded.
     """
-    capture = Capture(path)
+    for _, event in numbered(path, wanted):
+        yield event
+
+
+def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
+    """Examine a capture as `examined` does; each event comes with the number of the step in which it became certain.
+
+    A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then what no
+    rule decides. So events of examinations by different rules can be put in the order of one by all of them.
+    """
+    capture, number = Capture(path), 0
     examination = Examination(path, wanted)
-    for item in capture:
-        if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-            yield item
-        yield from examination.feed(item)
-    yield from examination.finish(still_open=is_live(capture.segments[-1]))
-    yield examination.ended
+    for number, item in enumerate(capture, 1):
+        is_first_damage = isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged
+        for located in examination.feed(item):
+            yield number, located
+        if is_first_damage:
+            assert isinstance(item, Damage)
+            yield number, item
+        if not number % REACHED_EVERY:
+            yield number, Reached(examination.frames)
+    for located in examination.finish(still_open=is_live(capture.segments[-1])):
+        yield number + 1, located
+    yield number + 1, examination.ended
 
 
 def spare_collections() -> None:
@@ -130,14 +148,14 @@ class Examination:
         Args:
             still_open: whether the capture is still being recorded.
         """
-        for item in self._assembler.end():
-            yield from self._feed(item)
+        found = [located for item in self._assembler.end() for located in self._feed(item)]
         fold = self._checker.fold
         if self._wanted.only is not None:
             self._note_outcomes(fold.finish())
-        yield from self._located(
+        found += self._located(
             self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
         )
+        yield from sorted(found, key=lambda located: place_of(located.finding))
 
     @property
     def ended(self) -> Ended:
@@ -148,7 +166,7 @@ class Examination:
         return Ended(
             self.path,
             checker.counts,
-            checker.faults,
+            dict(sorted(checker.faults.items())),
             damaged,
             self._nothing_to_check(),
             forgotten,

@@ -89,8 +89,14 @@ class Ended(NamedTuple):
     """Records that are missing without a gap record, by the numbers of the others."""
 
 
-Event: TypeAlias = LocatedFinding | Damage | Ended
-"""What examining a capture yields: its findings, the first damage, and the outcome at the end."""
+class Reached(NamedTuple):
+    """A sign, now and then, of how far the examination of a capture has come."""
+
+    frames: int
+
+
+Event: TypeAlias = LocatedFinding | Damage | Reached | Ended
+"""What examining a capture yields: its findings, the first damage, how far it is, and the outcome at the end."""
 
 
 class Totals:

@@ -6,7 +6,8 @@ Without a capture, the SDK's client is recorded with two servers in both eras, a
 each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
 comes again and again, each time with ids, tokens and stamps of its own. What is timed is the command, from its start to
 its end. Twice the frames must take twice the time, so half of them are measured first. Last, the same captures are
-checked on one processor and on all, which a process each shares.
+checked on one processor and on all, first a process for each capture, then each capture by itself, with its rules
+shared out.
 
 Processors that others use, too, are slower at times, by as much as two: what a fixed loop of Python takes is told
 beside each figure, as measured right before and after it.
@@ -38,6 +39,7 @@ from captures.record import frame_members, members, seal
 APART: Final = 10_000
 """How far the ids of two repetitions lie apart."""
 IDS: Final = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
+_CAN_RESERVE: Final = hasattr(os, "sched_setaffinity")
 HANDSHAKE: Final = ("initialize", "notifications/initialized")
 
 
@@ -127,7 +129,7 @@ def timed(places: list[Path], rules: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def alone_and_together(places: list[Path]) -> tuple[float, float]:
+def one_and_all(places: list[Path]) -> dict[str, float]:
     """Seconds by the clock that checking captures takes on one processor, and on all: the better of three each."""
     usable = sorted(os.sched_getaffinity(0))
     took: dict[int, list[float]] = {1: [], len(usable): []}
@@ -138,7 +140,14 @@ def alone_and_together(places: list[Path]) -> tuple[float, float]:
             timed(places, [])
             took[count].append(time.perf_counter() - began)
     os.sched_setaffinity(0, usable)
-    return min(took[1]), min(took[len(usable)])
+    alone_s, together_s = min(took[1]), min(took[len(usable)])
+    return {
+        "captures": len(places),
+        "processors": len(usable),
+        "one_processor_s": alone_s,
+        "all_processors_s": together_s,
+        "faster": alone_s / together_s,
+    }
 
 
 def pace() -> float:
@@ -195,11 +204,10 @@ def main(argv: list[str]) -> int:
             )
         if options.profile:
             _profile(many)
-        alone_s, together_s = alone_and_together(many) if hasattr(os, "sched_setaffinity") else (0.0, 0.0)
+        by_processors = [one_and_all(many), *(one_and_all([one]) for one in many)] if _CAN_RESERVE else []
     rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     if options.json:
-        several = {"captures": len(many), "one_processor_s": alone_s, "all_processors_s": together_s}
-        print(json.dumps({"rows": rows, "max_rss_mib": rss, "several": several}, indent=1))
+        print(json.dumps({"rows": rows, "max_rss_mib": rss, "processors": by_processors}, indent=1))
         return 0
     for row in rows:
         each = row["seconds"] / row["frames"] * 1e6
@@ -208,11 +216,10 @@ def main(argv: list[str]) -> int:
             f"  (the loop: {row['pace_ms']:.0f} ms)"
         )
     print(f"twice the frames: {rows[1]['seconds'] / rows[0]['seconds']:.2f} × the time; at most {rss:,.0f} MiB")
-    if together_s:
-        count = len(os.sched_getaffinity(0))
+    for row in by_processors:
         print(
-            f"{len(many)} captures by the clock: {alone_s:.1f} s on one processor, {together_s:.1f} s on {count}"
-            f" ({alone_s / together_s / count:.2f} × as many)"
+            f"captures at once: {row['captures']}, by the clock: {row['one_processor_s']:.1f} s on one processor,"
+            f" {row['all_processors_s']:.1f} s on {row['processors']} ({row['faster']:.2f} × as fast)"
         )
     return 0
 

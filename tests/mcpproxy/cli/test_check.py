@@ -20,7 +20,7 @@ from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.reader import Capture
 from captures.record import Record, members
-from mcpproxy.examination import workers
+from mcpproxy.examination import crew, shares
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
@@ -492,7 +492,7 @@ def large(path: Path, id_: int) -> Path:
     """A capture of some megabytes in which a request is answered under another id."""
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a","arguments":{"b":"%b"}}}'
     answer = b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}' % id_
-    frames = [("frame", frame("c2s", call % (id_, b"c" * workers.WORTH))), ("frame", frame("s2c", answer))]
+    frames = [("frame", frame("c2s", call % (id_, b"c" * crew.WORTH))), ("frame", frame("s2c", answer))]
     path.write_bytes(b"".join(lines([("header", header()), *frames, CLOSE])))
     return path
 
@@ -501,7 +501,7 @@ def large(path: Path, id_: int) -> Path:
 @pytest.mark.parametrize("form", ["text", "json", "junit", "sarif", "github"])
 def test_several_captures_are_reported_in_order(tmp_path: Path, form: str) -> None:
     names = [large(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
-    assert workers.processes(names) in (0, min(4, os.cpu_count() or 1))
+    assert crew.processes(names, Wanted()) in (0, min(4, os.cpu_count() or 1))
     missing = tmp_path / "none.mcpcap"
     missing.write_bytes(b"no capture\n")
     done = mcpproxy("check", "--format", form, *IDS, *names[:2], missing, *names[2:])
@@ -515,20 +515,37 @@ def test_several_captures_are_reported_in_order(tmp_path: Path, form: str) -> No
     assert places == sorted(places)
 
 
-def test_ctrl_c_ends_every_process_at_once(tmp_path: Path) -> None:
-    names = [tmp_path / f"{number}.mcpcap" for number in range(4)]
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
+def test_one_large_capture_is_reported_as_by_one_process(tmp_path: Path) -> None:
+    large = tmp_path / "large.mcpcap"
+    repeated(DEMO, shares.WORTH // 150, large)
+    if not crew.processes([large], Wanted()):
+        pytest.skip("there is one processor")
+    one = prepared("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", [sys.executable, "-m", "mcpproxy"])
+    for form in ("text", "json"):
+        done = mcpproxy("check", "--format", form, large)
+        alone = subprocess.run([*one, "check", "--format", form, large], capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
+        assert done.stdout
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int) -> None:
+    names = [tmp_path / f"{number}.mcpcap" for number in range(count)]
     for name in names:
-        repeated(DEMO, 20_000, name)
-    if not workers.processes(names):
+        repeated(DEMO, 20_000 * 4 // count, name)
+    if not crew.processes(names, Wanted()):
         pytest.skip("there is one processor")
     with started("check", "--json", *names) as process:
-        pids = wait_until(lambda: len(found := children(process.pid)) == workers.processes(names) and found, "workers")
+        count = crew.processes(names, Wanted())
+        pids = wait_until(lambda: len(found := children(process.pid)) == count and found, "workers")
         assert isinstance(pids, list)
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 130
         assert process.stderr is not None
         assert process.stderr.read() == b""
-        assert [pid for pid in pids if is_alive(pid)] == []
+        # One that was just being started sees only that its stdin is closed.
+        wait_until(lambda: not any(map(is_alive, pids)), "the workers to end")
 
 
 # ---- places

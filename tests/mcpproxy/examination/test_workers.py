@@ -1,5 +1,6 @@
 """Several processes examine captures exactly as one would, in order, and one that dies costs nothing but time."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,14 +14,16 @@ from hypothesis import given
 
 from analysis import child_process
 from analysis.checking.baseline import Baseline
+from analysis.checking.profile import Costs
 from analysis.filter import parse
 from captures.errors import CaptureError
 from captures.reader import Capture
-from mcpproxy.examination import workers
+from mcpproxy.examination import crew, shares
+from mcpproxy.examination.crew import examined_all, processes
 from mcpproxy.examination.encoding import decoded, encoded, is_last
 from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Ended, Event, LocatedFinding
-from mcpproxy.examination.workers import examined_all, processes
+from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
+from mcpproxy.examination.shares import examined_in_shares
 from tests.analysis.traces import CORPUS, read
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
@@ -61,15 +64,15 @@ def by_capture(captures: list[Path], wanted: Wanted, count: int) -> list[tuple[P
 
 @given(anything)
 def test_what_was_found_survives_the_way(found: LocatedFinding) -> None:
-    line = encoded(found)
-    assert (decoded(line.rstrip(b"\n")), line.count(b"\n"), is_last(line)) == (found, 1, False)
+    line = encoded(7, found)
+    assert (decoded(line.rstrip(b"\n")), line.count(b"\n"), is_last(line)) == ((7, found), 1, False)
 
 
 def test_every_event_survives_the_way(captures: list[Path]) -> None:
     for path in captures:
         for event in all_of(examined(path, Wanted())):
-            line = encoded(CaptureError(event) if isinstance(event, str) else event)
-            back = decoded(line)
+            line = encoded(7, CaptureError(event) if isinstance(event, str) else event)
+            _, back = decoded(line)
             assert (str(back) if isinstance(back, CaptureError) else back) == event
             assert is_last(line) == isinstance(event, Ended | str)
 
@@ -97,7 +100,7 @@ def test_they_find_the_same_in_the_same_order(captures: list[Path], wanted: Want
 
 def test_events_of_later_captures_wait_within_a_limit(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     alone = by_capture(captures, Wanted(), 0)
-    monkeypatch.setattr(workers, "MOST_WAITING", 0)
+    monkeypatch.setattr(crew, "MOST_WAITING", 0)
     assert by_capture(captures, Wanted(), 3) == alone
 
 
@@ -133,14 +136,14 @@ def test_small_captures_and_a_single_one_are_left_to_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = tmp_path / "large.mcpcap"
-    large.write_bytes(bytes(2 * workers.WORTH))
+    large.write_bytes(bytes(2 * crew.WORTH))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(4), raising=False)
-    assert processes([DEMO] * 10) == 0
-    assert processes([large]) == 0
-    assert processes([large, tmp_path / "missing.mcpcap"]) == 2
-    assert processes([large] * 9) == 4
+    assert processes([DEMO] * 10, Wanted()) == 0
+    assert processes([large], Wanted()) == 0
+    assert processes([large, tmp_path / "missing.mcpcap"], Wanted()) == 2
+    assert processes([large] * 9, Wanted()) == 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large] * 9) == 0
+    assert processes([large] * 9, Wanted()) == 0
 
 
 def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Path) -> None:
@@ -150,7 +153,7 @@ def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Pat
 import sys
 from pathlib import Path
 from mcpproxy.examination.examine import Wanted
-from mcpproxy.examination.workers import examined_all
+from mcpproxy.examination.crew import examined_all
 for _, events in examined_all([Path(sys.argv[1])] * 8, Wanted(), 2):
     for event in events:
         pass
@@ -181,3 +184,60 @@ def test_the_places_of_findings_rise_with_the_frames(tmp_path: Path) -> None:
     frames = [event.finding.frame for event in found if isinstance(event, LocatedFinding)]
     assert len(frames) == 50
     assert all(one < other for one, other in pairwise(frames))
+
+
+# ---- one capture, its rules shared out
+
+
+def in_shares(path: Path, wanted: Wanted, count: int) -> list[Event | str]:
+    return all_of(examined_in_shares(path, wanted, count))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_shares_yield_the_events_of_one_process(captures: list[Path], count: int) -> None:
+    baseline = Baseline(found.fingerprint for found in examined(DEMO, Wanted()) if isinstance(found, LocatedFinding))
+    for number, path in enumerate(captures[:8] + captures[8::3]):
+        wanted = (Wanted(), Wanted(only=parse("level>=warning")), Wanted(baseline=baseline))[number % 3]
+        assert in_shares(path, wanted, count) == all_of(examined(path, wanted))
+
+
+def test_a_share_says_how_far_it_is(tmp_path: Path) -> None:
+    large = tmp_path / "large.mcpcap"
+    repeated(DEMO, 10_000, large)
+    events = in_shares(large, Wanted(), 2)
+    assert [type(event) for event in events].count(Reached) == 2
+    assert events == all_of(examined(large, Wanted()))
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_share_whose_worker_is_killed_costs_no_finding(tmp_path: Path, victim: int) -> None:
+    many = twisted(tmp_path / "many.mcpcap", 5_000)
+    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
+    events = examined_in_shares(many, Wanted(), 2)
+    found: list[Event | str] = [next(events) for _ in range(10)]
+    os.kill([pid for pid in children(os.getpid()) if pid not in others][victim], signal.SIGKILL)
+    assert found + all_of(events) == alone
+    assert children(os.getpid()) == others
+
+
+def test_shares_are_found_though_no_worker_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
+    assert in_shares(DEMO, Wanted(), 2) == all_of(examined(DEMO, Wanted()))
+
+
+def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large.mcpcap"
+    repeated(DEMO, 10_000, large)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(8), raising=False)
+    assert processes([large], Wanted()) == 0
+    monkeypatch.setattr(shares, "WORTH", large.stat().st_size)
+    assert processes([large], Wanted()) == 4
+    assert processes([large], Wanted(costs=Costs())) == 0
+    assert processes([large], Wanted(lambda rule: rule.startswith("id/"))) == 0
+    with large.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as its recorder does
+        assert processes([large], Wanted()) == 0
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
+    assert processes([large], Wanted()) == 0

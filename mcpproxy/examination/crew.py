@@ -1,0 +1,163 @@
+"""Examines several captures at once, with one process for each processor, and yields their events in order.
+
+Captures are given out to workers in the order in which they are reported, so the first one that is not finished is
+always being examined. Its events are passed on as they come; those of later captures wait in memory, up to a limit, at
+which their workers are left to wait for us. A single capture is shared out by rules instead (`shares`).
+
+A worker that dies costs only time: this process then examines its capture, from the first event not yet passed on.
+"""
+
+import selectors
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final, Self
+
+from analysis.child_process import usable_processors
+from analysis.rules.discovery import rules
+from captures.errors import CaptureError
+from mcpproxy.examination.encoding import decoded, is_last
+from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.result import Ended, Event
+from mcpproxy.examination.shares import examined_in_shares, processes_of_one
+from mcpproxy.examination.workers import LONGEST_LINE, Worker, accept
+
+WORTH: Final = 4 << 20
+"""Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""
+MOST_WAITING: Final = 64 << 20
+"""Bytes of events that wait for their turn."""
+
+
+def processes(paths: Sequence[Path], wanted: Wanted) -> int:
+    """How many processes to start for captures: none if this one alone is as quick, or has to measure costs."""
+    usable = usable_processors()
+    if usable < 2 or wanted.costs is not None:
+        return 0
+    if len(paths) == 1:
+        return processes_of_one(paths[0], wanted)
+    count = min(usable, len(paths), sum(map(_size, paths)) // WORTH + 1)
+    return count if count > 1 else 0
+
+
+def examined_all(paths: Sequence[Path], wanted: Wanted, count: int) -> Iterator[tuple[Path, Iterator[Event]]]:
+    """Examine captures.
+
+    Args:
+        paths: the captures.
+        wanted: selects findings.
+        count: how many processes to use, from `processes`.
+
+    Yields:
+        Each capture, in the order given, and its events, which must be consumed before the next capture. They raise
+        CaptureError if it cannot be read.
+    """
+    if not count:
+        for path in paths:
+            yield path, examined(path, wanted)
+        return
+    if len(paths) == 1:
+        yield paths[0], examined_in_shares(paths[0], wanted, count)
+        return
+    with _Crew(paths, wanted, count) as crew:
+        for number, path in enumerate(paths):
+            yield path, crew.events(number)
+
+
+def _size(path: Path) -> int:
+    """Bytes of the first segment, which is enough for an estimate."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+class _Crew:
+    """Several workers and their captures; use it with `with` to be sure that all end."""
+
+    def __init__(self, paths: Sequence[Path], wanted: Wanted, count: int) -> None:
+        self._paths, self._wanted, self._count = paths, wanted, count
+        self._workers: list[Worker] = []
+        self._given = 0
+        """How many captures have been given out."""
+        self._waiting: dict[int, deque[bytes]] = {}
+        """Events that are not yet passed on, by capture."""
+        self._waiting_bytes = 0
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        picked = [rule for rule in rules() if self._wanted.picks(rule)]
+        try:
+            with suppress(OSError):  # the workers that did start do the work
+                for _ in range(self._count):
+                    worker = Worker(picked, self._wanted)
+                    self._workers.append(worker)
+                    self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
+                    self._give(worker)
+        except BaseException:  # Ctrl-C
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        for worker in self._workers:
+            worker.process.close()
+
+    def events(self, number: int) -> Iterator[Event]:
+        """The events of a capture.
+
+        Args:
+            number: which of the captures; their events must be asked for in order.
+
+        Raises:
+            CaptureError: it cannot be read.
+        """
+        passed_on = 0
+        while (line := self._next(number)) is not None:
+            _, event = decoded(line)
+            if isinstance(event, CaptureError):
+                raise event
+            yield accept(event, self._wanted)
+            passed_on += 1
+            if isinstance(event, Ended):
+                return
+        yield from islice(examined(self._paths[number], self._wanted), passed_on, None)
+
+    def _next(self, number: int) -> bytes | None:
+        """The next event of a capture, as soon as there is one; None if no worker will deliver it."""
+        while not (lines := self._waiting.get(number)):
+            worker = next((one for one in self._workers if one.number == number), None)
+            if worker is None:
+                return None
+            if self._waiting_bytes > MOST_WAITING:
+                self._read(worker)
+            else:
+                for key, _ in self._selector.select():
+                    self._read(key.data)
+        line = lines.popleft()
+        self._waiting_bytes -= len(line)
+        if not lines:
+            del self._waiting[number]
+        return line
+
+    def _read(self, worker: Worker) -> None:
+        lines = worker.process.read_lines(LONGEST_LINE)
+        if lines is None:
+            worker.number = None
+            self._selector.unregister(worker.process.stdout)
+            return
+        for line in lines:
+            assert worker.number is not None
+            self._waiting.setdefault(worker.number, deque()).append(line)
+            self._waiting_bytes += len(line)
+            if is_last(line):
+                self._give(worker)
+
+    def _give(self, worker: Worker) -> None:
+        """Assign the next capture, if any."""
+        worker.number = None
+        if self._given < len(self._paths):
+            worker.give(self._given, self._paths[self._given])
+            self._given += 1
