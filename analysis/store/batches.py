@@ -14,7 +14,7 @@ import duckdb
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
 from analysis.store.table_export import MEMORY
-from analysis.store.tables import NAMES, creation
+from analysis.store.tables import NAMES, PORTABLE, creation
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 2048
 BATCH_BYTES: Final = 8 << 20
-FORMS: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
-"""Types that not every reader knows, and those that stand for them, as in an export."""
 
 # What the long columns of a row hold; other rows are small.
 _BYTES: Final = {
@@ -44,7 +42,7 @@ def columns_of(table: str) -> tuple[tuple[str, str], ...]:
     with duckdb.connect() as connection:
         connection.execute(creation())
         columns = connection.execute(f"describe {table}").fetchall()
-    return tuple((name, FORMS.get(type_, type_)) for name, type_, *_ in columns)
+    return tuple((name, PORTABLE.get(type_, type_)) for name, type_, *_ in columns)
 
 
 class Rows:

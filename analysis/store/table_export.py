@@ -24,7 +24,7 @@ from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.stats import LOSSES, Loss
-from analysis.store.tables import NAMES, copy_from
+from analysis.store.tables import NAMES, PORTABLE, copy_from
 from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
@@ -217,8 +217,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
     ).fetchall()
     stream_in_order(connection)
     for table, source in tables.items():
-        # Not all Parquet readers support nanoseconds or JSON; `t_ns` has the former, and the latter is text.
-        given = _selected(connection, table, {"TIMESTAMP_NS": "{}::timestamp", "JSON": "{}::varchar"})
+        given = _selected(connection, table, {type_: f"{{}}::{other}" for type_, other in PORTABLE.items()})
         for capture, day in days:
             rows = _count(connection, table, capture)
             if not rows:

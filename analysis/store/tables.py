@@ -104,6 +104,8 @@ _DECLARED: Final = _declared()
 _GIVEN: Final = {name: _given(name, columns) for name, columns in _DECLARED.items()} | {"stalls": _STALLS}
 NAMES: Final = tuple(_DECLARED)
 """The tables."""
+PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
+"""What stands for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is text."""
 
 
 def copy_from(source: str, table: str) -> str:
