@@ -21,7 +21,8 @@ read as (
         raw is not null and strlen(raw) <= 200000
             and not regexp_matches(
                 raw,
-                '[:\[,][ \t\r\n]*(?:-0|-?(?:[nN][aA]|[iI][nN][fF]))|,[ \t\r\n]*[\]}]|\\/|\\u00[2-7]'
+                '[:\[,][ \t\r\n]*(?:-0|-?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)[ \t\r\n]*[,\]}])'
+                '|,[ \t\r\n]*[\]}]|\\/|\\u00[2-7]'
             )
             and 2 * strlen(raw) - strlen(replace(raw, '[', '')) - strlen(replace(raw, '{', '')) <= 100
             and json_valid(raw) as is_readable
