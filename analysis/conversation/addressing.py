@@ -70,6 +70,14 @@ class Addressing:
         """The keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
         return () if exchange is None else self._of_client.get(exchange, ())
 
+    def session_of(self, exchange: int) -> str:
+        """What names the session of an exchange; empty if that is unknown."""
+        return self._sessions.get(exchange, "")
+
+    def has_asked(self, session: str) -> bool:
+        """Whether a request was sent in an exchange of the session with this name."""
+        return any(asked == session for _, asked, _ in self._asked)
+
     def is_of_session(self, exchange: int) -> bool:
         """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
         return exchange in self._sessions

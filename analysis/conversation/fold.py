@@ -107,7 +107,8 @@ class Fold:
         self._client: Peer | None = None
         self._server: Peer | None = None
         self._revision: str | None = None
-        self._addressing = Addressing()
+        self.addressing = Addressing()
+        """Which requests a response over HTTP can answer."""
         self._assembly = Assembly()
         self._stalls = Stalls()
 
@@ -213,7 +214,7 @@ class Fold:
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""
-        return any(self.tables["client"].get(key) is not None for key in self._addressing.asked_in(exchange))
+        return any(self.tables["client"].get(key) is not None for key in self.addressing.asked_in(exchange))
 
     def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
         # Server frames are stamped when they are read, so only client frames wait after their stamp.
@@ -256,7 +257,7 @@ class Fold:
 
     def _request(self, request: Request, session: Session, http: HttpExchange | None) -> Seen:
         table = self.tables[request.sender]
-        key = self._addressing.request(request.sender, request.frames[0], request.id)
+        key = self.addressing.request(request.sender, request.frames[0], request.id)
         by_client = request.sender == "client"
         revision, era = asking(request, session, http) if by_client else self._around(request, session)
         is_again = session.state in ("init-answered", "ready") or session.lost_seq >= 0
@@ -282,7 +283,7 @@ class Fold:
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """The revision and era of messages other than the client's requests and their responses."""
         number = message.frames[0].exchange
-        asked = self._addressing.asked_in(number)
+        asked = self.addressing.asked_in(number)
         for key in asked[:1]:
             waiting = self.tables["client"].get(key)
             if waiting is not None and waiting.era == "modern":
@@ -301,7 +302,7 @@ class Fold:
             waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
-            posted = self._addressing.asked_in(response.frames[0].exchange)
+            posted = self.addressing.asked_in(response.frames[0].exchange)
             meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
         if response.id is not None:
@@ -347,7 +348,7 @@ class Fold:
         if response.is_error and (response.id is None or response.id.type == "null"):
             # A peer that cannot read a request cannot name it; over HTTP the exchange does.
             table = self.tables[other_side(response.sender)]
-            asked = self._addressing.asked_in(response.frames[0].exchange)
+            asked = self.addressing.asked_in(response.frames[0].exchange)
             if response.sender != "server" or len(asked) > _ALIKE:
                 return None
             open_ = [key for key in asked if table.get(key) is not None]
@@ -362,7 +363,7 @@ class Fold:
         if frame.exchange is None:
             only = Key(None, id_)
             return only if table.get(only) is not None else None
-        return next((key for key in self._addressing.answer(side, frame, id_) if table.get(key) is not None), None)
+        return next((key for key in self.addressing.answer(side, frame, id_) if table.get(key) is not None), None)
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
@@ -427,10 +428,10 @@ class Fold:
         status = _integer(response.get("status")) if isinstance(response, dict) else None
         if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
             return
-        if status is not None and status < 300 and self._addressing.is_of_session(number):
+        if status is not None and status < 300 and self.addressing.is_of_session(number):
             # The rest of a broken stream may come on another one.
             return
-        for key in self._addressing.asked_in(number):
+        for key in self.addressing.asked_in(number):
             waiting = self.tables["client"].get(key)
             if waiting is None:
                 continue
@@ -493,7 +494,7 @@ class Fold:
     def _note_exchange(self, record: Record) -> None:
         members = record.members
         self.let_go = []
-        self._addressing.note(members)
+        self.addressing.note(members)
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
             self.routing.note(http, record.t_ns)

@@ -470,6 +470,10 @@ class HttpExchanges:
             self._forget(self._lasting.keep(number, exchange))
         return exchange
 
+    def kept(self) -> list[HttpExchange]:
+        """All exchanges that are kept, in the order in which they first appeared."""
+        return sorted([*self._lasting.values(), *self._ended.values()], key=lambda exchange: exchange.order)
+
     def known(self, number: int) -> HttpExchange | None:
         """The exchange with this number; None if it is unknown or forgotten."""
         return self._lasting.get(number) or self._ended.get(number)

@@ -29,7 +29,7 @@ import duckdb
 
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.load import Loader, Progress
-from analysis.store.plain.opening import Doubt
+from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
 from captures.errors import CaptureError

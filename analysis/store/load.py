@@ -26,7 +26,7 @@ from analysis.conversation.message import Invalid, Notification, Request, Respon
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.store.capture_row import Account
-from analysis.store.plain.opening import Doubt
+from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
@@ -242,10 +242,17 @@ class _Load:
     def _take_plain(self, plain: Plain) -> None:
         """Add what is not in the tables yet: records that are no frames, odd frames, definitions, counts."""
         account, (talk,) = self._account, self._talks.values()
+        firsts = plain.firsts()
+        first = next(firsts, None)
         for record in plain.others():
+            while first is not None and first[0] < record.seq:
+                self._belong(first[1], talk.session)
+                first = next(firsts, None)
             account.catch_up(record.seq, max(account.last_ns, record.t_ns))
             account.note(record)
             self._take_record(record)
+        for _, number in (first, *firsts) if first is not None else ():
+            self._belong(number, talk.session)
         account.catch_up(plain.lines.end, max(account.last_ns, plain.latest_ns))
         for frame, message in plain.odd:
             request, name = plain.links.get(frame.seq, (None, None))
@@ -261,6 +268,13 @@ class _Load:
         talk.last_ns = plain.last_ns
         account.frames += plain.frames
         account.bytes += plain.bytes
+
+    def _belong(self, number: int, session: Session) -> None:
+        """Note that an HTTP exchange has carried a frame of a session."""
+        http = self._fold.exchanges.known(number)
+        if http is None:
+            raise Doubt("an exchange that was forgotten")
+        http.session = session
 
     @property
     def _read(self) -> int:

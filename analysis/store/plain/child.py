@@ -71,6 +71,8 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
     _enter(connection, "said", None, judged["facts"])
     stalls = "first bigint, last bigint, waited_ns bigint, recorded bigint"
     _enter(connection, "stalled", stalls, judged["stalls"])
+    _enter(connection, "failed", "exchange bigint, record bigint, is_refused boolean", judged["failed"])
+    _enter(connection, "late", "seq bigint", [[seq] for seq in judged["late"]])
     connection.execute(_statements("pairs"))
     doubts = connection.execute("select distinct why from doubt").fetchall()
     if doubts:
@@ -109,6 +111,7 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         connection.execute(
             f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]]
         )
+    connection.execute("set variable is_http = $1::boolean", [setup["is_http"]])
     connection.execute("set variable segments = $1::varchar[]", [segments])
     allowed = ", ".join(map(_quoted, (*segments, database, database + ".wal")))
     connection.execute(f"set allowed_paths = [{allowed}]")

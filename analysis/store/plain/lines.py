@@ -21,7 +21,9 @@ from zlib import crc32
 
 import orjson
 
-from analysis.store.plain.opening import Doubt, Opening
+from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.exchanges import Exchanges
+from analysis.store.plain.opening import Opening
 from analysis.store.values import LARGEST
 from captures.reader import CHUNK, SHORTEST, Capture, open_capture
 from captures.record import CRC_TAIL, MAX_LINE, Record, decode
@@ -32,17 +34,26 @@ MOST_ODD_BYTES: Final = 64 << 20
 APART: Final = 64
 """Frames between two whose places are noted."""
 
-_PLAIN: Final = re.compile(
-    rb'\{"seq":(0|[1-9]\d{0,17}),"rec":"frame","t_ns":(?:0|[1-9]\d{0,17}),"dir":"(?:c2s|s2c)"'
+_PLACE: Final = rb'\{"seq":(0|[1-9]\d{0,17}),"rec":"frame","t_ns":(?:0|[1-9]\d{0,17}),"dir":"(c2s|s2c)"'
+_PLACE_OF_HTTP: Final = (
+    rb'(?:,"conn":[1-9]\d{0,17})?,"exchange":([1-9]\d{0,17}),"unit":"(?:http_body|sse_event)"'
+    rb'(?:,"event_id":"[^"\\\x00-\x1f]{0,240}+")?(?:,"id_again":true)?'
+)
+_VERDICT: Final = (
     rb',"kind":"(?:request|response|notification|error)"'
     rb'(?:,"id":(?:0|-?[1-9]\d{0,14}|"[ !#-\[\]-~]{0,60}"))?'
     rb'(?:,"method":"[^"\\\x00-\x1f]{1,240}+")?'
     rb'(?:,"code":(?:0|-?[1-9]\d{0,14}))?'
     rb',"size":(?:0|[1-9]\d{0,8}),"raw":"'
 )
+_PRIMING: Final = rb',"kind":"invalid","size":0,"raw":"'
+"""An event without data, which only gives the stream an id."""
+_PLAIN: Final = re.compile(_PLACE + _VERDICT)
+_PLAIN_OF_HTTP: Final = re.compile(_PLACE + _PLACE_OF_HTTP + rb"(?:" + _VERDICT + rb"|" + _PRIMING + rb")")
 _END_OF_TEXT: Final = -CRC_TAIL - 1
 _KNOWN: Final = frozenset({"stall", "stderr", "signal", "process", "eof", "close"})
 """Records that may come between frames. All others say more than a pipe has, or that something is lost."""
+_OF_HTTP: Final = frozenset({"exchange", "stream"})
 
 
 def most_odd(frames: int) -> int:
@@ -57,6 +68,7 @@ class Lines:
         """Nothing read so far."""
         self._segments, self._opening = capture.segments, opening
         self._capture = capture.header.members.get("capture")
+        self._exchanges: Exchanges | None = opening.exchanges
         self.frames = 0
         """Plain lines of frames."""
         self.text_bytes = 0
@@ -118,7 +130,8 @@ class Lines:
 
     def _take(self, lines: list[bytes], offset: int) -> None:
         expected, plain, text_bytes = self.end, self.frames, self.text_bytes
-        marks, match = self._marks, _PLAIN.match
+        marks, exchanges = self._marks, self._exchanges
+        match = (_PLAIN if exchanges is None else _PLAIN_OF_HTTP).match
         for line in lines:
             body = line[:-CRC_TAIL]
             if line[-CRC_TAIL:] != b',"crc":"%08x"}' % crc32(body) or not SHORTEST <= len(line) < MAX_LINE:
@@ -129,6 +142,8 @@ class Lines:
             if head is not None and int(head[1]) == expected and line[_END_OF_TEXT] == 34:
                 plain += 1
                 text_bytes += len(body) - head.end() - 1
+                if exchanges is not None:
+                    exchanges.carry(expected, int(head[3]), by_client=head[2] == b"c2s")
             else:
                 self._take_other(line, offset, expected)
             expected += 1
@@ -140,10 +155,14 @@ class Lines:
         if record is None or record.seq != expected or record.t_ns > LARGEST:
             raise Doubt("a loss")
         if record.rec in ("frame", "part"):
+            self._carry(record)
             self.odd.append(record)
             self._odd_bytes += len(line)
             if len(self.odd) > most_odd(expected) or self._odd_bytes > MOST_ODD_BYTES:
                 raise Doubt("many odd frames")
+        elif self._exchanges is not None and record.rec in _OF_HTTP:
+            self._exchanges.take(record)
+            self._others.append(offset)
         elif record.rec in _KNOWN or self._continues(record):
             if record.rec == "stall":
                 self._opening.stalls.take(record)
@@ -152,6 +171,14 @@ class Lines:
             self._others.append(offset)
         else:
             raise Doubt(f"a record of type {record.rec}" if record.rec in ("gap", "header") else "another record")
+
+    def _carry(self, record: Record) -> None:
+        """Let an odd frame, or its last record, be part of its exchange."""
+        number = record.members.get("exchange")
+        if self._exchanges is not None and record.rec == "frame":
+            self._exchanges.carry(
+                record.seq, number if type(number) is int else 0, by_client=record.members.get("dir") == "c2s"
+            )
 
     def _continues(self, record: Record) -> bool:
         """Whether a record is the header of a further segment of this capture, at its place."""

@@ -7,11 +7,11 @@
 
 create temp table said as
 with line as (
-    select seq, t_ns, dir, kind, id::varchar as id, method, code, raw
+    select seq, t_ns, dir, exchange, unit, kind, id::varchar as id, method, code, raw
     from read_json(
         getvariable('segments'), format = 'newline_delimited', maximum_object_size = 8388608,
-        columns = {seq: 'BIGINT', rec: 'VARCHAR', t_ns: 'BIGINT', dir: 'VARCHAR', kind: 'VARCHAR', id: 'JSON',
-                   method: 'VARCHAR', code: 'BIGINT', raw: 'VARCHAR'}
+        columns = {seq: 'BIGINT', rec: 'VARCHAR', t_ns: 'BIGINT', dir: 'VARCHAR', exchange: 'BIGINT', unit: 'VARCHAR',
+                   kind: 'VARCHAR', id: 'JSON', method: 'VARCHAR', code: 'BIGINT', raw: 'VARCHAR'}
     )
     where rec = 'frame' and seq >= getvariable('first')
 ),
@@ -48,8 +48,9 @@ parsed as (
 ),
 typed as (
     select
-        seq, t_ns, kind, id, method, code, raw,
+        seq, t_ns, exchange, kind, id, method, code, raw,
         dir = 'c2s' as by_client,
+        coalesce(kind = 'invalid' and unit = 'sse_event' and raw = '', false) as is_priming,
         strlen(raw) as size,
         type[2] as params, type[3] as result, type[4] as error_type,
         value, type, names,
@@ -83,8 +84,8 @@ failed as (
     from keyed
 )
 select
-    seq, t_ns, by_client,
-    case kind when 'error' then 'answer' when 'response' then 'answer' else kind end as role,
+    seq, t_ns, by_client, exchange,
+    case kind when 'error' then 'answer' when 'response' then 'answer' when 'invalid' then 'none' else kind end as role,
     case when kind <> 'notification' then id end as key,
     id, method, size,
     case when kind <> 'request' then null
@@ -106,7 +107,7 @@ select
         when is_tool_error and is_message then left(raw ->> '$.result.content[0].text', 300) end as error,
     case when kind = 'response' and type[16] = 'ARRAY' then sha256(json_extract(raw, '$.result')::varchar)
     end as listing,
-    coalesce(
+    is_priming or coalesce(
         is_message
         and case kind
             when 'request' then id is not null and result is null and error_type is null and method <> ''

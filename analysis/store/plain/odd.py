@@ -10,7 +10,7 @@ from analysis.conversation.assembly import Assembly
 from analysis.conversation.exchange import REASON, Outcome, outcome_of, timed_out
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
-from analysis.store.plain.opening import Doubt
+from analysis.store.plain.doubt import Doubt
 from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of, token_of
 from analysis.store.values import text
 from captures.frame import Frame
@@ -21,6 +21,7 @@ FACTS: Final = (
     "seq",
     "t_ns",
     "by_client",
+    "exchange",
     "role",
     "key",
     "id",
@@ -56,8 +57,12 @@ class OddFrame(NamedTuple):
     message: Message
 
 
-def judged(records: Iterable[Record]) -> list[OddFrame]:
+def judged(records: Iterable[Record], *, is_http: bool) -> list[OddFrame]:
     """The frames in records of odd ones, in order.
+
+    Args:
+        records: of the frames, and of the parts of giant ones.
+        is_http: whether they came over HTTP, and not through a pipe.
 
     Raises:
         Doubt: one is not just one message.
@@ -67,9 +72,11 @@ def judged(records: Iterable[Record]) -> list[OddFrame]:
         frame = assembler.feed(record)
         if frame is None and record.rec == "part":
             continue
-        if not isinstance(frame, Frame) or frame.seq != record.seq or frame.is_partial or frame.unit != "line":
-            raise Doubt("a frame that is not whole, or not of a pipe")
-        if frame.exchange is not None or frame.conn or frame.event is not None or frame.event_id is not None:
+        if not isinstance(frame, Frame) or frame.seq != record.seq or frame.is_partial:
+            raise Doubt("a frame that is not whole")
+        if (frame.unit != "line", frame.exchange is not None) != (is_http, is_http):
+            raise Doubt("a frame of another transport")
+        if not is_http and (frame.conn or frame.event is not None or frame.event_id is not None):
             raise Doubt("a frame that is not of a pipe")
         messages = [*Assembly().feed(frame)]
         if len(messages) != 1 or messages[0].index is not None or messages[0].frames != (frame,):
@@ -87,6 +94,7 @@ def facts(frame: Frame, message: Message) -> tuple[Any, ...]:
         "seq": message.seq,
         "t_ns": message.t_ns,
         "by_client": message.sender == "client",
+        "exchange": frame.exchange,
         "size": len(frame.raw),
         "role": "none",
         "is_timeout": False,

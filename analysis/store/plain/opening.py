@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import era_in_force
 from analysis.conversation.stalls import waited_of
+from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.exchanges import Exchanges
 from analysis.store.values import LARGEST, integer
 from captures.reader import Capture, FrameAssembler
 from captures.record import Record
@@ -20,10 +22,6 @@ LONGEST: Final = 2_000
 """Records that are searched for the end of the handshake."""
 MOST_STALLS: Final = 5_000
 """Stalls of client frames; the fold forgets some of twice as many."""
-
-
-class Doubt(Exception):
-    """The plain way is not proved to give the same rows. Its text says why, in a few words without values."""
 
 
 class Stalls:
@@ -66,6 +64,8 @@ class Opening(NamedTuple):
     """That of the server's requests, and their era."""
     server_era: str | None
     stalls: Stalls
+    exchanges: Exchanges | None
+    """Over HTTP: what is known about its exchanges."""
 
 
 def opening_of(capture: Capture) -> Opening:
@@ -95,6 +95,7 @@ def opening_of(capture: Capture) -> Opening:
                 in_force,
                 era_in_force(session, in_force),
                 stalls,
+                Exchanges(fold, session) if session.is_http else None,
             )
     raise Doubt("no handshake at the beginning")
 
@@ -109,7 +110,12 @@ def _records(capture: Capture) -> Iterator[Record]:
 def _is_quiet(fold: Fold) -> bool:
     """Whether the handshake is complete and nothing else has begun."""
     sessions = fold.routing.open()
-    if fold.transport != "stdio" or len(sessions) != 1 or not fold.is_clear or not fold.is_between_messages:
+    if (
+        fold.transport not in ("stdio", "http")
+        or len(sessions) != 1
+        or not fold.is_clear
+        or not fold.is_between_messages
+    ):
         return False
     session, links = sessions[0], fold.links
     return (

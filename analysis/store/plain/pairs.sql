@@ -2,10 +2,10 @@
 -- by the fold.
 
 create temp table turn as
-select seq, asks, of_client, next_seq, next_asks, before_asks
+select seq, exchange, key, asks, of_client, next_seq, next_asks, before_asks
 from (
     select
-        seq, role = 'request' as asks, by_client = (role = 'request') as of_client,
+        seq, exchange, key, role = 'request' as asks, by_client = (role = 'request') as of_client,
         lead(seq) over side as next_seq, lead(role = 'request') over side as next_asks,
         lag(role = 'request') over side as before_asks
     from said
@@ -13,29 +13,37 @@ from (
     window side as (partition by by_client = (role = 'request'), key order by seq)
 );
 
+-- Requests of the client whose HTTP exchange failed while they were open.
+create temp table lost as
+select turn.seq, turn.next_asks, failed.record as lost, failed.is_refused
+from turn join failed using (exchange)
+where turn.asks and turn.of_client and failed.record > turn.seq
+    and (turn.next_seq is null or failed.record < turn.next_seq);
+
 -- Each request with its response.
 create temp table pair as
 select turn.seq, turn.next_seq as response, answer.t_ns as ended_ns
 from turn join said as answer on answer.seq = turn.next_seq
 where turn.asks and not turn.next_asks;
 
--- A stall counts if it was recorded before the response. The fold looks for none if nothing can answer the request.
+-- A stall counts if it was recorded before the response, or before the HTTP exchange failed. The fold looks for none if nothing can answer the request.
 create temp table held as
 select request.seq, stall.waited_ns
 from (
-    select seq, response from said left join pair using (seq)
+    select seq, coalesce(response, lost) as until
+    from said left join pair using (seq) left join lost using (seq)
     where role = 'request' and by_client and key is not null
 ) as request
 join stalled as stall on request.seq between stall.first and stall.last
-where response is null or stall.recorded < response;
+where until is null or stall.recorded < until;
 
 create temp table asked as
 select
-    said.seq, said.t_ns, said.by_client, said.key, said.token, said.size,
+    said.seq, said.t_ns, said.by_client, said.exchange, said.key, said.token, said.size,
     said.t_ns + coalesce(held.waited_ns, 0) as started_ns,
     coalesce(held.waited_ns, 0) as stall_ns,
-    pair.response, pair.ended_ns
-from said left join pair using (seq) left join held using (seq)
+    pair.response, pair.ended_ns, coalesce(pair.response, lost.lost) as until
+from said left join pair using (seq) left join lost using (seq) left join held using (seq)
 where said.role = 'request';
 
 -- Cancellations and progress mean the last request under that id or token, if it is still open.
@@ -45,7 +53,7 @@ select
 from (select * from said where role = 'notification' and cancels is not null) as told
 asof join (select * from asked where key is not null) as asked
     on told.by_client = asked.by_client and told.cancels = asked.key and told.seq > asked.seq
-where asked.response is null or asked.response > told.seq
+where asked.until is null or asked.until > told.seq
 group by asked.seq;
 
 create temp table progressed as
@@ -53,34 +61,34 @@ select asked.seq, count(*) as progress
 from (select * from said where role = 'notification' and told is not null) as told
 asof join (select * from asked where token is not null) as asked
     on (not told.by_client) = asked.by_client and told.told = asked.token and told.seq > asked.seq
-where asked.response is null or asked.response > told.seq
+where asked.until is null or asked.until > told.seq
 group by asked.seq;
 
 -- How many requests are open: `in_flight` without those cancelled; `open_*` with them, the client's and all. Where one
--- request of the client is open, the sum of their numbers is its own.
+-- request of the client is open, the sum of their numbers is its own; over HTTP, those of one exchange count.
 create temp table flow as
 select
     seq, step,
     sum(step) over course as in_flight,
-    sum(client_step) over course as open_of_client,
-    sum(client_seq) over course as only_open,
+    sum(client_step) over carried as open_of_client,
+    sum(client_seq) over carried as only_open,
     sum(client_step + server_step) over course as open_in_all,
     sum(bytes) over course as open_bytes
 from (
     select
-        seq, 1 as step, by_client::integer as client_step, (not by_client)::integer as server_step,
+        seq, exchange, 1 as step, by_client::integer as client_step, (not by_client)::integer as server_step,
         if(by_client, seq, 0) as client_seq, size as bytes
     from asked
     union all
     select
-        response, -(cancelled_seq is null or cancelled_seq > response)::integer, -by_client::integer,
+        until, exchange, -(cancelled_seq is null or cancelled_seq > until)::integer, -by_client::integer,
         -(not by_client)::integer, if(by_client, -seq, 0), -size
-    from asked left join cancelled using (seq) where response is not null
+    from asked left join cancelled using (seq) where until is not null
     union all
-    select cancelled_seq, -1, 0, 0, 0, 0
-    from cancelled join asked using (seq) where response is null or cancelled_seq < response
+    select cancelled_seq, exchange, -1, 0, 0, 0, 0
+    from cancelled join asked using (seq) where until is null or cancelled_seq < until
 )
-window course as (order by seq);
+window course as (order by seq), carried as (partition by exchange order by seq);
 
 -- When the server itself waited for the client, in the course of a request of the client.
 create temp table waited as
@@ -109,14 +117,36 @@ group by outer_seq;
 
 create temp table doubt as
 select 'a frame that needs the fold' as why from said where is_quirk
-union all select 'two requests under one id' from turn where asks and next_asks
+union all select 'two requests under one id' from turn where asks and next_asks and seq not in (select seq from lost)
+union all select 'a response behind the end of its exchange' from lost where not next_asks
 union all select 'a response without a request' from turn where not asks and before_asks is not true
 union all select 'a response without an id' from said where role = 'answer' and key is null
-union all (select 'too many open requests' from flow where open_in_all > 40000 or open_bytes > 15000000 limit 1)
+union all
+(
+    select 'too many open requests'
+    from flow where open_in_all > if(getvariable('is_http'), 12000, 40000) or open_bytes > 15000000 limit 1
+)
 union all select 'too many waits' from waited where spans > 10000
 union all
 select 'requests that nothing can answer' from said where role = 'request' and key is null having count(*) > 1000
 union all
 select 'many subscriptions' from said
 where method in ('resources/subscribe', 'resources/unsubscribe')
-having count(distinct name) > 500 or max(size) > 8000 or max(length(name)) >= 256;
+having count(distinct name) > 500 or max(size) > 8000 or max(length(name)) >= 256
+union all
+select 'something late in an exchange that is very old' from said join late using (seq)
+where role in ('request', 'answer') or cancels is not null
+union all
+select 'an id used again after very many others'
+from (
+    select seq, until from (
+        select pair.seq, pair.response as until
+        from pair join asked using (seq) join said as answer on answer.seq = pair.response
+        where answer.exchange <> asked.exchange
+        union all
+        select cancelled.seq, cancelled_seq from cancelled join asked using (seq) where exchange is not null
+    )
+) as crossing
+join turn using (seq)
+join (select of_client, key, min(seq) as seq from turn where asks group by all) as first_use using (of_client, key)
+where until - first_use.seq > 40000;

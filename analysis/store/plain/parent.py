@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.child_process import PythonChild, usable_processors
+from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.lines import Lines, most_odd
 from analysis.store.plain.odd import OddFrame, facts, judged
-from analysis.store.plain.opening import Doubt, Opening, opening_of
+from analysis.store.plain.opening import Opening, opening_of
 from analysis.store.sandbox.protocol import write
 from analysis.store.values import LARGEST, text, wall
 from captures.reader import Capture
@@ -59,10 +60,16 @@ class Plain(NamedTuple):
         """The records behind the opening that are no frames."""
         return self.lines.others()
 
+    def firsts(self) -> Iterator[tuple[int, int]]:
+        """The first frame of each HTTP exchange that has any, and the exchange, in order."""
+        told = () if self.opening.exchanges is None else iter(self.opening.exchanges.firsts)
+        return zip(told, told, strict=True)
+
     def listed(self) -> Iterator[OddFrame]:
         """The frames that hold lists of tools, in order."""
         odd = {each.frame.seq: each for each in self.odd}
-        read = {each.frame.seq: each for each in judged(self.lines.frames_of(n for n in self.listings if n not in odd))}
+        plain = self.lines.frames_of(n for n in self.listings if n not in odd)
+        read = {each.frame.seq: each for each in judged(plain, is_http=self.opening.exchanges is not None)}
         for number in self.listings:
             yield odd.get(number) or read[number]
 
@@ -108,6 +115,7 @@ def load_plain(
         "revision": text(opening.revision),
         "server_revision": text(opening.server_revision),
         "server_era": opening.server_era,
+        "is_http": opening.exchanges is not None,
         "memory": memory,
         "threads": min(THREADS, usable_processors()),
         "processor_s": processor_s,
@@ -128,7 +136,8 @@ def _loaded(
 ) -> Plain:
     talk.say(setup)
     lines.read(progress)
-    odd = judged(lines.odd)
+    exchanges = opening.exchanges
+    odd = judged(lines.odd, is_http=exchanges is not None)
     most = most_odd(lines.frames)
     talk.hear()
     talk.say({"odd": [each.frame.seq for each in odd], "most": most})
@@ -138,8 +147,15 @@ def _loaded(
     left = _numbers(answer.get("left"))
     if len(left) > most:
         raise Doubt("many odd frames")
-    odd = sorted([*odd, *judged(lines.frames_of(left))], key=lambda each: each.frame.seq)
-    talk.say({"facts": [facts(*each) for each in odd], "stalls": opening.stalls.rows})
+    odd = sorted([*odd, *judged(lines.frames_of(left), is_http=exchanges is not None)], key=lambda each: each.frame.seq)
+    talk.say(
+        {
+            "facts": [facts(*each) for each in odd],
+            "stalls": opening.stalls.rows,
+            "failed": [] if exchanges is None else exchanges.failed,
+            "late": [] if exchanges is None else exchanges.late,
+        }
+    )
     answer = talk.hear()
     listings = _numbers(answer.get("listings"))
     messages, requests, latest_ns, last_ns, frames, size = (_count(answer.get(name)) for name in _COUNTS)

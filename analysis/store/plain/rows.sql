@@ -2,15 +2,16 @@
 
 insert into made.frames by name
 select
-    getvariable('id') as capture, line.seq, line.t_ns, clock(line.t_ns) as time, line.dir, 1 as session, 0 as conn,
-    'line' as unit, line.kind, line.id::varchar as id, line.method, link.name, line.code, strlen(line.raw) as size,
+    getvariable('id') as capture, line.seq, line.t_ns, clock(line.t_ns) as time, line.dir, 1 as session,
+    coalesce(line.conn, 0) as conn, line.exchange, coalesce(line.unit, 'line') as unit, line.event_id, line.kind, line.id::varchar as id, line.method, link.name, line.code, strlen(line.raw) as size,
     link.request, true as is_json, encode(line.raw) as raw
 from (
-    select seq, t_ns, dir, kind, id, method, code, raw
+    select seq, t_ns, dir, conn, exchange, unit, event_id, kind, id, method, code, raw
     from read_json(
         getvariable('segments'), format = 'newline_delimited', maximum_object_size = 8388608,
-        columns = {seq: 'BIGINT', rec: 'VARCHAR', t_ns: 'BIGINT', dir: 'VARCHAR', kind: 'VARCHAR', id: 'JSON',
-                   method: 'VARCHAR', code: 'BIGINT', raw: 'VARCHAR'}
+        columns = {seq: 'BIGINT', rec: 'VARCHAR', t_ns: 'BIGINT', dir: 'VARCHAR', conn: 'BIGINT', exchange: 'BIGINT',
+                   unit: 'VARCHAR', event_id: 'VARCHAR', kind: 'VARCHAR', id: 'JSON', method: 'VARCHAR', code: 'BIGINT',
+                   raw: 'VARCHAR'}
     )
     where rec = 'frame' and seq >= getvariable('first')
 ) as line
@@ -29,6 +30,7 @@ select
     if(asked.by_client, 'handshake', getvariable('server_era')) as era,
     case
         when asked.response is not null then answer.outcome
+        when lost.seq is not null and (lost.is_refused or cancelled.seq is null) then 'failed'
         when cancelled.seq is not null then 'cancelled'
         else 'unanswered'
     end as outcome,
@@ -44,11 +46,12 @@ select
     coalesce(
         greatest(0, cancelled.cancelled_ns - asked.started_ns) >= 5000000000 or reason.is_timeout, false
     ) as is_abandoned,
-    flow.in_flight
+    flow.in_flight, request.exchange
 from asked
 join said as request using (seq)
 left join said as answer on answer.seq = asked.response
 left join cancelled using (seq)
+left join lost using (seq)
 left join said as reason on reason.seq = cancelled.cancelled_seq
 left join progressed using (seq)
 left join waited using (seq)

@@ -13,7 +13,7 @@ from orjson import dumps
 from analysis.store.cache import _OPTIONS, _attached
 from analysis.store.load import Loader
 from analysis.store.plain import child, parent
-from analysis.store.plain.opening import Doubt
+from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import load_plain
 from analysis.store.sandbox.protocol import read, write
 from analysis.store.tables import NAMES, creation

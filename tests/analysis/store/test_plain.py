@@ -20,7 +20,7 @@ from analysis.store import cache
 from analysis.store.open import sources
 from analysis.store.plain import child, parent
 from analysis.store.plain.lines import Lines
-from analysis.store.plain.opening import Doubt
+from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import load_plain
 from captures.reader import Capture, Damage
 from captures.record import Record, members
@@ -348,6 +348,7 @@ def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
         **{name: os.fsencode(tmp_path / end).hex() for name, end in (("database", "d.duckdb"), ("spilled", "s"))},
         "segments": [os.fsencode(capture).hex()],
         **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era")),
+        "is_http": False,
         "memory": MEMORY,
         "threads": 1,
         "options": cache._OPTIONS,
