@@ -165,7 +165,8 @@ class Exchanges:
 
     def _ask(self, state: _Open, request: dict[str, Any]) -> None:
         method = request.get("method")
-        head = method if isinstance(method, str) else "", *_only(request.get("headers"), FIELD, VERSION_FIELD)
+        id_, version = _only(request.get("headers"), FIELD, VERSION_FIELD)
+        head = method if isinstance(method, str) else "", id_, version
         if state.head is None:
             state.head, state.is_ours = head, self._is_ours(head)
         elif state.head != head:

@@ -132,6 +132,8 @@ TROUBLE: Final = (
 class Maker:
     """Writes one capture, record by record."""
 
+    transport = "stdio"
+
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.seq = self.ns = 0
@@ -147,8 +149,8 @@ class Maker:
 
     def header(self, *, capture: str = "0" * 32, version: int = 1) -> None:
         number = len(self.segments)
-        given = {"format": version, "capture": capture, "segment": number, "transport": "stdio", "observed_start": True}
-        self.add("header", members(**given, wall_ns=1_795_000_000_000_000_000, name="n"))
+        given = {"format": version, "capture": capture, "segment": number, "observed_start": True}
+        self.add("header", members(**given, transport=self.transport, wall_ns=1_795_000_000_000_000_000, name="n"))
 
     def begin_segment(self) -> None:
         """What follows goes into the next file, which has no header yet."""
@@ -168,6 +170,10 @@ class Maker:
 
     def raw(self, direction: Direction, raw: bytes, **more: Any) -> None:
         self.add("frame", frame_members(direction, raw, judge(raw, direction), **more))
+
+    def place(self, direction: Direction) -> dict[str, Any]:
+        """Where a frame belongs, as `frame_members` takes it."""
+        return {}
 
     def say(self, direction: Direction, **message: Any) -> None:
         style = self.rng.choice(({"separators": (",", ":")}, {}, {"ensure_ascii": False, "separators": (",", ":")}))
@@ -314,7 +320,8 @@ class Maker:
             verdict = judge(bytes(raw), "c2s")
             if self.rng.random() < lies:
                 verdict = judge(self.rng.choice(samples), "c2s")
-            self.add("frame", frame_members(self.rng.choice(("c2s", "s2c")), bytes(raw), verdict))
+            direction: Direction = self.rng.choice(("c2s", "s2c"))
+            self.add("frame", frame_members(direction, bytes(raw), verdict, **self.place(direction)))
 
     def misspell(self) -> None:
         """Change one line, with a right checksum."""

@@ -19,8 +19,8 @@ from analysis.child_process import PythonChild
 from analysis.store import cache
 from analysis.store.open import sources
 from analysis.store.plain import child, parent
-from analysis.store.plain.lines import Lines
 from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.lines import Lines
 from analysis.store.plain.parent import load_plain
 from captures.reader import Capture, Damage
 from captures.record import Record, members
