@@ -27,6 +27,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.store.capture_row import Account
 from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.exchanges import Point
 from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
@@ -191,7 +192,8 @@ class _Load:
         self._feed = self._fold.feed
         self._account = Account()
         self._definitions = Definitions(rows["tools"], self._start)
-        self._http = HttpRows(rows["http_exchanges"], self._start)
+        self._http_rows = rows["http_exchanges"]
+        self._http = HttpRows(self._http_rows, self._start)
         self._held: dict[int, Frame] = {}
         self._sent: dict[Request, Sent] = {}
         self._in_exchange: dict[int, dict[Sent, None]] = {}
@@ -242,18 +244,25 @@ class _Load:
     def _take_plain(self, plain: Plain) -> None:
         """Add what is not in the tables yet: records that are no frames, odd frames, definitions, counts."""
         account, (talk,) = self._account, self._talks.values()
-        firsts = plain.firsts()
-        first = next(firsts, None)
+        exchanges = plain.exchanges
+        points = iter(()) if exchanges is None else exchanges.points()
+        self._http.most = LARGEST  # those that are not left here count as well; `points` tells
+        point = next(points, None)
         for record in plain.others():
-            while first is not None and first[0] < record.seq:
-                self._belong(first[1], talk.session)
-                first = next(firsts, None)
+            while point is not None and point.seq <= record.seq:
+                self._reach(point, talk.session)
+                point = next(points, None)
             account.catch_up(record.seq, max(account.last_ns, record.t_ns))
             account.note(record)
             self._take_record(record)
-        for _, number in (first, *firsts) if first is not None else ():
-            self._belong(number, talk.session)
-        account.catch_up(plain.lines.end, max(account.last_ns, plain.latest_ns))
+        for rest in () if point is None else (point, *points):
+            self._reach(rest, talk.session)
+        latest_ns = plain.latest_ns if exchanges is None else max(plain.latest_ns, exchanges.latest_ns)
+        account.catch_up(plain.lines.end, max(account.last_ns, latest_ns))
+        for row in () if exchanges is None else exchanges.rows(talk.session.number):
+            self._http_rows.append(self._start + row)
+            if len(self._http_rows) >= BATCH:
+                self._flush()
         for frame, message in plain.odd:
             request, name = plain.links.get(frame.seq, (None, None))
             self._add_frame(frame, talk.session, name, request)
@@ -269,12 +278,15 @@ class _Load:
         account.frames += plain.frames
         account.bytes += plain.bytes
 
-    def _belong(self, number: int, session: Session) -> None:
-        """Note that an HTTP exchange has carried a frame of a session."""
-        http = self._fold.exchanges.known(number)
+    def _reach(self, point: Point, session: Session) -> None:
+        """Let happen to an HTTP exchange what its records do not tell."""
+        http = self._fold.exchanges.known(point.exchange)
         if http is None:
             raise Doubt("an exchange that was forgotten")
-        http.session = session
+        if point.is_frame:
+            http.session = session
+        else:
+            self._http.write(point.exchange)
 
     @property
     def _read(self) -> int:

@@ -22,6 +22,8 @@ MOST_SESSIONS: Final = 10_000
 """The most sessions whose rows are held back because more messages may come."""
 MOST_HTTP: Final = 10_000
 """The most HTTP exchanges whose rows are held back: more may be recorded about one after its end."""
+TARGET: Final = 4096
+"""The most characters of the target of an HTTP request that are kept."""
 MOST_DEFINITIONS: Final = 50_000
 """The most tool definitions that are recognised again."""
 MOST_SPANS: Final = 10_000
@@ -235,7 +237,7 @@ class HttpRow:
                 "conn": integer(http.conn),
                 "peer": text(http.peer) or None,
                 "method": text(http.method) or None,
-                "target": text(http.target, 4096) or None,
+                "target": text(http.target, TARGET) or None,
                 "status": http.status if http.status is not None and abs(http.status) < 2**31 else None,
                 "started_ns": integer(self.started_ns),
                 "head_ns": integer(self.head_ns),
@@ -266,15 +268,23 @@ class HttpRows:
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
         self._held: OrderedDict[int, HttpRow] = OrderedDict()
+        self.most = MOST_HTTP
+        """How many are held back."""
 
     def of(self, http: HttpExchange, t_ns: int) -> HttpRow:
         """The counts of an exchange."""
         held = self._held.get(http.number)
         if held is None:
             held = self._held[http.number] = HttpRow(http, t_ns)
-            if len(self._held) > MOST_HTTP:
-                self._rows.append(self._start + self._held.popitem(last=False)[1].row())
+            if len(self._held) > self.most:
+                self.write(next(iter(self._held)))
         return held
+
+    def write(self, number: int) -> None:
+        """Write the row of an exchange as it is."""
+        held = self._held.pop(number, None)
+        if held is not None:
+            self._rows.append(self._start + held.row())
 
     def end(self) -> None:
         """Write all that are held back."""

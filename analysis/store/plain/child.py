@@ -112,6 +112,7 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
             f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]]
         )
     connection.execute("set variable is_http = $1::boolean", [setup["is_http"]])
+    connection.execute("set variable far = $1::bigint", [setup["far"]])
     connection.execute("set variable segments = $1::varchar[]", [segments])
     allowed = ", ".join(map(_quoted, (*segments, database, database + ".wal")))
     connection.execute(f"set allowed_paths = [{allowed}]")

@@ -1,12 +1,17 @@
-"""The HTTP exchanges behind the opening: the proof that what they carry belongs to the one session.
+"""The HTTP exchanges behind the opening: the proof that what they carry belongs to the one session, and their rows.
 
 Every record of an exchange is looked at, in order with the frames, and each must leave the session as it was: exchanges
 that carry frames name its id, none is resumed, none goes on behind its end. Tables of the fold forget the oldest of
 very many; whatever could depend on that is a doubt.
+
+The last record of an exchange usually says all that there is in its row, which then is kept as a few numbers. The
+records of all others are taken by the fold, later.
 """
 
 from array import array
-from typing import Any, Final
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
@@ -14,8 +19,9 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import MODERN, rank_of
 from analysis.store.plain.doubt import Doubt
-from analysis.store.values import LARGEST
-from captures.record import Record
+from analysis.store.table_rows import MOST_HTTP, TARGET
+from analysis.store.tables import Row, ordered
+from analysis.store.values import LARGEST, integer, text
 
 MOST_OPEN: Final = 10_000
 """Exchanges that are open at once; the fold forgets some of half as many again."""
@@ -25,6 +31,13 @@ MOST_LATE: Final = 10_000
 """Frames in such exchanges."""
 MOST_MISSING: Final = 10_000
 """Numbers that were left out so far: exchanges need not be recorded in the order in which they began."""
+MOST_WORDS: Final = 100_000
+"""Different texts in rows that are kept as numbers."""
+
+_STREAM: Final = "text/event-stream"
+_KIND: Final = "content-type"
+_STAMPS: Final = ("request_head", "response_head", "first_byte", "response_end")
+_SIZES: Final = ("request_size", "response_size")
 
 _Head = tuple[str, str | None, str | None]
 """Method, session id and revision, as a request's head has them."""
@@ -33,7 +46,10 @@ _Head = tuple[str, str | None, str | None]
 class _Open:
     """An exchange that has not ended."""
 
-    __slots__ = ("has_address", "has_frames", "has_sent", "head", "is_ours", "order")
+    __slots__ = (
+        *("answer_id", "events", "first", "has_address", "has_sent", "has_size", "head", "is_held", "is_odd"),
+        *("is_ours", "is_stream", "kind", "offsets", "order", "request", "response", "times"),
+    )
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -41,11 +57,40 @@ class _Open:
         self.head: _Head | None = None
         self.is_ours = False
         """Whether frames in it belong to the session."""
-        self.has_frames = False
+        self.first: int | None = None
+        """Its first frame."""
+        self.has_size = False
+        """Whether a record has told the size of the request."""
         self.has_sent = False
         """Whether it has a frame of the client."""
         self.has_address = False
         """Whether it names an address of the older transport, or where it was POSTed."""
+        self.request: dict[str, Any] | None = None
+        """Its request and response, as a record had them last."""
+        self.response: dict[str, Any] | None = None
+        self.answer_id: str | None = None
+        """Session id and content type of the response."""
+        self.kind: str | None = None
+        self.times: dict[str, Any] = {}
+        """The times in its last record."""
+        self.is_stream = False
+        self.events = 0
+        self.is_held = True
+        """Whether the fold's loader still holds its row back, as it does for a limited number."""
+        self.is_odd = False
+        """Whether its row needs more than its last record."""
+        self.offsets: list[int] = []
+        """Where its records are."""
+
+
+class Point(NamedTuple):
+    """What happens to an exchange that is left to the fold, apart from its records."""
+
+    seq: int
+    """Before the record with this number."""
+    exchange: int
+    is_frame: bool
+    """Whether it gets its first frame; otherwise its row is written as it is."""
 
 
 class Exchanges:
@@ -69,18 +114,26 @@ class Exchanges:
         (self._key,) = keys
         if fold.addressing.has_asked(self._key):
             raise Doubt("requests before the end of the handshake")
-        self.firsts = array("Q")
-        """The first frame of each exchange that has any: the numbers of the frame and of the exchange."""
         self.failed: list[tuple[int, int, bool]] = []
         """Exchanges that ended without success: number, number of the record, and whether a status says so."""
         self.late: list[int] = []
         """Frames in exchanges that are open for so long that the fold may have forgotten their session."""
+        self.latest_ns = 0
+        """The largest stamp of a record."""
+        self.left: list[int] = []
+        """Where the records are that are left to the fold."""
+        self.far = LATE
+        """How many ids can be used in between, so that the fold still knows the first."""
+        self._points: list[Point] = []
+        self._rows, self._heads = _Rows(), _Heads()
         self._open: dict[int, _Open] = {}
+        self._held: deque[int] = deque()
         self._count = self._highest = 0
         self._missing: set[int] = set()
         for http in fold.exchanges.kept():
-            state = self._begun(http.number)
-            self._known(state, http, fold, session)
+            if http.started is None and http.answered is None:
+                raise Doubt("an exchange without its beginning")
+            self._known(self._begun(http.number, 0), http, fold, session)
             if http.ended_by is not None:
                 del self._open[http.number]
 
@@ -89,12 +142,15 @@ class Exchanges:
         state.head = http.method, http.fields.get(FIELD), http.fields.get(VERSION_FIELD)
         is_named = fold.addressing.session_of(http.number) == self._key
         state.is_ours = is_named and (http.session is session or self._is_ours(state.head))
-        state.has_frames, state.has_sent = http.session is not None, bool(http.sent)
+        state.first, state.has_sent = None if http.session is None else -1, bool(http.sent)
         state.has_address = bool(http.uri_key)
+        state.is_odd = True
 
     def _is_ours(self, head: _Head) -> bool:
         _, id_, version = head
         return id_ == self._key and (rank_of(version) or 0) < MODERN
+
+    # ---- frames and records, in order
 
     def carry(self, seq: int, number: int, *, by_client: bool) -> None:
         """Take a frame.
@@ -109,44 +165,70 @@ class Exchanges:
             if state.has_sent:
                 raise Doubt("several bodies of a client in one exchange")
             state.has_sent = True
-        if not state.has_frames:
-            state.has_frames = True
-            self.firsts.extend((seq, number))
+        if state.first is None:
+            state.first = seq
         if self._count - state.order > LATE:
             self.late.append(seq)
             if len(self.late) > MOST_LATE:
                 raise Doubt("many frames in an exchange that is very old")
 
-    def take(self, record: Record) -> None:
+    def take(self, seq: int, rec: str, t_ns: int, members: dict[str, Any], offset: int) -> None:
         """Take an `exchange` or `stream` record.
+
+        Args:
+            seq: its number.
+            rec: its type.
+            t_ns: its stamp.
+            members: all that it says.
+            offset: where it is.
 
         Raises:
             Doubt: something about it needs the fold.
         """
-        members = record.members
         number = members.get("exchange")
         if type(number) is not int or not 0 < number <= LARGEST:
             raise Doubt("a record of no exchange")
-        if record.rec == "stream":
-            if number not in self._open:
+        if t_ns > self.latest_ns:
+            self.latest_ns = t_ns
+        state = self._open.get(number)
+        if state is None:
+            if rec == "stream":
                 raise Doubt("a stream outside of an exchange")
-            if members.get("event") == "opened" and members.get("last_event_id") is not None:
-                raise Doubt("a resumed stream")
+            state = self._begun(number, seq)
+        elif not state.is_held:
+            state.is_held = True
+            self._hold(number, seq)
+        state.offsets.append(offset)
+        if rec == "stream":
+            self._stream(state, members)
             return
-        state = self._open.get(number) or self._begun(number)
-        request, response = members.get("request"), members.get("response")
-        if isinstance(request, dict):
+        request, response, stage = members.get("request"), members.get("response"), members.get("stage")
+        if type(request) is dict and request != state.request:
             self._ask(state, request)
-        if isinstance(response, dict) and _only(response.get("headers"), FIELD)[0] not in (None, self._key):
-            raise Doubt("another session id")
+        if type(response) is dict and response != state.response:
+            self._answer(state, response)
         if members.get("uri_key"):
             state.has_address = True
         if state.has_address and (state.head is None or state.head[0] == "GET"):
             raise Doubt("the older transport")
-        if members.get("stage") == "end":
-            self._end(number, state, response, record)
+        if stage == "end":
+            self._end(number, state, seq, t_ns, members)
+            return
+        times = members.get("times")
+        state.has_size |= "request_size" in members
+        if type(times) is not dict or not state.times.keys() <= times.keys() or "response_size" in members:
+            state.is_odd = True
+        else:
+            state.times = times
 
-    def _begun(self, number: int) -> _Open:
+    @staticmethod
+    def _stream(state: _Open, members: dict[str, Any]) -> None:
+        if members.get("event") == "opened" and members.get("last_event_id") is not None:
+            raise Doubt("a resumed stream")
+        state.is_stream = True
+        state.events = max(state.events, integer(members.get("events")) or 0)
+
+    def _begun(self, number: int, seq: int) -> _Open:
         """Enter an exchange, which must be a new one."""
         if number > self._highest:
             if number - self._highest > MOST_MISSING:
@@ -161,43 +243,208 @@ class Exchanges:
         self._count += 1
         if len(self._open) > MOST_OPEN or len(self._missing) > MOST_MISSING:
             raise Doubt("many open exchanges, or missing ones")
+        self._hold(number, seq)
         return state
+
+    def _hold(self, number: int, seq: int) -> None:
+        """Follow which rows are written early because there are many; see `HttpRows`."""
+        self._held.append(number)
+        if len(self._held) > MOST_HTTP:
+            oldest = self._held.popleft()
+            state = self._open.get(oldest)
+            if state is not None:
+                state.is_held, state.is_odd = False, True
+                self._points.append(Point(seq, oldest, is_frame=False))
 
     def _ask(self, state: _Open, request: dict[str, Any]) -> None:
         method = request.get("method")
-        id_, version = _only(request.get("headers"), FIELD, VERSION_FIELD)
+        id_, version, _ = self._heads.fields(request.get("headers"))
         head = method if isinstance(method, str) else "", id_, version
         if state.head is None:
             state.head, state.is_ours = head, self._is_ours(head)
         elif state.head != head:
             raise Doubt("an exchange that changes")
+        state.request = request
 
-    def _end(self, number: int, state: _Open, response: object, record: Record) -> None:
+    def _answer(self, state: _Open, response: dict[str, Any]) -> None:
+        id_, _, kind = self._heads.fields(response.get("headers"))
+        if id_ is not None and id_ != self._key:
+            raise Doubt("another session id")
+        state.response, state.answer_id, state.kind = response, id_, kind
+
+    def _end(self, number: int, state: _Open, seq: int, t_ns: int, members: dict[str, Any]) -> None:
         del self._open[number]
+        response = members.get("response")
         status = response.get("status") if isinstance(response, dict) else None
         is_refused = type(status) is int and status >= 300
         is_failed = is_refused or type(status) is not int
-        if not state.has_sent or (not is_failed and record.members.get("ended_by") == "complete"):
-            return
-        if self._count - state.order > LATE:
-            raise Doubt("an exchange that fails very late")
-        if is_failed:
-            self.failed.append((number, record.seq, is_refused))
+        if state.has_sent and (is_failed or members.get("ended_by") != "complete"):
+            if self._count - state.order > LATE:
+                raise Doubt("an exchange that fails very late")
+            if is_failed:
+                self.failed.append((number, seq, is_refused))
+        if state.is_odd or not self._rows.take(state, t_ns, members):
+            self._leave(number, state)
+
+    def _leave(self, number: int, state: _Open) -> None:
+        """Leave the row of an exchange to the fold."""
+        self.left += state.offsets
+        if state.first is not None and state.first >= 0:
+            self._points.append(Point(state.first + 1, number, is_frame=True))
+
+    # ---- what comes of them
+
+    def finish(self) -> None:
+        """No more records come."""
+        for number, state in self._open.items():
+            self._leave(number, state)
+        self._open.clear()
+
+    def points(self) -> Iterator[Point]:
+        """What happens to the exchanges that are left, in order."""
+        return iter(sorted(self._points, key=lambda point: (point.seq, not point.is_frame)))
+
+    def rows(self, session: int) -> Iterator[Row]:
+        """The rows of all others, without the values at the beginning of every row of a capture."""
+        return self._rows.all(session)
 
 
-def _only(headers: object, *names: str) -> tuple[str | None, ...]:
-    """The values of header fields that come once at most.
+class _Rows:
+    """Rows of exchanges, as numbers."""
 
-    Raises:
-        Doubt: one comes twice, or the headers are no pairs of texts.
-    """
-    found: dict[str, str] = {}
-    for pair in headers if isinstance(headers, list) else ():
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], str):
-            raise Doubt("headers of another shape")
-        name = pair[0].lower()
-        if name in names:
-            if name in found:
-                raise Doubt("a header twice")
-            found[name] = pair[1]
-    return tuple([found.get(name) for name in names])
+    def __init__(self) -> None:
+        self._words: dict[tuple[Any, ...], int] = {}
+        """What many rows have in common, numbered."""
+        self._numbers = array("q")
+
+    def take(self, state: _Open, t_ns: int, members: dict[str, Any]) -> bool:
+        """Keep a row, if the last record of its exchange says all that is in it."""
+        request, response, times = members.get("request"), members.get("response"), members.get("times")
+        conn, peer, number = members.get("conn"), members.get("peer"), members["exchange"]
+        if type(request) is not dict or type(times) is not dict or state.head is None:
+            return False
+        if type(response) is not dict and (response is not None or state.response is not None):
+            return False
+        if type(conn) is not int or type(peer) is not str or not peer or not state.times.keys() <= times.keys():
+            return False
+        if state.has_size and "request_size" not in members:
+            return False
+        stamps = [times.get(name, -1) for name in _STAMPS]
+        sizes = [members.get(name, 0) for name in _SIZES]
+        if "response_end" not in times:
+            stamps[3] = t_ns
+        numbers = (conn, *stamps, *sizes, state.events)
+        if stamps[0] == -1 or any([type(one) is not int or not -1 <= one <= LARGEST for one in numbers]):
+            return False
+        if any([times[name] < 0 for name in _STAMPS if name in times]) or min(conn, *sizes, state.events) < 0:
+            return False
+        method, id_, version = state.head
+        target, ended_by = request.get("target"), members.get("ended_by")
+        status, by = (None, None) if response is None else (response.get("status"), response.get("by"))
+        words = (
+            peer,
+            method,
+            target if type(target) is str else "",
+            status if type(status) is int else None,
+            ended_by if type(ended_by) is str and ended_by else "error",
+            state.kind,
+            id_ or state.answer_id,
+            version,
+            state.first is not None,
+            state.is_stream,
+            by == "proxy",
+        )
+        word = self._words.get(words)
+        if word is None:
+            if len(self._words) >= MOST_WORDS:
+                return False
+            word = self._words[words] = len(self._words)
+        self._numbers.extend((word, number, *numbers))
+        return True
+
+    def all(self, session: int) -> Iterator[Row]:
+        """The rows."""
+        known = [_common(words, session) for words in self._words]
+        each = iter(self._numbers)
+        for word, number, conn, started, head, first, ended, sent, got, events in zip(*[each] * 10, strict=True):
+            yield ordered(
+                "http_exchanges",
+                {
+                    **known[word],
+                    "exchange": number,
+                    "conn": conn,
+                    "started_ns": started,
+                    "head_ns": None if head < 0 else head,
+                    "first_byte_ns": None if first < 0 else first,
+                    "ended_ns": ended,
+                    "request_bytes": sent,
+                    "response_bytes": got,
+                    "events": events,
+                },
+            )
+
+
+def _common(words: tuple[Any, ...], session: int) -> dict[str, Any]:
+    """Values of a row that many others have, too."""
+    peer, method, target, status, ended_by, kind, id_, version, has_session, is_stream, is_ours = words
+    return {
+        "peer": text(peer) or None,
+        "method": text(method) or None,
+        "target": text(target, TARGET) or None,
+        "status": status if status is not None and abs(status) < 2**31 else None,
+        "ended_by": text(ended_by),
+        "content_type": text(kind),
+        "session_id": text(id_),
+        "revision": text(version),
+        "session": session if has_session else None,
+        "is_stream": is_stream or (kind or "").lower().startswith(_STREAM),
+        "resumes": None,
+        "by_proxy": is_ours,
+    }
+
+
+_Places = tuple[int | None, int | None, int | None]
+
+_PLACES_KEPT: Final = 1000
+
+
+class _Heads:
+    """Finds the three header fields that matter. Peers send few sets of names, so each is looked at once."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, ...], _Places] = {}
+
+    def fields(self, headers: object) -> tuple[str | None, str | None, str | None]:
+        """Session id, revision and content type in a head.
+
+        Raises:
+            Doubt: one of the first two comes twice, or the headers are no pairs of texts.
+        """
+        if type(headers) is not list:
+            return None, None, None
+        try:
+            names = tuple([name for name, _ in headers])
+            places = self._places.get(names) or self._found(names)
+        except (TypeError, ValueError):
+            raise Doubt("headers of another shape") from None
+        id_, version, kind = places
+        return (
+            None if id_ is None else _value(headers[id_]),
+            None if version is None else _value(headers[version]),
+            None if kind is None else _value(headers[kind]),
+        )
+
+    def _found(self, names: tuple[str, ...]) -> _Places:
+        lower = [name.lower() if type(name) is str else "" for name in names]
+        if lower.count(FIELD) > 1 or lower.count(VERSION_FIELD) > 1 or lower.count(_KIND) > 1:
+            raise Doubt("a header twice")
+        id_, version, kind = (lower.index(name) if name in lower else None for name in (FIELD, VERSION_FIELD, _KIND))
+        if len(self._places) < _PLACES_KEPT:
+            self._places[names] = id_, version, kind
+        return id_, version, kind
+
+
+def _value(pair: object) -> str:
+    if type(pair) is not list or type(pair[1]) is not str:
+        raise Doubt("headers of another shape")
+    return pair[1]

@@ -54,6 +54,7 @@ _END_OF_TEXT: Final = -CRC_TAIL - 1
 _KNOWN: Final = frozenset({"stall", "stderr", "signal", "process", "eof", "close"})
 """Records that may come between frames. All others say more than a pipe has, or that something is lost."""
 _OF_HTTP: Final = frozenset({"exchange", "stream"})
+_EXCHANGE: Final = re.compile(rb'\{"seq":(?:0|[1-9]\d{0,17}),"rec":"(?:exchange|stream)","t_ns":\d')
 
 
 def most_odd(frames: int) -> int:
@@ -104,6 +105,8 @@ class Lines:
             end = self._read_segment(path, report)
         if self._headers != len(self._segments) - 1:
             raise Doubt("a segment without its header")
+        if self._exchanges is not None:
+            self._exchanges.finish()
 
     def _read_segment(self, path: Path, report: Callable[[int], None] | None) -> int:
         """Read the lines of one segment, and return where the next one begins."""
@@ -150,7 +153,24 @@ class Lines:
             offset += len(line) + 1
         self.end, self.frames, self.text_bytes = expected, plain, text_bytes
 
+    def _take_of_http(self, exchanges: Exchanges, line: bytes, offset: int, expected: int) -> bool:
+        """Take a line if it is a record of an HTTP exchange; its checksum is right."""
+        head = _EXCHANGE.match(line)
+        if head is None:
+            return False
+        try:
+            members = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise Doubt("a loss") from None
+        rec, t_ns = members["rec"], members["t_ns"]
+        if members["seq"] != expected or rec not in _OF_HTTP or type(t_ns) is not int or not 0 <= t_ns <= LARGEST:
+            raise Doubt("a loss")
+        exchanges.take(expected, rec, t_ns, members, offset)
+        return True
+
     def _take_other(self, line: bytes, offset: int, expected: int) -> None:
+        if self._exchanges is not None and self._take_of_http(self._exchanges, line, offset, expected):
+            return
         record = decode(line, offset, orjson.loads)
         if record is None or record.seq != expected or record.t_ns > LARGEST:
             raise Doubt("a loss")
@@ -160,9 +180,6 @@ class Lines:
             self._odd_bytes += len(line)
             if len(self.odd) > most_odd(expected) or self._odd_bytes > MOST_ODD_BYTES:
                 raise Doubt("many odd frames")
-        elif self._exchanges is not None and record.rec in _OF_HTTP:
-            self._exchanges.take(record)
-            self._others.append(offset)
         elif record.rec in _KNOWN or self._continues(record):
             if record.rec == "stall":
                 self._opening.stalls.take(record)
@@ -190,8 +207,9 @@ class Lines:
         return True
 
     def others(self) -> Iterator[Record]:
-        """The records that are no frames, in order."""
-        return self._at(self._others)
+        """The records that are no frames, in order, except those of HTTP exchanges whose rows are known."""
+        left = [] if self._exchanges is None else self._exchanges.left
+        return self._at(sorted([*self._others, *left]) if left else self._others)
 
     def frames_of(self, numbers: Iterable[int]) -> Iterator[Record]:
         """The records of plain frames.

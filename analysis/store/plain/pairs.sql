@@ -149,4 +149,4 @@ from (
 ) as crossing
 join turn using (seq)
 join (select of_client, key, min(seq) as seq from turn where asks group by all) as first_use using (of_client, key)
-where until - first_use.seq > 40000;
+where until - first_use.seq > getvariable('far');

@@ -16,6 +16,7 @@ import orjson
 
 from analysis.child_process import PythonChild, usable_processors
 from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.exchanges import Exchanges
 from analysis.store.plain.lines import Lines, most_odd
 from analysis.store.plain.odd import OddFrame, facts, judged
 from analysis.store.plain.opening import Opening, opening_of
@@ -60,10 +61,10 @@ class Plain(NamedTuple):
         """The records behind the opening that are no frames."""
         return self.lines.others()
 
-    def firsts(self) -> Iterator[tuple[int, int]]:
-        """The first frame of each HTTP exchange that has any, and the exchange, in order."""
-        told = () if self.opening.exchanges is None else iter(self.opening.exchanges.firsts)
-        return zip(told, told, strict=True)
+    @property
+    def exchanges(self) -> Exchanges | None:
+        """What is known about HTTP exchanges."""
+        return self.opening.exchanges
 
     def listed(self) -> Iterator[OddFrame]:
         """The frames that hold lists of tools, in order."""
@@ -116,6 +117,7 @@ def load_plain(
         "server_revision": text(opening.server_revision),
         "server_era": opening.server_era,
         "is_http": opening.exchanges is not None,
+        "far": 0 if opening.exchanges is None else opening.exchanges.far,
         "memory": memory,
         "threads": min(THREADS, usable_processors()),
         "processor_s": processor_s,

@@ -182,6 +182,9 @@ class HttpMaker(Maker):
         if exchange is not None:
             how = self.rng.choice(("complete", "complete", "client", "server", "error", "proxy"))
             self.end(exchange, how, self.rng.choice((None, 200, 202, 400, 404, 500)))
+            for id_ in [id_ for id_ in self.open["c2s"] if self.asked_in.get(json.dumps(id_)) == exchange.number]:
+                if self.rng.random() < 0.95:  # nobody answers it any more
+                    self.open["c2s"].remove(id_)
 
     def _listens(self) -> None:
         exchange = self.begin("GET")

@@ -349,6 +349,7 @@ def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
         "segments": [os.fsencode(capture).hex()],
         **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era")),
         "is_http": False,
+        "far": 0,
         "memory": MEMORY,
         "threads": 1,
         "options": cache._OPTIONS,
