@@ -192,8 +192,7 @@ class _Load:
         self._feed = self._fold.feed
         self._account = Account()
         self._definitions = Definitions(rows["tools"], self._start)
-        self._http_rows = rows["http_exchanges"]
-        self._http = HttpRows(self._http_rows, self._start)
+        self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
         self._sent: dict[Request, Sent] = {}
         self._in_exchange: dict[int, dict[Sent, None]] = {}
@@ -259,10 +258,6 @@ class _Load:
             self._reach(rest, talk.session)
         latest_ns = plain.latest_ns if exchanges is None else max(plain.latest_ns, exchanges.latest_ns)
         account.catch_up(plain.lines.end, max(account.last_ns, latest_ns))
-        for row in () if exchanges is None else exchanges.rows(talk.session.number):
-            self._http_rows.append(self._start + row)
-            if len(self._http_rows) >= BATCH:
-                self._flush()
         for frame, message in plain.odd:
             request, name = plain.links.get(frame.seq, (None, None))
             self._add_frame(frame, talk.session, name, request)

@@ -5,7 +5,7 @@ no environment, opens the segments, the database, a directory for what does not 
 DuckDB locks itself by its settings, and the kernel limits memory, processor time and descriptors.
 
 It answers three requests, in this order: what the lines say; the rows, once the parent has judged the odd frames; the
-end. Any failure ends it, and the parent then loads the capture in the other way.
+end, before which the parent tells the rows of HTTP exchanges. Any failure ends it, and the parent then loads the capture in the other way.
 """
 
 import os
@@ -80,9 +80,25 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
         return
     connection.execute(_statements("rows"))
     write(answers, orjson.dumps(_summary(connection)))
+    if not _take_exchanges(connection, requests):
+        return
     connection.execute("use memory")
     connection.execute("detach made")
     write(answers, orjson.dumps({"closed": True}))
+
+
+def _take_exchanges(connection: duckdb.DuckDBPyConnection, requests: int) -> bool:
+    """Insert the rows of HTTP exchanges; false if the parent has gone."""
+    insertion = _statements("exchanges")
+    while (told := read(requests)) is not None and "end" not in told:
+        if "words" in told:
+            columns = "method varchar, target varchar, status integer, ended_by varchar, content_type varchar"
+            columns += ", session_id varchar, revision varchar, is_stream boolean, by_proxy boolean"
+            _enter(connection, "words", f"word bigint, {columns}", told["words"])
+            _enter(connection, "peers", "number bigint, peer varchar", told["peers"])
+        else:
+            connection.execute(insertion, told["numbers"])
+    return told is not None
 
 
 def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
@@ -20,7 +22,6 @@ from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import MODERN, rank_of
 from analysis.store.plain.doubt import Doubt
 from analysis.store.table_rows import MOST_HTTP, TARGET
-from analysis.store.tables import Row, ordered
 from analysis.store.values import LARGEST, integer, text
 
 MOST_OPEN: Final = 10_000
@@ -36,8 +37,6 @@ MOST_WORDS: Final = 100_000
 
 _STREAM: Final = "text/event-stream"
 _KIND: Final = "content-type"
-_STAMPS: Final = ("request_head", "response_head", "first_byte", "response_end")
-_SIZES: Final = ("request_size", "response_size")
 
 _Head = tuple[str, str | None, str | None]
 """Method, session id and revision, as a request's head has them."""
@@ -304,9 +303,15 @@ class Exchanges:
         """What happens to the exchanges that are left, in order."""
         return iter(sorted(self._points, key=lambda point: (point.seq, not point.is_frame)))
 
-    def rows(self, session: int) -> Iterator[Row]:
-        """The rows of all others, without the values at the beginning of every row of a capture."""
-        return self._rows.all(session)
+    def told(self) -> Iterator[dict[str, Any]]:
+        """The rows of all others, as the child takes them."""
+        return self._rows.told()
+
+
+NUMBERS: Final = 12
+"""The numbers that are kept of a row; `exchanges.sql` names them."""
+_CHUNK: Final = 20_000
+"""Rows that are told at once."""
 
 
 class _Rows:
@@ -315,34 +320,50 @@ class _Rows:
     def __init__(self) -> None:
         self._words: dict[tuple[Any, ...], int] = {}
         """What many rows have in common, numbered."""
+        self._peers: dict[str, int] = {}
+        """The addresses of clients, likewise: each connection has its own."""
         self._numbers = array("q")
 
     def take(self, state: _Open, t_ns: int, members: dict[str, Any]) -> bool:
         """Keep a row, if the last record of its exchange says all that is in it."""
         request, response, times = members.get("request"), members.get("response"), members.get("times")
-        conn, peer, number = members.get("conn"), members.get("peer"), members["exchange"]
         if type(request) is not dict or type(times) is not dict or state.head is None:
             return False
         if type(response) is not dict and (response is not None or state.response is not None):
             return False
-        if type(conn) is not int or type(peer) is not str or not peer or not state.times.keys() <= times.keys():
+        if not state.times.keys() <= times.keys() or (state.has_size and "request_size" not in members):
             return False
-        if state.has_size and "request_size" not in members:
+        numbers = (
+            members.get("conn"),
+            times.get("request_head"),
+            times.get("response_head", 0),
+            times.get("first_byte", 0),
+            times.get("response_end", t_ns),
+            members.get("request_size", 0),
+            members.get("response_size", 0),
+            state.events,
+        )
+        for number in numbers:
+            if type(number) is not int or not 0 <= number <= LARGEST:
+                return False
+        conn, started, head, first, *rest = numbers
+        word, peer = self._word(state, request, response, members.get("ended_by")), self._peer(members.get("peer"))
+        if word is None or peer is None:
             return False
-        stamps = [times.get(name, -1) for name in _STAMPS]
-        sizes = [members.get(name, 0) for name in _SIZES]
-        if "response_end" not in times:
-            stamps[3] = t_ns
-        numbers = (conn, *stamps, *sizes, state.events)
-        if stamps[0] == -1 or any([type(one) is not int or not -1 <= one <= LARGEST for one in numbers]):
-            return False
-        if any([times[name] < 0 for name in _STAMPS if name in times]) or min(conn, *sizes, state.events) < 0:
-            return False
+        head, first = head if "response_head" in times else -1, first if "first_byte" in times else -1
+        has_frames = state.first is not None
+        self._numbers.extend((word, peer, members["exchange"], has_frames, conn, started, head, first, *rest))
+        return True
+
+    def _word(
+        self, state: _Open, request: dict[str, Any], response: dict[str, Any] | None, ended_by: object
+    ) -> int | None:
+        """The number of what many rows have in common; None if that is too much."""
+        assert state.head is not None
         method, id_, version = state.head
-        target, ended_by = request.get("target"), members.get("ended_by")
+        target = request.get("target")
         status, by = (None, None) if response is None else (response.get("status"), response.get("by"))
         words = (
-            peer,
             method,
             target if type(target) is str else "",
             status if type(status) is int else None,
@@ -350,57 +371,47 @@ class _Rows:
             state.kind,
             id_ or state.answer_id,
             version,
-            state.first is not None,
             state.is_stream,
             by == "proxy",
         )
-        word = self._words.get(words)
-        if word is None:
-            if len(self._words) >= MOST_WORDS:
-                return False
-            word = self._words[words] = len(self._words)
-        self._numbers.extend((word, number, *numbers))
-        return True
+        number = self._words.get(words)
+        if number is None and len(self._words) < MOST_WORDS:
+            number = self._words[words] = len(self._words)
+        return number
 
-    def all(self, session: int) -> Iterator[Row]:
-        """The rows."""
-        known = [_common(words, session) for words in self._words]
-        each = iter(self._numbers)
-        for word, number, conn, started, head, first, ended, sent, got, events in zip(*[each] * 10, strict=True):
-            yield ordered(
-                "http_exchanges",
-                {
-                    **known[word],
-                    "exchange": number,
-                    "conn": conn,
-                    "started_ns": started,
-                    "head_ns": None if head < 0 else head,
-                    "first_byte_ns": None if first < 0 else first,
-                    "ended_ns": ended,
-                    "request_bytes": sent,
-                    "response_bytes": got,
-                    "events": events,
-                },
-            )
+    def _peer(self, peer: object) -> int | None:
+        if type(peer) is not str or not peer:
+            return None
+        number = self._peers.get(peer)
+        if number is None and len(self._peers) < MOST_WORDS:
+            number = self._peers[peer] = len(self._peers)
+        return number
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """The rows as the child takes them."""
+        yield {
+            "words": [(number, *_as_columns(words)) for words, number in self._words.items()],
+            "peers": [(number, text(peer)) for peer, number in self._peers.items()],
+        }
+        for start in range(0, len(self._numbers), _CHUNK * NUMBERS):
+            part = self._numbers[start : start + _CHUNK * NUMBERS]
+            yield {"numbers": [orjson.dumps(part[column::NUMBERS].tolist()).decode() for column in range(NUMBERS)]}
 
 
-def _common(words: tuple[Any, ...], session: int) -> dict[str, Any]:
-    """Values of a row that many others have, too."""
-    peer, method, target, status, ended_by, kind, id_, version, has_session, is_stream, is_ours = words
-    return {
-        "peer": text(peer) or None,
-        "method": text(method) or None,
-        "target": text(target, TARGET) or None,
-        "status": status if status is not None and abs(status) < 2**31 else None,
-        "ended_by": text(ended_by),
-        "content_type": text(kind),
-        "session_id": text(id_),
-        "revision": text(version),
-        "session": session if has_session else None,
-        "is_stream": is_stream or (kind or "").lower().startswith(_STREAM),
-        "resumes": None,
-        "by_proxy": is_ours,
-    }
+def _as_columns(words: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What many rows have in common, as the columns have it; see `HttpRow`."""
+    method, target, status, ended_by, kind, id_, version, is_stream, is_ours = words
+    return (
+        text(method) or None,
+        text(target, TARGET) or None,
+        status if status is not None and abs(status) < 2**31 else None,
+        text(ended_by),
+        text(kind),
+        text(id_),
+        text(version),
+        is_stream or (kind or "").lower().startswith(_STREAM),
+        is_ours,
+    )
 
 
 _Places = tuple[int | None, int | None, int | None]

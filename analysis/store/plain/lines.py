@@ -12,7 +12,6 @@ rows are made.
 import re
 from array import array
 from bisect import bisect_right
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -53,8 +52,7 @@ _PLAIN_OF_HTTP: Final = re.compile(_PLACE + _PLACE_OF_HTTP + rb"(?:" + _VERDICT 
 _END_OF_TEXT: Final = -CRC_TAIL - 1
 _KNOWN: Final = frozenset({"stall", "stderr", "signal", "process", "eof", "close"})
 """Records that may come between frames. All others say more than a pipe has, or that something is lost."""
-_OF_HTTP: Final = frozenset({"exchange", "stream"})
-_EXCHANGE: Final = re.compile(rb'\{"seq":(?:0|[1-9]\d{0,17}),"rec":"(?:exchange|stream)","t_ns":\d')
+_EXCHANGE: Final = re.compile(rb'\{"seq":(?:0|[1-9]\d{0,17}),"rec":"(exchange|stream)","t_ns":\d')
 
 
 def most_odd(frames: int) -> int:
@@ -111,14 +109,9 @@ class Lines:
     def _read_segment(self, path: Path, report: Callable[[int], None] | None) -> int:
         """Read the lines of one segment, and return where the next one begins."""
         offset, rest = max(self._starts[-1], self._opening.offset), b""
-        text = getincrementaldecoder("utf-8")()
         with open_capture(path) as file:
             file.seek(offset - self._starts[-1])
             while chunk := file.read(CHUNK):
-                try:
-                    text.decode(chunk)
-                except UnicodeDecodeError:
-                    raise Doubt("bytes that are not UTF-8") from None
                 lines = (rest + chunk).split(b"\n")
                 rest = lines.pop()
                 if len(rest) > MAX_LINE:
@@ -143,6 +136,8 @@ class Lines:
                 marks.append(offset)
             head = match(body)
             if head is not None and int(head[1]) == expected and line[_END_OF_TEXT] == 34:
+                if not line.isascii():  # all other lines are parsed here, which proves it
+                    _prove_utf8(line)
                 plain += 1
                 text_bytes += len(body) - head.end() - 1
                 if exchanges is not None:
@@ -162,8 +157,8 @@ class Lines:
             members = orjson.loads(line)
         except orjson.JSONDecodeError:
             raise Doubt("a loss") from None
-        rec, t_ns = members["rec"], members["t_ns"]
-        if members["seq"] != expected or rec not in _OF_HTTP or type(t_ns) is not int or not 0 <= t_ns <= LARGEST:
+        rec, t_ns = head[1].decode(), members["t_ns"]
+        if members["seq"] != expected or members["rec"] != rec or type(t_ns) is not int or not 0 <= t_ns <= LARGEST:
             raise Doubt("a loss")
         exchanges.take(expected, rec, t_ns, members, offset)
         return True
@@ -243,6 +238,13 @@ class Lines:
                 if record is None:
                     raise Doubt("the file has changed")
                 yield record
+
+
+def _prove_utf8(line: bytes) -> None:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        raise Doubt("bytes that are not UTF-8") from None
 
 
 class _Reader:

@@ -164,6 +164,9 @@ def _loaded(
     if frames + len(odd) != messages or frames != lines.frames - len(left):
         raise Doubt("rows that are missing")
     links = _links(answer.get("links"))
+    for told in () if exchanges is None else exchanges.told():
+        talk.say(told)
+    talk.say({"end": True})
     talk.hear()
     return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size)
 
