@@ -74,9 +74,9 @@ class Addressing:
         """What names the session of an exchange; empty if that is unknown."""
         return self._sessions.get(exchange, "")
 
-    def has_asked(self, session: str) -> bool:
-        """Whether a request was sent in an exchange of the session with this name."""
-        return any(asked == session for _, asked, _ in self._asked)
+    def asked(self, session: str) -> int:
+        """How many ids requests had that were sent in exchanges of the session with this name."""
+        return sum(asked == session for _, asked, _ in self._asked)
 
     def is_of_session(self, exchange: int) -> bool:
         """Whether an exchange belongs to a session, so that its responses may still come on another stream."""

@@ -71,6 +71,14 @@ class Routing:
         """The session ids, and addresses of the older transport, that belong to a session."""
         return [key for key, known in self._by_key.items() if known is session]
 
+    def client_of(self, session: Session) -> tuple[str, int] | None:
+        """The client whose messages without a session id belong to a session with a handshake, and when it last began.
+
+        None if there is none, or not just one.
+        """
+        known = [(client, at) for (client, _, _), (of, at) in self._by_client.items() if of is session]
+        return known[0] if len(known) == 1 and len(self._by_client) == 1 else None
+
     def lose(self) -> None:
         """Note lost records: nothing is certain about the beginning of later sessions."""
         self.observed_start = False

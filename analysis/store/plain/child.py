@@ -5,7 +5,8 @@ no environment, opens the segments, the database, a directory for what does not 
 DuckDB locks itself by its settings, and the kernel limits memory, processor time and descriptors.
 
 It answers three requests, in this order: what the lines say; the rows, once the parent has judged the odd frames; the
-end, before which the parent tells the rows of HTTP exchanges. Any failure ends it, and the parent then loads the capture in the other way.
+end, before which the parent tells the rows of HTTP exchanges. Any failure ends it, and the parent then loads the
+capture in the other way.
 """
 
 import os
@@ -123,7 +124,7 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     connection.execute("use made")
     connection.execute(creation())
     connection.execute("use memory")
-    for name in ("id", "wall", "first", "revision", "server_revision", "server_era"):
+    for name in ("id", "wall", "first", "revision", "server_revision", "server_era", "used"):
         connection.execute(
             f"set variable {name} = $1::{'bigint' if name in ('wall', 'first') else 'varchar'}", [setup[name]]
         )

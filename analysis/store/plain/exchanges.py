@@ -17,6 +17,7 @@ import orjson
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.routing import IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import MODERN, rank_of
@@ -32,22 +33,24 @@ MOST_LATE: Final = 10_000
 """Frames in such exchanges."""
 MOST_MISSING: Final = 10_000
 """Numbers that were left out so far: exchanges need not be recorded in the order in which they began."""
+MOST_LEFT: Final = 10_000
+"""Exchanges that are left to the fold."""
 MOST_WORDS: Final = 100_000
 """Different texts in rows that are kept as numbers."""
 
 _STREAM: Final = "text/event-stream"
 _KIND: Final = "content-type"
 
-_Head = tuple[str, str | None, str | None]
-"""Method, session id and revision, as a request's head has them."""
+_Head = tuple[str, str | None, str | None, str]
+"""Method, session id and revision, as a request's head has them; the client, if there is no session id."""
 
 
 class _Open:
     """An exchange that has not ended."""
 
     __slots__ = (
-        *("answer_id", "events", "first", "has_address", "has_sent", "has_size", "head", "is_held", "is_odd"),
-        *("is_ours", "is_stream", "kind", "offsets", "order", "request", "response", "times"),
+        *("answer_id", "events", "first", "address", "has_sent", "has_size", "head", "is_held", "is_odd"),
+        *("is_ours", "is_stream", "kind", "name", "offsets", "peer", "order", "request", "response", "times"),
     )
 
     def __init__(self, order: int) -> None:
@@ -62,8 +65,12 @@ class _Open:
         """Whether a record has told the size of the request."""
         self.has_sent = False
         """Whether it has a frame of the client."""
-        self.has_address = False
-        """Whether it names an address of the older transport, or where it was POSTed."""
+        self.name: str | None = None
+        """What names its session: the session id, or the address."""
+        self.address: str | None = None
+        """A hash of where it was POSTed, or of an address of the older transport."""
+        self.peer: str | None = None
+        """Where its client is."""
         self.request: dict[str, Any] | None = None
         """Its request and response, as a record had them last."""
         self.response: dict[str, Any] | None = None
@@ -105,18 +112,27 @@ class Exchanges:
         Raises:
             Doubt: only the fold understands what follows.
         """
-        keys = fold.routing.keys_of(session)
-        if len(keys) != 1 or session.is_legacy or fold.exchanges.has_legacy:
-            raise Doubt("no session id, several, or the older transport")
-        if session.handshake is None:
+        keys, client = fold.routing.keys_of(session), fold.routing.client_of(session)
+        if session.is_legacy or fold.exchanges.has_legacy or len(keys) > 1:
+            raise Doubt("the older transport, or several session ids")
+        if session.handshake is None or session.initialize is None:
             raise Doubt("a handshake without a revision")
-        (self._key,) = keys
-        if fold.addressing.has_asked(self._key):
+        self._key = keys[0] if keys else None
+        if self._key is None and client is None:
+            raise Doubt("no session id, and no certain client")
+        self._client, self._last_ns = client or ("", 0)
+        """Without a session id: the only client, and when the last exchange with a message of its began."""
+        opening = fold.addressing.session_of(session.initialize.frames[0].exchange or 0)
+        self._name = self._key or opening
+        """What names the session for the search of a request that a message in another exchange means."""
+        if fold.addressing.asked(self._name) > (self._name == opening and self._key is None):
             raise Doubt("requests before the end of the handshake")
+        self.used = None if self._key is not None else session.initialize.id
+        """The id that was used under that name already."""
         self.failed: list[tuple[int, int, bool]] = []
         """Exchanges that ended without success: number, number of the record, and whether a status says so."""
         self.late: list[int] = []
-        """Frames in exchanges that are open for so long that the fold may have forgotten their session."""
+        """Frames in exchanges that nothing names, or that are open for so long that the fold may have forgotten it."""
         self.latest_ns = 0
         """The largest stamp of a record."""
         self.left: list[int] = []
@@ -127,7 +143,7 @@ class Exchanges:
         self._rows, self._heads = _Rows(), _Heads()
         self._open: dict[int, _Open] = {}
         self._held: deque[int] = deque()
-        self._count = self._highest = 0
+        self._count = self._highest = self._left = 0
         self._missing: set[int] = set()
         for http in fold.exchanges.kept():
             if http.started is None and http.answered is None:
@@ -138,21 +154,31 @@ class Exchanges:
 
     def _known(self, state: _Open, http: HttpExchange, fold: Fold, session: Session) -> None:
         """Take over what the fold knows about an exchange."""
-        state.head = http.method, http.fields.get(FIELD), http.fields.get(VERSION_FIELD)
-        is_named = fold.addressing.session_of(http.number) == self._key
-        state.is_ours = is_named and (http.session is session or self._is_ours(state.head))
+        client = http.client if self._key is None else ""
+        state.head = http.method, http.fields.get(FIELD), http.fields.get(VERSION_FIELD), client
+        state.peer = http.peer
+        state.is_ours = http.session is session or self._is_ours(state.head)
+        state.name = fold.addressing.session_of(http.number) if fold.addressing.is_of_session(http.number) else None
+        state.address = http.uri_key
         state.first, state.has_sent = None if http.session is None else -1, bool(http.sent)
-        state.has_address = bool(http.uri_key)
         state.is_odd = True
 
     def _is_ours(self, head: _Head) -> bool:
-        _, id_, version = head
-        return id_ == self._key and (rank_of(version) or 0) < MODERN
+        _, id_, version, client = head
+        if (rank_of(version) or 0) >= MODERN:
+            return False
+        return id_ == self._key if self._key is not None else id_ is None and client == self._client
 
     # ---- frames and records, in order
 
-    def carry(self, seq: int, number: int, *, by_client: bool) -> None:
+    def carry(self, seq: int, t_ns: int, number: int, *, by_client: bool) -> None:
         """Take a frame.
+
+        Args:
+            seq: its number.
+            t_ns: its stamp.
+            number: its exchange.
+            by_client: whether the client sent it.
 
         Raises:
             Doubt: it does not surely belong to the session.
@@ -166,10 +192,13 @@ class Exchanges:
             state.has_sent = True
         if state.first is None:
             state.first = seq
-        if self._count - state.order > LATE:
+            if t_ns - self._last_ns > IDLE_NS and self._key is None:
+                raise Doubt("a long silence of a client without a session id")
+            self._last_ns = t_ns
+        if state.name != self._name or self._count - state.order > LATE:
             self.late.append(seq)
             if len(self.late) > MOST_LATE:
-                raise Doubt("many frames in an exchange that is very old")
+                raise Doubt("many frames in exchanges without a name, or very old")
 
     def take(self, seq: int, rec: str, t_ns: int, members: dict[str, Any], offset: int) -> None:
         """Take an `exchange` or `stream` record.
@@ -201,16 +230,8 @@ class Exchanges:
         if rec == "stream":
             self._stream(state, members)
             return
-        request, response, stage = members.get("request"), members.get("response"), members.get("stage")
-        if type(request) is dict and request != state.request:
-            self._ask(state, request)
-        if type(response) is dict and response != state.response:
-            self._answer(state, response)
-        if members.get("uri_key"):
-            state.has_address = True
-        if state.has_address and (state.head is None or state.head[0] == "GET"):
-            raise Doubt("the older transport")
-        if stage == "end":
+        self._learn(state, members)
+        if members.get("stage") == "end":
             self._end(number, state, seq, t_ns, members)
             return
         times = members.get("times")
@@ -219,6 +240,20 @@ class Exchanges:
             state.is_odd = True
         else:
             state.times = times
+
+    def _learn(self, state: _Open, members: dict[str, Any]) -> None:
+        """Take what a record says about an exchange as a whole, and compare it with what others said."""
+        request, response = members.get("request"), members.get("response")
+        if members.get("peer", state.peer) != state.peer:
+            self._come(state, members["peer"])
+        if type(request) is dict and request != state.request:
+            self._ask(state, request)
+        if type(response) is dict and response != state.response:
+            self._answer(state, response)
+        if members.get("uri_key") != state.address and "uri_key" in members:
+            self._address(state, members["uri_key"])
+        if state.address is not None and (state.head is None or state.head[0] == "GET"):
+            raise Doubt("the older transport")
 
     @staticmethod
     def _stream(state: _Open, members: dict[str, Any]) -> None:
@@ -255,28 +290,47 @@ class Exchanges:
                 state.is_held, state.is_odd = False, True
                 self._points.append(Point(seq, oldest, is_frame=False))
 
+    @staticmethod
+    def _come(state: _Open, peer: object) -> None:
+        if type(peer) is not str or not peer or state.peer is not None or state.head is not None:
+            raise Doubt("an exchange that changes")
+        state.peer = peer
+
+    @staticmethod
+    def _address(state: _Open, address: object) -> None:
+        if type(address) is not str or not address or state.address is not None:
+            raise Doubt("an exchange that changes")
+        state.address = address
+        state.name = state.name or address
+
     def _ask(self, state: _Open, request: dict[str, Any]) -> None:
-        method = request.get("method")
-        id_, version, _ = self._heads.fields(request.get("headers"))
-        head = method if isinstance(method, str) else "", id_, version
+        method, client = request.get("method"), ""
+        id_, version, _, *who = self._heads.fields(request.get("headers"))
+        if self._key is None:
+            client = "\n".join(((state.peer or "").rpartition(":")[0], *[one or "" for one in who]))
+        head = method if isinstance(method, str) else "", id_, version, client
         if state.head is None:
             state.head, state.is_ours = head, self._is_ours(head)
         elif state.head != head:
             raise Doubt("an exchange that changes")
         state.request = request
+        state.name = state.name or id_
 
     def _answer(self, state: _Open, response: dict[str, Any]) -> None:
-        id_, _, kind = self._heads.fields(response.get("headers"))
+        id_, _, kind, _, _ = self._heads.fields(response.get("headers"))
         if id_ is not None and id_ != self._key:
             raise Doubt("another session id")
         state.response, state.answer_id, state.kind = response, id_, kind
+        state.name = id_ or state.name
 
     def _end(self, number: int, state: _Open, seq: int, t_ns: int, members: dict[str, Any]) -> None:
         del self._open[number]
         response = members.get("response")
         status = response.get("status") if isinstance(response, dict) else None
         is_refused = type(status) is int and status >= 300
-        is_failed = is_refused or type(status) is not int
+        is_failed = (
+            is_refused or type(status) is not int or (state.name is None and members.get("ended_by") != "complete")
+        )
         if state.has_sent and (is_failed or members.get("ended_by") != "complete"):
             if self._count - state.order > LATE:
                 raise Doubt("an exchange that fails very late")
@@ -288,6 +342,9 @@ class Exchanges:
     def _leave(self, number: int, state: _Open) -> None:
         """Leave the row of an exchange to the fold."""
         self.left += state.offsets
+        self._left += 1
+        if self._left > MOST_LEFT or len(self._points) > 2 * MOST_LEFT:
+            raise Doubt("many odd exchanges")
         if state.first is not None and state.first >= 0:
             self._points.append(Point(state.first + 1, number, is_frame=True))
 
@@ -333,7 +390,7 @@ class _Rows:
             return False
         if not state.times.keys() <= times.keys() or (state.has_size and "request_size" not in members):
             return False
-        numbers = (
+        found = (
             members.get("conn"),
             times.get("request_head"),
             times.get("response_head", 0),
@@ -341,18 +398,18 @@ class _Rows:
             times.get("response_end", t_ns),
             members.get("request_size", 0),
             members.get("response_size", 0),
-            state.events,
         )
-        for number in numbers:
-            if type(number) is not int or not 0 <= number <= LARGEST:
-                return False
-        conn, started, head, first, *rest = numbers
+        numbers = [one for one in found if type(one) is int and 0 <= one <= LARGEST]
+        if len(numbers) < len(found):
+            return False
         word, peer = self._word(state, request, response, members.get("ended_by")), self._peer(members.get("peer"))
         if word is None or peer is None:
             return False
-        head, first = head if "response_head" in times else -1, first if "first_byte" in times else -1
-        has_frames = state.first is not None
-        self._numbers.extend((word, peer, members["exchange"], has_frames, conn, started, head, first, *rest))
+        if "response_head" not in times:
+            numbers[2] = -1
+        if "first_byte" not in times:
+            numbers[3] = -1
+        self._numbers.extend((word, peer, members["exchange"], state.first is not None, *numbers, state.events))
         return True
 
     def _word(
@@ -360,7 +417,7 @@ class _Rows:
     ) -> int | None:
         """The number of what many rows have in common; None if that is too much."""
         assert state.head is not None
-        method, id_, version = state.head
+        method, id_, version, _ = state.head
         target = request.get("target")
         status, by = (None, None) if response is None else (response.get("status"), response.get("by"))
         words = (
@@ -414,45 +471,50 @@ def _as_columns(words: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-_Places = tuple[int | None, int | None, int | None]
+_FIELDS: Final = (FIELD, VERSION_FIELD, _KIND, "authorization", "user-agent")
+_Places = tuple[int | None, ...]
+_Fields = tuple[str | None, str | None, str | None, str | None, str | None]
+"""The values of these fields."""
 
 _PLACES_KEPT: Final = 1000
 
 
 class _Heads:
-    """Finds the three header fields that matter. Peers send few sets of names, so each is looked at once."""
+    """Finds the few header fields that matter. Peers send few sets of names, so each is looked at once."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, ...], _Places] = {}
 
-    def fields(self, headers: object) -> tuple[str | None, str | None, str | None]:
-        """Session id, revision and content type in a head.
+    def fields(self, headers: object) -> _Fields:
+        """The fields of a head.
 
         Raises:
-            Doubt: one of the first two comes twice, or the headers are no pairs of texts.
+            Doubt: one of them comes twice, or the headers are no pairs of texts.
         """
         if type(headers) is not list:
-            return None, None, None
+            return None, None, None, None, None
         try:
             names = tuple([name for name, _ in headers])
             places = self._places.get(names) or self._found(names)
         except (TypeError, ValueError):
             raise Doubt("headers of another shape") from None
-        id_, version, kind = places
+        id_, version, kind, credentials, program = places
         return (
             None if id_ is None else _value(headers[id_]),
             None if version is None else _value(headers[version]),
             None if kind is None else _value(headers[kind]),
+            None if credentials is None else _value(headers[credentials]),
+            None if program is None else _value(headers[program]),
         )
 
     def _found(self, names: tuple[str, ...]) -> _Places:
         lower = [name.lower() if type(name) is str else "" for name in names]
-        if lower.count(FIELD) > 1 or lower.count(VERSION_FIELD) > 1 or lower.count(_KIND) > 1:
+        if any(lower.count(name) > 1 for name in _FIELDS):
             raise Doubt("a header twice")
-        id_, version, kind = (lower.index(name) if name in lower else None for name in (FIELD, VERSION_FIELD, _KIND))
+        places = tuple([lower.index(name) if name in lower else None for name in _FIELDS])
         if len(self._places) < _PLACES_KEPT:
-            self._places[names] = id_, version, kind
-        return id_, version, kind
+            self._places[names] = places
+        return places
 
 
 def _value(pair: object) -> str:

@@ -33,7 +33,7 @@ MOST_ODD_BYTES: Final = 64 << 20
 APART: Final = 64
 """Frames between two whose places are noted."""
 
-_PLACE: Final = rb'\{"seq":(0|[1-9]\d{0,17}),"rec":"frame","t_ns":(?:0|[1-9]\d{0,17}),"dir":"(c2s|s2c)"'
+_PLACE: Final = rb'\{"seq":(0|[1-9]\d{0,17}),"rec":"frame","t_ns":(0|[1-9]\d{0,17}),"dir":"(c2s|s2c)"'
 _PLACE_OF_HTTP: Final = (
     rb'(?:,"conn":[1-9]\d{0,17})?,"exchange":([1-9]\d{0,17}),"unit":"(?:http_body|sse_event)"'
     rb'(?:,"event_id":"[^"\\\x00-\x1f]{0,240}+")?(?:,"id_again":true)?'
@@ -141,7 +141,7 @@ class Lines:
                 plain += 1
                 text_bytes += len(body) - head.end() - 1
                 if exchanges is not None:
-                    exchanges.carry(expected, int(head[3]), by_client=head[2] == b"c2s")
+                    exchanges.carry(expected, int(head[2]), int(head[4]), by_client=head[3] == b"c2s")
             else:
                 self._take_other(line, offset, expected)
             expected += 1
@@ -188,9 +188,8 @@ class Lines:
         """Let an odd frame, or its last record, be part of its exchange."""
         number = record.members.get("exchange")
         if self._exchanges is not None and record.rec == "frame":
-            self._exchanges.carry(
-                record.seq, number if type(number) is int else 0, by_client=record.members.get("dir") == "c2s"
-            )
+            by_client = record.members.get("dir") == "c2s"
+            self._exchanges.carry(record.seq, record.t_ns, number if type(number) is int else 0, by_client=by_client)
 
     def _continues(self, record: Record) -> bool:
         """Whether a record is the header of a further segment of this capture, at its place."""

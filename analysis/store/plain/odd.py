@@ -119,11 +119,11 @@ def _add_request(told: dict[str, Any], request: Request) -> None:
     token = token_of(meta["progressToken"]) if isinstance(meta, dict) and "progressToken" in meta else None
     told |= {
         "role": "request",
-        "key": _key(request.id) if request.id.pairs else None,
+        "key": key(request.id) if request.id.pairs else None,
         "id": id_text(request),
         "method": text(request.method),
         "name": name_of(params),
-        "token": None if token is None else _key(token),
+        "token": None if token is None else key(token),
         "is_quirk": _is_quirk(request.method) or _names_protocol(request.body),
     }
 
@@ -137,11 +137,11 @@ def _add_notification(told: dict[str, Any], notification: Notification) -> None:
     }
     if notification.method in _PROGRESS:
         token = token_of(params.get("progressToken"))
-        told["told"] = None if token is None else _key(token)
+        told["told"] = None if token is None else key(token)
     elif notification.method in _CANCELLED:
         reason = text_of(params.get("reason"))
         told |= {
-            "cancels": _key(_named(notification, params.get("requestId"))),
+            "cancels": key(_named(notification, params.get("requestId"))),
             "reason": None if reason is None else text(reason[:REASON], REASON_CUT),
             "is_timeout": timed_out(None if reason is None else reason[:REASON]),
         }
@@ -156,7 +156,7 @@ def _add_response(told: dict[str, Any], response: Response) -> None:
     has_task = isinstance(result, dict) and isinstance(result.get("task"), dict)
     told |= {
         "role": "answer",
-        "key": None if response.id is None or not response.id.pairs else _key(response.id),
+        "key": None if response.id is None or not response.id.pairs else key(response.id),
         "outcome": str(outcome),
         "code": code,
         "error": error,
@@ -182,7 +182,7 @@ def _named(cancellation: Notification, value: object) -> Id:
     return id_of(value)
 
 
-def _key(id_: Id) -> str:
+def key(id_: Id) -> str:
     """An id as SQL has it: equal for equal ids, of whatever spelling."""
     if id_.type == "string":
         try:

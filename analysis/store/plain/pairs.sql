@@ -115,6 +115,15 @@ from (
 )
 group by outer_seq;
 
+-- Requests over HTTP that a message in another exchange answers or cancels. The fold finds those by what names the
+-- session, and forgets the oldest names.
+create temp table crossing as
+select pair.seq, pair.response as until
+from pair join said as asking on asking.seq = pair.seq join said as answer on answer.seq = pair.response
+where answer.exchange <> asking.exchange
+union all
+select cancelled.seq, cancelled_seq from cancelled join asked using (seq) where exchange is not null;
+
 create temp table doubt as
 select 'a frame that needs the fold' as why from said where is_quirk
 union all select 'two requests under one id' from turn where asks and next_asks and seq not in (select seq from lost)
@@ -134,19 +143,11 @@ select 'many subscriptions' from said
 where method in ('resources/subscribe', 'resources/unsubscribe')
 having count(distinct name) > 500 or max(size) > 8000 or max(length(name)) >= 256
 union all
-select 'something late in an exchange that is very old' from said join late using (seq)
-where role in ('request', 'answer') or cancels is not null
+select 'a reference to an exchange that is very old or has no name'
+from crossing where seq in (select seq from late) or until in (select seq from late)
 union all
 select 'an id used again after very many others'
-from (
-    select seq, until from (
-        select pair.seq, pair.response as until
-        from pair join asked using (seq) join said as answer on answer.seq = pair.response
-        where answer.exchange <> asked.exchange
-        union all
-        select cancelled.seq, cancelled_seq from cancelled join asked using (seq) where exchange is not null
-    )
-) as crossing
+from crossing
 join turn using (seq)
 join (select of_client, key, min(seq) as seq from turn where asks group by all) as first_use using (of_client, key)
-where until - first_use.seq > getvariable('far');
+where until - if(key = getvariable('used'), 0, first_use.seq) > getvariable('far');

@@ -18,7 +18,7 @@ from analysis.child_process import PythonChild, usable_processors
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Exchanges
 from analysis.store.plain.lines import Lines, most_odd
-from analysis.store.plain.odd import OddFrame, facts, judged
+from analysis.store.plain.odd import OddFrame, facts, judged, key
 from analysis.store.plain.opening import Opening, opening_of
 from analysis.store.sandbox.protocol import write
 from analysis.store.values import LARGEST, text, wall
@@ -118,6 +118,7 @@ def load_plain(
         "server_era": opening.server_era,
         "is_http": opening.exchanges is not None,
         "far": 0 if opening.exchanges is None else opening.exchanges.far,
+        "used": None if opening.exchanges is None or opening.exchanges.used is None else key(opening.exchanges.used),
         "memory": memory,
         "threads": min(THREADS, usable_processors()),
         "processor_s": processor_s,

@@ -41,6 +41,8 @@ class HttpMaker(Maker):
 
     def __init__(self, rng: Random) -> None:
         self.key: str | None = None
+        self.given = KEY if rng.random() < 0.7 else None
+        """The session id that the server gives."""
         self.is_json = rng.random() < 0.4
         """Whether most responses are a body."""
         self.exchanges: dict[int, Exchange] = {}
@@ -57,6 +59,7 @@ class HttpMaker(Maker):
         headers = [["Host", "h"], ["Accept", "application/json, text/event-stream"], *more]
         if key or self.key:
             headers.append([self.rng.choice(("Mcp-Session-Id", "mcp-session-id")), key or self.key or ""])
+        if self.highest > 1:
             headers.append(["MCP-Protocol-Version", REVISION])
         request = {"method": method, "target": "/mcp?a=ü", "version": "HTTP/1.1", "headers": headers}
         made = self.exchanges[self.highest] = Exchange(self.highest, method, request, self.ns)
@@ -72,8 +75,8 @@ class HttpMaker(Maker):
         """The response's head."""
         kind = self.rng.choice(("text/event-stream", "Text/Event-Stream; charset=utf-8"))
         headers = [["content-type", kind if is_stream else "application/json"], ["x", "\u00e9\t"]]
-        if self.rng.random() < 0.5 or self.key is None:
-            headers.append(["mcp-session-id", KEY])
+        if self.given is not None and (self.rng.random() < 0.5 or self.key is None):
+            headers.append(["mcp-session-id", self.given])
         exchange.times["response_head"] = self.ns
         exchange.response = {"status": status, "reason": "OK", "version": "HTTP/1.1", "headers": headers}
         exchange.is_stream = is_stream
@@ -122,7 +125,7 @@ class HttpMaker(Maker):
             self._remember(exchange, raw)
             return
         answered = self._answered_by(raw)
-        if answered is not None and answered.response is None and not self.is_json == (self.rng.random() < 0.9):
+        if answered is not None and answered.response is None and self.is_json != (self.rng.random() < 0.9):
             self.respond(answered, is_stream=True)
         if answered is not None and answered.response is None:
             self.respond(answered)
@@ -153,7 +156,7 @@ class HttpMaker(Maker):
 
     def say(self, direction: Direction, **message: Any) -> None:
         if message.get("method") == "notifications/initialized" and self.key is None:
-            self.key = KEY
+            self.key = self.given
         super().say(direction, **message)
 
     def place(self, direction: Direction) -> dict[str, Any]:
@@ -206,7 +209,8 @@ class HttpMaker(Maker):
     def _elsewhere(self) -> None:
         """A response in the exchange of another request."""
         if self.open["c2s"]:
-            self.streams() or self.respond(self.begin("GET"), is_stream=True)
+            if not self.streams():
+                self.respond(self.begin("GET"), is_stream=True)
             id_ = self.open["c2s"].pop()
             raw = json.dumps({"jsonrpc": "2.0", "id": id_, "result": {}}).encode()
             self.event(self.rng.choice(self.streams()), raw)
@@ -259,6 +263,16 @@ class HttpMaker(Maker):
             )
         )()
 
+    def _someone_else(self) -> None:
+        field = self.rng.choice((["User-Agent", "x"], ["Authorization", "hmac:x"], ["User-Agent", ""]))
+        exchange = self.begin(more=(field,))
+        raw = b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}'
+        place = {**exchange.place, "unit": "http_body"}
+        self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place))
+
+    def _falls_silent(self) -> None:
+        self.ns += 31 * 60 * 10**9
+
     def _modern(self) -> None:
         self.begin(more=(["Mcp-Protocol-Version", "2026-07-28"],))
 
@@ -270,7 +284,18 @@ class HttpMaker(Maker):
             raw = b'{"jsonrpc":"2.0","id":"again","method":"ping"}'
             self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place))
 
-    _TROUBLE: Final = (_stranger, _resumes, _goes_on, _renames, _skips, _lost_head, _modern, _crowds)
+    _TROUBLE: Final = (
+        _stranger,
+        _resumes,
+        _goes_on,
+        _renames,
+        _skips,
+        _lost_head,
+        _modern,
+        _crowds,
+        _someone_else,
+        _falls_silent,
+    )
 
 
 def _read(raw: bytes) -> dict[str, Any]:
@@ -279,5 +304,3 @@ def _read(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
-
-

@@ -347,7 +347,7 @@ def test_child_opens_only_the_capture_and_its_file(tmp_path: Path) -> None:
     setup = {
         **{name: os.fsencode(tmp_path / end).hex() for name, end in (("database", "d.duckdb"), ("spilled", "s"))},
         "segments": [os.fsencode(capture).hex()],
-        **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era")),
+        **dict.fromkeys(("id", "key", "wall", "first", "revision", "server_revision", "server_era", "used")),
         "is_http": False,
         "far": 0,
         "memory": MEMORY,
