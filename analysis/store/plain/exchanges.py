@@ -114,12 +114,12 @@ class Exchanges:
         """
         keys, client = fold.routing.keys_of(session), fold.routing.client_of(session)
         if session.is_legacy or fold.exchanges.has_legacy or len(keys) > 1:
-            raise Doubt("the older transport, or several session ids")
+            raise Doubt("the older transport or several session ids")
         if session.handshake is None or session.initialize is None:
             raise Doubt("a handshake without a revision")
         self._key = keys[0] if keys else None
         if self._key is None and client is None:
-            raise Doubt("no session id, and no certain client")
+            raise Doubt("no session id and no certain client")
         self._client, self._last_ns = client or ("", 0)
         """Without a session id: the only client, and when the last exchange with a message of its began."""
         opening = fold.addressing.session_of(session.initialize.frames[0].exchange or 0)
@@ -185,7 +185,7 @@ class Exchanges:
         """
         state = self._open.get(number)
         if state is None or not state.is_ours:
-            raise Doubt("a frame of another session, or outside of an exchange")
+            raise Doubt("a frame of another session or of no exchange")
         if by_client:
             if state.has_sent:
                 raise Doubt("several bodies of a client in one exchange")
@@ -198,7 +198,7 @@ class Exchanges:
         if state.name != self._name or self._count - state.order > LATE:
             self.late.append(seq)
             if len(self.late) > MOST_LATE:
-                raise Doubt("many frames in exchanges without a name, or very old")
+                raise Doubt("many frames in exchanges that are old or have no name")
 
     def take(self, seq: int, rec: str, t_ns: int, members: dict[str, Any], offset: int) -> None:
         """Take an `exchange` or `stream` record.
@@ -276,7 +276,7 @@ class Exchanges:
         state = self._open[number] = _Open(self._count)
         self._count += 1
         if len(self._open) > MOST_OPEN or len(self._missing) > MOST_MISSING:
-            raise Doubt("many open exchanges, or missing ones")
+            raise Doubt("many open exchanges or missing ones")
         self._hold(number, seq)
         return state
 

@@ -87,6 +87,11 @@ class HttpMaker(Maker):
             if self.rng.random() < 0.5:
                 self.event(exchange, b"", event_id="1")
 
+    def frame_in(self, exchange: Exchange, raw: bytes, direction: Direction = "c2s", **more: Any) -> None:
+        """A body."""
+        verdict = judge(raw, direction, "http_body")
+        self.add("frame", frame_members(direction, raw, verdict, **exchange.place, unit="http_body", **more))
+
     def event(self, exchange: Exchange, raw: bytes, **more: Any) -> None:
         """An event in its stream."""
         exchange.events += 1
@@ -120,8 +125,7 @@ class HttpMaker(Maker):
     def raw(self, direction: Direction, raw: bytes, **more: Any) -> None:
         if direction == "c2s":
             exchange = self.begin()
-            place = {**exchange.place, "unit": "http_body"}
-            self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place, **more))
+            self.frame_in(exchange, raw, **more)
             self._remember(exchange, raw)
             return
         answered = self._answered_by(raw)
@@ -129,8 +133,7 @@ class HttpMaker(Maker):
             self.respond(answered, is_stream=True)
         if answered is not None and answered.response is None:
             self.respond(answered)
-            place = {**answered.place, "unit": "http_body"}
-            self.add("frame", frame_members("s2c", raw, judge(raw, "s2c", "http_body"), **place, **more))
+            self.frame_in(answered, raw, "s2c", **more)
             self.end(answered)
             return
         if answered is None or not answered.is_stream or self.rng.random() < 0.05:
@@ -228,8 +231,7 @@ class HttpMaker(Maker):
         exchange = self.begin(key=self.rng.choice(("hmac:other", KEY + "x")))
         raw = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
         if self.rng.random() < 0.7:
-            place = {**exchange.place, "unit": "http_body"}
-            self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place))
+            self.frame_in(exchange, raw)
 
     def _resumes(self) -> None:
         exchange = self.begin("GET", more=(["Last-Event-ID", "1"],))
@@ -267,8 +269,7 @@ class HttpMaker(Maker):
         field = self.rng.choice((["User-Agent", "x"], ["Authorization", "hmac:x"], ["User-Agent", ""]))
         exchange = self.begin(more=(field,))
         raw = b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}'
-        place = {**exchange.place, "unit": "http_body"}
-        self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place))
+        self.frame_in(exchange, raw)
 
     def _falls_silent(self) -> None:
         self.ns += 31 * 60 * 10**9
@@ -280,9 +281,7 @@ class HttpMaker(Maker):
         """Two bodies in one request."""
         exchange = self._any()
         if exchange is not None:
-            place = {**exchange.place, "unit": "http_body"}
-            raw = b'{"jsonrpc":"2.0","id":"again","method":"ping"}'
-            self.add("frame", frame_members("c2s", raw, judge(raw, "c2s", "http_body"), **place))
+            self.frame_in(exchange, b'{"jsonrpc":"2.0","id":"again","method":"ping"}')
 
     _TROUBLE: Final = (
         _stranger,

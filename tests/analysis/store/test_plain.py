@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.child_process import PythonChild
-from analysis.store import cache
+from analysis.conversation import addressing
+from analysis.store import cache, table_rows
 from analysis.store.open import sources
-from analysis.store.plain import child, parent
+from analysis.store.plain import child, exchanges, parent
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.lines import Lines
 from analysis.store.plain.parent import load_plain
@@ -26,6 +28,7 @@ from captures.reader import Capture, Damage
 from captures.record import Record, members
 from tests.analysis.store.both_ways import MEMORY, Both, InThread, Ways
 from tests.analysis.store.hostile import ODD, Maker
+from tests.analysis.store.hostile_http import KEY, Exchange, HttpMaker
 from tests.analysis.traces import corpus
 
 SEEDS = st.integers(0, 2**48)
@@ -37,24 +40,24 @@ SEEDS = st.integers(0, 2**48)
 def compare_corpus(place: Path, every: int) -> Ways:
     with Ways(place) as ways:
         for number, (_, case) in enumerate(corpus()):
-            if case.transport == "stdio" and number % every == 0:
+            if number % every == 0:
                 path = place / f"{number}.mcpcap"
                 path.write_bytes(b"".join(line.rstrip(b"\n") + b"\n" for _, line in case.records()))
                 ways.compare(path)
     return ways
 
 
-def compare_made(place: Path, seed: int) -> Ways:
+def compare_made(place: Path, seed: int, make: type[Maker] = Maker) -> Ways:
     """A conversation, a few frames that are nearly messages, and a line in an odd spelling."""
     with Ways(place / f"{seed}") as ways:
         for name, steps, mutants, misspelt in (("talk", 60, 0, 0), ("frames", 10, 4, 0), ("lines", 10, 0, 1)):
-            maker = Maker(Random(seed))
+            maker = make(Random(seed))
             maker.talk(steps)
             maker.mutate(mutants)
             if misspelt:
                 maker.misspell()
             ways.compare(maker.write(place / f"{name}.mcpcap"))
-        maker = Maker(Random(seed))
+        maker = make(Random(seed))
         for _ in range(3):
             maker.talk(15)
             maker.next_segment()
@@ -65,29 +68,31 @@ def compare_made(place: Path, seed: int) -> Ways:
 
 def test_corpus_loads_the_same_in_both_ways(tmp_path: Path) -> None:
     ways = compare_corpus(tmp_path, 12)
-    assert ways.plain > 20
+    assert ways.plain > 30
 
 
 @pytest.mark.timeout(600)
-def test_made_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("make", "examples", "least"), [(Maker, 60, 40), (HttpMaker, 40, 40)])
+def test_made_captures_load_the_same_in_both_ways(make: type[Maker], examples: int, least: int, tmp_path: Path) -> None:
     plain = 0
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=examples, deadline=None, database=None)
     @given(SEEDS)
     def run(seed: int) -> None:
         nonlocal plain
-        plain += compare_made(tmp_path, seed).plain
+        plain += compare_made(tmp_path, seed, make).plain
 
     run()
-    assert plain > 40
+    assert plain > least
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(36_000)
 def test_the_whole_corpus_and_very_many_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
     assert compare_corpus(tmp_path, 1).plain > 500
-    for seed in range(int(os.environ.get("MCPPROXY_SOAK_CASES", "100_000")) // 3):
+    for seed in range(int(os.environ.get("MCPPROXY_SOAK_CASES", "100_000")) // 6):
         compare_made(tmp_path, seed)
+        compare_made(tmp_path, seed, HttpMaker)
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "corpus").rglob("*.mcpcap")), ids=lambda p: p.stem)
@@ -279,12 +284,218 @@ def test_small_captures_start_no_process(tmp_path: Path) -> None:
         load_plain(maker(5).write(tmp_path / "s.mcpcap"), tmp_path / "x", "A", options="", memory=MEMORY)
 
 
+# ---- over HTTP
+
+
+def http_maker(steps: int = 0, *, seed: int = 7, key: str | None = KEY) -> HttpMaker:
+    made = next(made for made in map(HttpMaker, map(Random, range(seed, seed + 99))) if made.given == key)
+    made.talk(steps, oddity=0.0, trouble=0.0)
+    return made
+
+
+def equal(made: Maker, place: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
+    """Both ways to load a capture, which SQL must load, with the same rows."""
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    both = Both(made.write(place / "made.mcpcap"), place / "rows")
+    assert both.doubt is None
+    assert both.differences() == {}
+    return both
+
+
+def told(both: Both, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(both.plain)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def ask(made: HttpMaker, id_: int = 77, **params: Any) -> Exchange:
+    """A request that has no response yet, and its exchange."""
+    made.say("c2s", id=id_, method="tools/call", params={"name": "t", **params})
+    return made.exchanges[made.highest]
+
+
+def test_response_in_a_stream_with_progress_and_a_request_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = http_maker()
+    exchange = ask(made, _meta={"progressToken": 5})
+    made.respond(exchange, is_stream=True)
+    made.event(
+        exchange, b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":5,"progress":1}}'
+    )
+    made.event(exchange, b'{"jsonrpc":"2.0","id":"s","method":"roots/list"}')
+    made.ns += 10**9
+    made.say("c2s", id="s", result={"roots": []})
+    made.event(exchange, b'{"jsonrpc":"2.0","id":77,"result":{}}')
+    made.end(exchange)
+    both = equal(made, tmp_path, monkeypatch)
+    row = "select outcome, progress, waiting_ms >= 1000, exchange from exchanges where id = '77'"
+    assert told(both, row) == [("result", 1, True, exchange.number)]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "status", "cancelled", "outcome"),
+    [
+        ("complete", 500, False, "failed"),
+        ("error", None, False, "failed"),
+        ("client", None, True, "cancelled"),
+        ("complete", 404, True, "failed"),
+        ("server", 200, False, "unanswered"),
+        ("complete", 202, False, "unanswered"),
+    ],
+)
+def test_request_whose_exchange_ends_without_a_response(
+    ended_by: str, status: int | None, cancelled: bool, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = http_maker()
+    exchange = ask(made)
+    if cancelled:
+        made.say("c2s", method="notifications/cancelled", params={"requestId": 77, "reason": "enough"})
+    made.end(exchange, ended_by, status)
+    ask(made, id_=78)
+    both = equal(made, tmp_path, monkeypatch)
+    open_then = 1 + (outcome == "unanswered")
+    assert told(both, "select outcome from exchanges where id = '77'") == [(outcome,)]
+    assert told(both, "select in_flight from exchanges where id = '78'") == [(open_then,)]
+
+
+def test_id_is_free_again_when_its_exchange_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = http_maker()
+    made.end(ask(made), status=500)
+    made.end(ask(made), status=500)
+    exchange = ask(made)
+    made.respond(exchange, is_stream=True)
+    made.event(exchange, b'{"jsonrpc":"2.0","id":77,"result":{}}')
+    both = equal(made, tmp_path, monkeypatch)
+    assert told(both, "select outcome from exchanges where id = '77' order by request") == [
+        ("failed",),
+        ("failed",),
+        ("result",),
+    ]
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+def test_rows_that_are_written_early_because_there_are_many(
+    key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (table_rows, exchanges):
+        monkeypatch.setattr(module, "MOST_HTTP", 5)
+    made = http_maker(key=key)
+    listening = made.begin("GET")
+    made.respond(listening, is_stream=True)
+    silent = made.begin("GET")
+    for _ in range(30):
+        exchange = ask(made)
+        made.respond(exchange, is_stream=True)
+        made.event(exchange, b'{"jsonrpc":"2.0","id":77,"result":{}}')
+        made.end(exchange)
+    for _ in range(3):
+        made.event(listening, b'{"jsonrpc":"2.0","method":"notifications/message"}')
+    made.end(listening)
+    made.tell(silent, "response", response={"status": 200})
+    both = equal(made, tmp_path, monkeypatch)
+    rows = "select session, events from http_exchanges where exchange = {}"
+    assert (1, listening.events) in told(both, rows.format(listening.number))
+    assert len(told(both, rows.format(listening.number))) > 1
+    assert told(both, rows.format(silent.number)) == [(None, 0)] * 2
+
+
+def test_what_the_fold_may_have_forgotten_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchanges, "LATE", 9)
+    monkeypatch.setattr(addressing, "KEPT", 12)
+    made = http_maker()
+    listening = made.begin("GET")
+    made.respond(listening, is_stream=True)
+    for number in range(100, 120):
+        made.say("c2s", id=number, method="ping")
+        made.say("s2c", id=number, result={})
+    made.event(listening, b'{"jsonrpc":"2.0","id":"s","method":"roots/list"}')
+    made.say("c2s", id="s", result={"roots": []})
+    why = doubt_about(made.write(tmp_path / "old.mcpcap"), tmp_path / "rows", monkeypatch)
+    assert why == "a reference to an exchange that is very old or has no name"
+
+
+def stranger(made: HttpMaker) -> None:
+    made.frame_in(made.begin(key="hmac:other"), b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+
+
+def renamed(made: HttpMaker) -> None:
+    exchange = made.begin()
+    exchange.response = {"status": 200, "headers": [["Mcp-Session-Id", "hmac:new"]]}
+    made.end(exchange)
+
+
+def resumed(made: HttpMaker) -> None:
+    exchange = made.begin("GET")
+    made.respond(exchange)
+    made.add("stream", members(**exchange.place, dir="s2c", event="opened", last_event_id="1"))
+
+
+def behind_the_end(made: HttpMaker) -> None:
+    exchange = made.begin()
+    made.end(exchange)
+    made.end(exchange)
+
+
+def older(made: HttpMaker) -> None:
+    exchange = made.begin("GET")
+    made.add("exchange", members(**exchange.place, stage="response", uri_key="hmac:address"))
+
+
+def crowded(made: HttpMaker) -> None:
+    exchange = ask(made)
+    made.frame_in(exchange, b'{"jsonrpc":"2.0","method":"x"}')
+
+
+def numbered(made: HttpMaker) -> None:
+    made.highest += 20_000
+    made.begin()
+
+
+def silent(made: HttpMaker) -> None:
+    made.ns += 31 * 60 * 10**9
+    made.say("c2s", method="x")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "key", "why"),
+    [
+        (stranger, KEY, "a frame of another session or of no exchange"),
+        (stranger, None, "a frame of another session or of no exchange"),
+        (renamed, KEY, "another session id"),
+        (renamed, None, "another session id"),
+        (resumed, KEY, "a resumed stream"),
+        (behind_the_end, KEY, "an exchange that goes on behind its end"),
+        (older, KEY, "the older transport"),
+        (crowded, KEY, "several bodies of a client in one exchange"),
+        (numbered, KEY, "exchanges that are missing"),
+        (silent, None, "a long silence of a client without a session id"),
+    ],
+)
+def test_exchanges_of_another_kind_are_left_to_the_fold(
+    spoil: Callable[[HttpMaker], None],
+    key: str | None,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = http_maker(20, key=key)
+    spoil(made)
+    assert doubt_about(made.write(tmp_path / "spoilt.mcpcap"), tmp_path / "rows", monkeypatch) == why
+
+
+def test_doubts_are_plain_words() -> None:
+    assert exchanges.__file__ is not None
+    why = re.findall(r'Doubt\("([^"]*)"\)', Path(exchanges.__file__).read_text())
+    assert len(why) > 10
+    assert [one for one in why if not parent._PLAIN_WORDS.fullmatch(one)] == []
+
+
 # ---- the process
 
 
-def large(place: Path) -> Path:
+def large(made: Maker, place: Path) -> Path:
     """A capture that is worth the process."""
-    made = maker(60)
     while sum(map(len, made.lines[-1:])) * made.seq < 2 * parent.SMALLEST:
         for _ in range(500):
             made.number += 1
@@ -295,7 +506,7 @@ def large(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return large(tmp_path_factory.mktemp("big"))
+    return large(maker(60), tmp_path_factory.mktemp("big"))
 
 
 def how(database: Path | None) -> str:
@@ -310,6 +521,16 @@ def test_process_of_its_own_makes_the_cache_file(big: Path, tmp_path: Path, monk
     (source,) = sources([big]).readable
     assert how(source.database) == cache.BY_SQL
     both = Both(big, tmp_path / "rows")
+    assert both.doubt is None
+    assert both.differences() == {}
+
+
+def test_process_of_its_own_loads_a_capture_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = large(http_maker(60), tmp_path)
+    (source,) = sources([path]).readable
+    assert how(source.database) == cache.BY_SQL
+    both = Both(path, tmp_path / "rows")
     assert both.doubt is None
     assert both.differences() == {}
 
