@@ -81,7 +81,8 @@ class HttpMaker(Maker):
         exchange.response = {"status": status, "reason": "OK", "version": "HTTP/1.1", "headers": headers}
         exchange.is_stream = is_stream
         if is_stream or self.rng.random() < 0.5:
-            self.tell(exchange, "response", response=exchange.response)
+            more = {"request_size": 7} if self.rng.random() < 0.5 else {}
+            self.tell(exchange, "response", response=exchange.response, **more)
         if is_stream:
             self.add("stream", members(**exchange.place, dir="s2c", event="opened"))
             if self.rng.random() < 0.5:
@@ -112,7 +113,7 @@ class HttpMaker(Maker):
             told = {"events": exchange.events, "ended_by": ended_by}
             self.add("stream", members(**exchange.place, dir="s2c", event="ended", **told))
         exchange.times["response_end"] = self.ns
-        sizes = {"request_size": 7, "response_size": self.rng.choice((None, 0, 5))}
+        sizes = {"request_size": self.rng.choice((7, 7, 7, None)), "response_size": self.rng.choice((None, 0, 5))}
         told = {"request": exchange.request, "peer": "127.0.0.1:5", "response": exchange.response}
         self.tell(exchange, "end", **told, **sizes, ended_by=ended_by)
 
@@ -173,7 +174,7 @@ class HttpMaker(Maker):
 
     def talk(self, steps: int, *, oddity: float = 0.03, trouble: float = 0.002) -> None:
         for _ in range(steps):
-            if self.rng.random() < trouble:
+            if self.rng.random() < 4 * trouble:
                 self.rng.choice(self._TROUBLE)(self)
             elif self.rng.random() < 0.2:
                 self.rng.choice(self._EVENTS)(self)
@@ -246,8 +247,12 @@ class HttpMaker(Maker):
 
     def _renames(self) -> None:
         exchange = self.begin()
+        if self.rng.random() < 0.8:
+            self.frame_in(exchange, b'{"jsonrpc":"2.0","method":"x"}')
         exchange.response = {"status": 200, "headers": [["Mcp-Session-Id", "hmac:new"]]}
         self.end(exchange)
+        if self.rng.random() < 0.8:
+            self.frame_in(self.begin(key="hmac:new"), b'{"jsonrpc":"2.0","id":"of new","method":"ping"}')
 
     def _skips(self) -> None:
         self.highest += self.rng.choice((1, 20_000))
@@ -273,6 +278,7 @@ class HttpMaker(Maker):
 
     def _falls_silent(self) -> None:
         self.ns += 31 * 60 * 10**9
+        self.say("c2s", method="x")
 
     def _modern(self) -> None:
         self.begin(more=(["Mcp-Protocol-Version", "2026-07-28"],))
