@@ -1,12 +1,13 @@
 """What SQL over captures costs: to load, to open again, and to ask, at several sizes.
 
-    python -m tests.bench.store [--frames N]… [--small N] [--huge] [--json]
+    python -m tests.bench.store [--frames N]… [--small N] [--http] [--huge] [--json]
 
 One conversation, that of the SDK's client with an SDK's server, is repeated with new ids until there are enough frames
 (see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one by the fold alone
 and as usual, with SQL where that is exact, then from it; then `--small` captures of one conversation each are asked
 together. Beside the load stand the reading and the fold alone, of which it is made. `--huge` is loaded into the cache
-only: all its rows in memory would be 16 GiB.
+only: all its rows in memory would be 16 GiB. `--http` repeats a conversation over HTTP instead: half of the frames in
+a capture with responses as JSON, half in one with responses as streams; its small captures are as ever.
 """
 
 import argparse
@@ -22,9 +23,13 @@ from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
+import orjson
+
+from captures.envelope import judge
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
-from tests.bench.check import _record, repeated
+from captures.record import Record, frame_members, members, seal
+from tests.bench.check import APART, _record, _renumbered, repeated
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 HUGE: Final = 10_000_000
@@ -166,6 +171,97 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _record_over_http(place: Path) -> list[Path]:
+    """The SDK's client with an SDK's server, whose responses are JSON, and streams."""
+    from tests.http_harness import serving
+    from tests.mcpproxy.test_serve_sdk import Talk, own_place, serve_sdk
+
+    made = []
+    for options in (["--json"], []):
+
+        async def converse(talk: Any) -> None:
+            async with talk.client() as client:
+                await client.list_tools()
+                await talk.call(client, "count", steps=3)
+                await talk.call(client, "fail")
+                for tool in () if options else ("dream", "greet"):  # noqa: B023 - called at once
+                    await talk.call(client, tool)
+                await client.read_resource("note://groceries")
+                await talk.call(client, "count", steps=1)
+
+        made.append(place / f"http{''.join(options)}.mcpcap")
+        root = place / made[-1].stem
+        root.mkdir()
+        with own_place(root) as own, serve_sdk(own, *options) as (url, _):
+            with serving(own, url) as recorder:
+                asyncio.run(converse(Talk(recorder.url, "2025-11-25")))
+            shutil.copy(recorder.capture, made[-1])
+    return made
+
+
+def repeated_over_http(path: Path, count: int, place: Path) -> int:
+    """Write a capture of at least `count` frames over HTTP; returns how many there are.
+
+    The handshake, the list of tools and the standing stream come once, all other exchanges again and again.
+    """
+    records = [item for item in Capture(path) if isinstance(item, Record)]
+    once = {
+        record.members["exchange"]
+        for record in records
+        if record.members.get("method") in ("initialize", "notifications/initialized", "tools/list")
+        or record.members.get("request", {}).get("method", "POST") != "POST"
+    }
+    ends = {"end", "ended"}
+    opening, body, tail = list[Record](), list[Record](), list[Record]()
+    for record in records:
+        number, rest = record.members.get("exchange"), body or tail
+        if number is not None and number not in once:
+            body.append(record)
+        elif rest and (number is None or ends & {record.members.get("stage"), record.members.get("event")}):
+            tail.append(record)
+        elif record.members.get("request", {}).get("method") != "DELETE":
+            opening.append(record)
+    numbers = {number: at for at, number in enumerate(dict.fromkeys(one.members["exchange"] for one in body))}
+    known = {number: at for at, number in enumerate(dict.fromkeys(one.members.get("exchange") for one in opening))}
+    seq = frames = turn = 0
+    with place.open("wb") as out:
+
+        def put(record: Record, number: int | None, turn: int) -> None:
+            nonlocal seq
+            out.write(seal(seq, seq * 1_000_000, record.rec, _again(record, number, seq * 1_000_000, turn)))
+            seq += 1
+
+        for record in opening:
+            put(record, known[record.members.get("exchange")], 0)
+        while frames < count:
+            turn += 1
+            for record in body:
+                put(record, len(known) + (turn - 1) * len(numbers) + numbers[record.members["exchange"]], turn)
+                frames += record.rec == "frame"
+        for record in tail:
+            if record.members.get("exchange") in (None, *known):
+                put(record, known.get(record.members.get("exchange")), 0)
+    return frames + sum(record.rec == "frame" for record in opening)
+
+
+def _again(record: Record, number: int | None, t_ns: int, turn: int) -> bytes:
+    """The middle of a record that comes again, in another exchange and with other ids."""
+    told = {name: value for name, value in record.members.items() if name not in ("seq", "rec", "t_ns", "crc")}
+    if "exchange" in told:
+        told["exchange"], told["conn"] = number, told["conn"] + turn * APART
+    if "event_id" in told:
+        told["event_id"] += f"-{turn}"
+    if record.rec != "frame":
+        if "times" in told:
+            told["times"] = {name: max(0, at - record.t_ns + t_ns) for name, at in told["times"].items()}
+        return members(**told)
+    raw = told["raw"].encode()
+    if raw:
+        raw = orjson.dumps(_renumbered(orjson.loads(raw), turn * APART))
+    place = {name: told[name] for name in ("conn", "exchange", "unit", "event_id") if name in told}
+    return frame_members(told["dir"], raw, judge(raw, told["dir"], told["unit"]), **place)
+
+
 def _copied(one: Path, place: Path, number: int) -> Path:
     """A copy of a capture with an id of its own: one that is the same byte for byte would count once."""
     head, _, rest = one.read_bytes().partition(b"\n")
@@ -183,6 +279,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--huge", action="store_true", help="ten million frames as well: 6 GB of disk, some half an hour"
     )
+    parser.add_argument("--http", action="store_true", help="over HTTP")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     busy = os.getloadavg()[0]
@@ -193,10 +290,17 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as folder:
         place = Path(folder)
         one, *_ = asyncio.run(_record(place))
+        over_http = _record_over_http(place) if options.http else []
         for size in sizes:
-            many = place / f"many-{size}.mcpcap"
-            rows.append(measured(place, [many], repeated(one, size, many)))
-            many.unlink()
+            if over_http:
+                many = [place / f"many-{size}-{number}.mcpcap" for number in range(len(over_http))]
+                frames = sum(map(repeated_over_http, over_http, [size // len(many)] * len(many), many))
+            else:
+                many = [place / f"many-{size}.mcpcap"]
+                frames = repeated(one, size, many[0])
+            rows.append(measured(place, many, frames))
+            for path in many:
+                path.unlink()
         if options.small:
             small = [_copied(one, place / f"small-{number}.mcpcap", number) for number in range(options.small)]
             frames = sum(isinstance(item, Frame) for item in read_frames(Capture(one)))
