@@ -35,8 +35,20 @@ MOST_MISSING: Final = 10_000
 """Numbers that were left out so far: exchanges need not be recorded in the order in which they began."""
 MOST_LEFT: Final = 10_000
 """Exchanges that are left to the fold."""
-MOST_WORDS: Final = 100_000
-"""Different texts in rows that are kept as numbers."""
+MOST_FAILED: Final = 50_000
+"""Exchanges that ended without success."""
+MOST_RECORDS: Final = 1_000
+"""Records of one exchange."""
+MOST_ROWS: Final = 2_000_000
+"""Rows that are kept as numbers: 96 bytes each."""
+MOST_WORDS: Final = 5_000
+"""Different sets of texts in them."""
+MOST_PEERS: Final = 100_000
+LONGEST_PEER: Final = 64
+LONGEST: Final = 8 << 10
+"""Bytes of a record of which something is kept."""
+LONGEST_OF_ALL: Final = 256 << 10
+"""Bytes of any record of an exchange."""
 
 _STREAM: Final = "text/event-stream"
 _KIND: Final = "content-type"
@@ -200,7 +212,7 @@ class Exchanges:
             if len(self.late) > MOST_LATE:
                 raise Doubt("many frames in exchanges that are old or have no name")
 
-    def take(self, seq: int, rec: str, t_ns: int, members: dict[str, Any], offset: int) -> None:
+    def take(self, seq: int, rec: str, t_ns: int, members: dict[str, Any], offset: int, size: int) -> None:
         """Take an `exchange` or `stream` record.
 
         Args:
@@ -209,13 +221,14 @@ class Exchanges:
             t_ns: its stamp.
             members: all that it says.
             offset: where it is.
+            size: its bytes.
 
         Raises:
             Doubt: something about it needs the fold.
         """
         number = members.get("exchange")
-        if type(number) is not int or not 0 < number <= LARGEST:
-            raise Doubt("a record of no exchange")
+        if type(number) is not int or not 0 < number <= LARGEST or size > LONGEST_OF_ALL:
+            raise Doubt("a record of no exchange or a giant one")
         if t_ns > self.latest_ns:
             self.latest_ns = t_ns
         state = self._open.get(number)
@@ -227,10 +240,14 @@ class Exchanges:
             state.is_held = True
             self._hold(number, seq)
         state.offsets.append(offset)
+        if len(state.offsets) > MOST_RECORDS:
+            raise Doubt("very many records of one exchange")
         if rec == "stream":
             self._stream(state, members)
             return
         self._learn(state, members)
+        if size > LONGEST:
+            state.is_odd, state.request, state.response = True, None, None
         if members.get("stage") == "end":
             self._end(number, state, seq, t_ns, members)
             return
@@ -336,6 +353,8 @@ class Exchanges:
                 raise Doubt("an exchange that fails very late")
             if is_failed:
                 self.failed.append((number, seq, is_refused))
+                if len(self.failed) > MOST_FAILED:
+                    raise Doubt("many exchanges that fail")
         if state.is_odd or not self._rows.take(state, t_ns, members):
             self._leave(number, state)
 
@@ -409,6 +428,8 @@ class _Rows:
             numbers[2] = -1
         if "first_byte" not in times:
             numbers[3] = -1
+        if len(self._numbers) >= MOST_ROWS * NUMBERS:
+            raise Doubt("very many exchanges")
         self._numbers.extend((word, peer, members["exchange"], state.first is not None, *numbers, state.events))
         return True
 
@@ -437,10 +458,10 @@ class _Rows:
         return number
 
     def _peer(self, peer: object) -> int | None:
-        if type(peer) is not str or not peer:
+        if type(peer) is not str or not 0 < len(peer) <= LONGEST_PEER:
             return None
         number = self._peers.get(peer)
-        if number is None and len(self._peers) < MOST_WORDS:
+        if number is None and len(self._peers) < MOST_PEERS:
             number = self._peers[peer] = len(self._peers)
         return number
 
@@ -476,7 +497,9 @@ _Places = tuple[int | None, ...]
 _Fields = tuple[str | None, str | None, str | None, str | None, str | None]
 """The values of these fields."""
 
-_PLACES_KEPT: Final = 1000
+_PLACES_KEPT: Final = 1_000
+_LONGEST_PLACES: Final = 4_000
+"""Characters of the names in a head."""
 
 
 class _Heads:
@@ -512,7 +535,7 @@ class _Heads:
         if any(lower.count(name) > 1 for name in _FIELDS):
             raise Doubt("a header twice")
         places = tuple([lower.index(name) if name in lower else None for name in _FIELDS])
-        if len(self._places) < _PLACES_KEPT:
+        if len(self._places) < _PLACES_KEPT and len(names) + sum(map(len, names)) <= _LONGEST_PLACES:
             self._places[names] = places
         return places
 

@@ -160,7 +160,7 @@ class Lines:
         rec, t_ns = head[1].decode(), members["t_ns"]
         if members["seq"] != expected or members["rec"] != rec or type(t_ns) is not int or not 0 <= t_ns <= LARGEST:
             raise Doubt("a loss")
-        exchanges.take(expected, rec, t_ns, members, offset)
+        exchanges.take(expected, rec, t_ns, members, offset, len(line))
         return True
 
     def _take_other(self, line: bytes, offset: int, expected: int) -> None:
