@@ -6,8 +6,8 @@ One conversation, that of the SDK's client with an SDK's server, is repeated wit
 (see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one by the fold alone
 and as usual, with SQL where that is exact, then from it; then `--small` captures of one conversation each are asked
 together. Beside the load stand the reading and the fold alone, of which it is made. `--huge` is loaded into the cache
-only: all its rows in memory would be 16 GiB. `--http` repeats a conversation over HTTP instead: half of the frames in
-a capture with responses as JSON, half in one with responses as streams; its small captures are as ever.
+only: all its rows in memory would be 16 GiB. `--http` repeats two conversations over HTTP instead,
+the first with responses as JSON, the other with streams; the small captures are as ever.
 """
 
 import argparse
@@ -292,15 +292,11 @@ def main(argv: list[str]) -> int:
         one, *_ = asyncio.run(_record(place))
         over_http = _record_over_http(place) if options.http else []
         for size in sizes:
-            if over_http:
-                many = [place / f"many-{size}-{number}.mcpcap" for number in range(len(over_http))]
-                frames = sum(map(repeated_over_http, over_http, [size // len(many)] * len(many), many))
-            else:
-                many = [place / f"many-{size}.mcpcap"]
-                frames = repeated(one, size, many[0])
-            rows.append(measured(place, many, frames))
-            for path in many:
-                path.unlink()
+            for source in over_http or [one]:
+                many = place / f"many-{size}-{source.name}"
+                frames = repeated_over_http(source, size, many) if over_http else repeated(source, size, many)
+                rows.append(measured(place, [many], frames))
+                many.unlink()
         if options.small:
             small = [_copied(one, place / f"small-{number}.mcpcap", number) for number in range(options.small)]
             frames = sum(isinstance(item, Frame) for item in read_frames(Capture(one)))
