@@ -35,6 +35,8 @@ MOST_MISSING: Final = 10_000
 """Numbers that were left out so far: exchanges need not be recorded in the order in which they began."""
 MOST_LEFT: Final = 10_000
 """Exchanges that are left to the fold."""
+MOST_POINTS: Final = 100_000
+"""What happens to them apart from their records."""
 MOST_FAILED: Final = 50_000
 """Exchanges that ended without success."""
 MOST_RECORDS: Final = 1_000
@@ -158,7 +160,8 @@ class Exchanges:
         self._count = self._highest = self._left = 0
         self._missing: set[int] = set()
         for http in fold.exchanges.kept():
-            if http.started is None and http.answered is None:
+            begun = http.started or http.answered
+            if begun is None or any(seen.message.seq < begun.seq for seen in (*http.sent, *http.received)):
                 raise Doubt("an exchange without its beginning")
             self._known(self._begun(http.number, 0), http, fold, session)
             if http.ended_by is not None:
@@ -169,7 +172,8 @@ class Exchanges:
         client = http.client if self._key is None else ""
         state.head = http.method, http.fields.get(FIELD), http.fields.get(VERSION_FIELD), client
         state.peer = http.peer
-        state.is_ours = http.session is session or self._is_ours(state.head)
+        is_known = http.session is session and (rank_of(state.head[2]) or 0) < MODERN
+        state.is_ours = is_known or self._is_ours(state.head)
         state.name = fold.addressing.session_of(http.number) if fold.addressing.is_of_session(http.number) else None
         state.address = http.uri_key
         state.first, state.has_sent = None if http.session is None else -1, bool(http.sent)
@@ -305,7 +309,7 @@ class Exchanges:
             state = self._open.get(oldest)
             if state is not None:
                 state.is_held, state.is_odd = False, True
-                self._points.append(Point(seq, oldest, is_frame=False))
+                self._add_point(Point(seq, oldest, is_frame=False))
 
     @staticmethod
     def _come(state: _Open, peer: object) -> None:
@@ -358,14 +362,19 @@ class Exchanges:
         if state.is_odd or not self._rows.take(state, t_ns, members):
             self._leave(number, state)
 
+    def _add_point(self, point: Point) -> None:
+        self._points.append(point)
+        if len(self._points) > MOST_POINTS:
+            raise Doubt("many odd exchanges")
+
     def _leave(self, number: int, state: _Open) -> None:
         """Leave the row of an exchange to the fold."""
         self.left += state.offsets
         self._left += 1
-        if self._left > MOST_LEFT or len(self._points) > 2 * MOST_LEFT:
+        if self._left > MOST_LEFT:
             raise Doubt("many odd exchanges")
         if state.first is not None and state.first >= 0:
-            self._points.append(Point(state.first + 1, number, is_frame=True))
+            self._add_point(Point(state.first + 1, number, is_frame=True))
 
     # ---- what comes of them
 
