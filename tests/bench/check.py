@@ -26,13 +26,17 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, Self
 
 import orjson
 
 from analysis.checking.checker import Checker
+from analysis.store.open import size
 from captures.envelope import judge
+from captures.file import SEGMENT_BYTES
 from captures.frame import Frame
+from captures.listing import segments
+from captures.places import segment_path
 from captures.reader import Capture, read_frames
 from captures.record import frame_members, members, seal
 
@@ -43,23 +47,66 @@ _CAN_RESERVE: Final = hasattr(os, "sched_setaffinity")
 HANDSHAKE: Final = ("initialize", "notifications/initialized")
 
 
-def repeated(path: Path, count: int, place: Path) -> int:
-    """Write a capture of at least `count` frames; returns how many there are."""
+def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -> int:
+    """Write a capture of at least `count` frames; returns how many there are.
+
+    Args:
+        path: the capture of the conversation to repeat.
+        count: how many frames to write.
+        place: the file to write.
+        is_settled: leave out requests without a response, which would be open for ever.
+    """
     frames = [item for item in read_frames(Capture(path)) if isinstance(item, Frame)]
+    if is_settled:
+        frames = _settled(frames)
     opening, body = _parted([frame for frame in frames if frame.verdict.kind not in ("invalid", "batch", "unjudged")])
-    seq = 1
-    with place.open("wb") as out:
-        header = {"format": 1, "capture": "0" * 32, "segment": 1, "transport": "stdio", "observed_start": True}
-        out.write(seal(0, 0, "header", members(**header)))
+    with _Out(place) as out:
         for frame in opening:
-            seq = _write(out, seq, frame, frame.raw)
+            out.frame(frame, frame.raw)
         turn = 0
-        while seq <= count:
+        while out.frames < count:
             turn += 1
             for frame in body:
-                seq = _write(out, seq, frame, orjson.dumps(_renumbered(orjson.loads(frame.raw), turn * APART)))
-        out.write(seal(seq, seq * 1_000_000, "close", members(ending="client", status=0)))
-    return seq - 1
+                out.frame(frame, orjson.dumps(_renumbered(orjson.loads(frame.raw), turn * APART)))
+    return out.frames
+
+
+class _Out:
+    """A capture being written, in segments as a recorder makes them."""
+
+    def __init__(self, place: Path) -> None:
+        for old in segments(place):
+            old.unlink(missing_ok=True)
+        self._place = place
+        self._seq = self._segment = self.frames = 0
+        self._file = self._begun()
+
+    def frame(self, frame: Frame, raw: bytes) -> None:
+        """Write a message that came as this one did."""
+        if self._file.tell() > SEGMENT_BYTES:
+            self._add("close", members(ending="segment"))
+            self._file.close()
+            self._file = self._begun()
+        self._add("frame", frame_members(frame.dir, raw, judge(raw, frame.dir)))
+        self.frames += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._add("close", members(ending="client", status=0))
+        self._file.close()
+
+    def _begun(self) -> BinaryIO:
+        self._segment += 1
+        self._file = open(segment_path(self._place, self._segment), "wb")  # noqa: SIM115 - closed with the next
+        head = {"format": 1, "capture": "0" * 32, "segment": self._segment}
+        self._add("header", members(**head, transport="stdio", observed_start=True))
+        return self._file
+
+    def _add(self, rec: str, middle: bytes) -> None:
+        self._file.write(seal(self._seq, self._seq * 1_000_000, rec, middle))
+        self._seq += 1
 
 
 def _parted(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
@@ -73,10 +120,15 @@ def _parted(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
     return opening, [frame for frame in frames if frame not in opening]
 
 
-def _write(out: Any, seq: int, frame: Frame, raw: bytes) -> int:
-    text = frame_members(frame.dir, raw, judge(raw, frame.dir))
-    out.write(seal(seq, seq * 1_000_000, "frame", text))
-    return seq + 1
+def _settled(frames: list[Frame]) -> list[Frame]:
+    """The frames without requests that have no response, and their cancellations."""
+    answered = {(frame.dir, frame.verdict.id) for frame in frames if frame.verdict.kind in ("response", "error")}
+    return [
+        frame
+        for frame in frames
+        if frame.verdict.method != "notifications/cancelled"
+        and (frame.verdict.kind != "request" or ("s2c" if frame.dir == "c2s" else "c2s", frame.verdict.id) in answered)
+    ]
 
 
 def _renumbered(value: Any, by: int) -> Any:
@@ -197,7 +249,7 @@ def main(argv: list[str]) -> int:
             rows.append(
                 {
                     "frames": frames,
-                    "bytes": sum(one.stat().st_size for one in many),
+                    "bytes": size(many),
                     "seconds": timed(many, options.rule),
                     "pace_ms": (before + pace()) / 2,
                 }

@@ -6,8 +6,10 @@ One conversation, that of the SDK's client with an SDK's server, is repeated wit
 (see `check.py`). Each size is loaded by a process of its own, first without any cache, then into one by the fold alone
 and as usual, with SQL where that is exact, then from it; then `--small` captures of one conversation each are asked
 together. Beside the load stand the reading and the fold alone, of which it is made. `--huge` is loaded into the cache
-only: all its rows in memory would be 16 GiB. `--http` repeats two conversations over HTTP instead,
-the first with responses as JSON, the other with streams; the small captures are as ever.
+only: all its rows in memory would be 16 GiB. Its calls are all answered: a cancelled one in each repetition would be
+more than the fold keeps open, and a capture of which something is forgotten is never loaded by SQL. `--http` repeats
+two conversations over HTTP instead, the first with responses as JSON, the other with streams; the small captures are
+as ever.
 """
 
 import argparse
@@ -25,8 +27,10 @@ from zlib import crc32
 
 import orjson
 
+from analysis.store.open import size
 from captures.envelope import judge
 from captures.frame import Frame
+from captures.listing import segments
 from captures.reader import Capture, read_frames
 from captures.record import Record, frame_members, members, seal
 from tests.bench.check import APART, _record, _renumbered, repeated
@@ -118,7 +122,7 @@ def child(
 def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
     """Everything about one size."""
     cache, is_huge = place / "cache", frames >= HUGE
-    row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": sum(one.stat().st_size for one in paths)}
+    row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": size(paths)}
     for what in ("read", "fold", *(() if is_huge else ("load",))):
         row[what] = child(what, paths, cache, "0")
     row["folded"] = child("folded", paths, cache)
@@ -291,12 +295,17 @@ def main(argv: list[str]) -> int:
         place = Path(folder)
         one, *_ = asyncio.run(_record(place))
         over_http = _record_over_http(place) if options.http else []
-        for size in sizes:
+        for frames in sizes:
             for source in over_http or [one]:
-                many = place / f"many-{size}-{source.name}"
-                frames = repeated_over_http(source, size, many) if over_http else repeated(source, size, many)
-                rows.append(measured(place, [many], frames))
-                many.unlink()
+                many = place / f"many-{frames}-{source.name}"
+                count = (
+                    repeated_over_http(source, frames, many)
+                    if over_http
+                    else repeated(source, frames, many, is_settled=frames >= HUGE)
+                )
+                rows.append(measured(place, [many], count))
+                for segment in segments(many):
+                    segment.unlink()
         if options.small:
             small = [_copied(one, place / f"small-{number}.mcpcap", number) for number in range(options.small)]
             frames = sum(isinstance(item, Frame) for item in read_frames(Capture(one)))

@@ -79,8 +79,11 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
     if doubts:
         write(answers, orjson.dumps({"failed": doubts[0][0]}))
         return
-    connection.execute(_statements("rows"))
-    write(answers, orjson.dumps(_summary(connection)))
+    _insert(connection, "exchanges", known["starts"])
+    summary = _summary(connection)
+    connection.execute(_statements("links"))
+    _insert(connection, "frames", known["starts"])
+    write(answers, orjson.dumps(summary | _written(connection)))
     if not _take_exchanges(connection, requests):
         return
     connection.execute("use memory")
@@ -88,9 +91,26 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
     write(answers, orjson.dumps({"closed": True}))
 
 
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, starts: list[int]) -> None:
+    """Insert the rows of a table: those of one segment at a time, as joins over all would need more memory.
+
+    Args:
+        connection: a connection made by `locked`.
+        table: its name, and that of the statement.
+        starts: the number of the first record of each segment, and the number after the last record.
+    """
+    insertion = _statements(table)
+    (segments,) = _row(connection, "select getvariable('segments')")
+    for segment, since, until in zip(segments, starts[:-1], starts[1:], strict=True):
+        connection.execute("set variable segment = $1::varchar", [segment])
+        connection.execute("set variable since = $1::bigint", [since])
+        connection.execute("set variable until = $1::bigint", [until])
+        connection.execute(insertion)
+
+
 def _take_exchanges(connection: duckdb.DuckDBPyConnection, requests: int) -> bool:
     """Insert the rows of HTTP exchanges; false if the parent has gone."""
-    insertion = _statements("exchanges")
+    insertion = _statements("http_exchanges")
     while (told := read(requests)) is not None and "end" not in told:
         if "words" in told:
             columns = "method varchar, target varchar, status integer, ended_by varchar, content_type varchar"
@@ -175,31 +195,31 @@ def _enter(connection: duckdb.DuckDBPyConnection, table: str, columns: str | Non
 
 _SUMMARY: Final = """
 select
-    (select count(*) from said), (select count(*) from said where role = 'request'),
-    (select max(t_ns) from said), (select arg_max(t_ns, seq) from said),
-    (select count(*) from made.frames), (select coalesce(sum(size), 0) from made.frames)
+    (select count(*) from said), (select count(*) from asked),
+    (select max(t_ns) from said), (select arg_max(t_ns, seq) from said)
 """
 _LISTINGS: Final = """
-select min(answer.seq) from asked
-join said as request using (seq) join said as answer on answer.seq = asked.response
-where request.method = 'tools/list' and answer.outcome = 'result' and answer.listing is not null
+select min(answer.seq) from asked join said as answer on answer.seq = asked.response
+where asked.method = 'tools/list' and answer.outcome = 'result' and answer.listing is not null
 group by answer.listing order by 1
 """
-_OF_ODD: Final = """
-select seq, request, name from (
-    select seq, seq as request, name from said where role = 'request'
-    union all
-    select asked.response, asked.seq, said.name from asked join said using (seq) where asked.response is not null
-) where seq in (select seq from odd)
-"""
+_WRITTEN: Final = "select count(*), coalesce(sum(size), 0) from made.frames"
+_OF_ODD: Final = "select seq, request, name from link where seq in (select seq from odd)"
 
 
 def _summary(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-    """What the parent still has to know."""
-    names = ("messages", "requests", "latest_ns", "last_ns", "frames", "bytes")
+    """What the parent has to know of the messages."""
+    names = ("messages", "requests", "latest_ns", "last_ns")
     return {
         **dict(zip(names, map(_integer, _row(connection, _SUMMARY)), strict=True)),
         "listings": [seq for (seq,) in connection.execute(_LISTINGS).fetchall()],
+    }
+
+
+def _written(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    """What the parent has to know of the rows of frames, and of odd frames, whose rows are still to be written."""
+    return {
+        **dict(zip(("frames", "bytes"), map(_integer, _row(connection, _WRITTEN)), strict=True)),
         "links": [list(row) for row in connection.execute(_OF_ODD).fetchall()],
     }
 

@@ -8,12 +8,9 @@ The last record of an exchange usually says all that there is in its row, which 
 records of all others are taken by the fold, later.
 """
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
-
-import orjson
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
@@ -22,8 +19,10 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import MODERN, rank_of
 from analysis.store.plain.doubt import Doubt
-from analysis.store.table_rows import MOST_HTTP, TARGET
-from analysis.store.values import LARGEST, integer, text
+from analysis.store.plain.exchange_rows import Rows
+from analysis.store.plain.heads import Heads
+from analysis.store.table_rows import MOST_HTTP
+from analysis.store.values import LARGEST, integer
 
 MOST_OPEN: Final = 10_000
 """Exchanges that are open at once; the fold forgets some of half as many again."""
@@ -41,25 +40,16 @@ MOST_FAILED: Final = 50_000
 """Exchanges that ended without success."""
 MOST_RECORDS: Final = 1_000
 """Records of one exchange."""
-MOST_ROWS: Final = 2_000_000
-"""Rows that are kept as numbers: 96 bytes each."""
-MOST_WORDS: Final = 5_000
-"""Different sets of texts in them."""
-MOST_PEERS: Final = 100_000
-LONGEST_PEER: Final = 64
 LONGEST: Final = 8 << 10
 """Bytes of a record of which something is kept."""
 LONGEST_OF_ALL: Final = 256 << 10
 """Bytes of any record of an exchange."""
 
-_STREAM: Final = "text/event-stream"
-_KIND: Final = "content-type"
-
 _Head = tuple[str, str | None, str | None, str]
 """Method, session id and revision, as a request's head has them; the client, if there is no session id."""
 
 
-class _Open:
+class Open:
     """An exchange that has not ended."""
 
     __slots__ = (
@@ -154,8 +144,8 @@ class Exchanges:
         self.far = LATE
         """How many ids can be used in between, so that the fold still knows the first."""
         self._points: list[Point] = []
-        self._rows, self._heads = _Rows(), _Heads()
-        self._open: dict[int, _Open] = {}
+        self._rows, self._heads = Rows(), Heads()
+        self._open: dict[int, Open] = {}
         self._held: deque[int] = deque()
         self._count = self._highest = self._left = 0
         self._missing: set[int] = set()
@@ -167,7 +157,7 @@ class Exchanges:
             if http.ended_by is not None:
                 del self._open[http.number]
 
-    def _known(self, state: _Open, http: HttpExchange, fold: Fold, session: Session) -> None:
+    def _known(self, state: Open, http: HttpExchange, fold: Fold, session: Session) -> None:
         """Take over what the fold knows about an exchange."""
         client = http.client if self._key is None else ""
         state.head = http.method, http.fields.get(FIELD), http.fields.get(VERSION_FIELD), client
@@ -262,7 +252,7 @@ class Exchanges:
         else:
             state.times = times
 
-    def _learn(self, state: _Open, members: dict[str, Any]) -> None:
+    def _learn(self, state: Open, members: dict[str, Any]) -> None:
         """Take what a record says about an exchange as a whole, and compare it with what others said."""
         request, response = members.get("request"), members.get("response")
         if members.get("peer", state.peer) != state.peer:
@@ -277,13 +267,13 @@ class Exchanges:
             raise Doubt("the older transport")
 
     @staticmethod
-    def _stream(state: _Open, members: dict[str, Any]) -> None:
+    def _stream(state: Open, members: dict[str, Any]) -> None:
         if members.get("event") == "opened" and members.get("last_event_id") is not None:
             raise Doubt("a resumed stream")
         state.is_stream = True
         state.events = max(state.events, integer(members.get("events")) or 0)
 
-    def _begun(self, number: int, seq: int) -> _Open:
+    def _begun(self, number: int, seq: int) -> Open:
         """Enter an exchange, which must be a new one."""
         if number > self._highest:
             if number - self._highest > MOST_MISSING:
@@ -294,7 +284,7 @@ class Exchanges:
             self._missing.remove(number)
         else:
             raise Doubt("an exchange that goes on behind its end")
-        state = self._open[number] = _Open(self._count)
+        state = self._open[number] = Open(self._count)
         self._count += 1
         if len(self._open) > MOST_OPEN or len(self._missing) > MOST_MISSING:
             raise Doubt("many open exchanges or missing ones")
@@ -312,19 +302,19 @@ class Exchanges:
                 self._add_point(Point(seq, oldest, is_frame=False))
 
     @staticmethod
-    def _come(state: _Open, peer: object) -> None:
+    def _come(state: Open, peer: object) -> None:
         if type(peer) is not str or not peer or state.peer is not None or state.head is not None:
             raise Doubt("an exchange that changes")
         state.peer = peer
 
     @staticmethod
-    def _address(state: _Open, address: object) -> None:
+    def _address(state: Open, address: object) -> None:
         if type(address) is not str or not address or state.address is not None:
             raise Doubt("an exchange that changes")
         state.address = address
         state.name = state.name or address
 
-    def _ask(self, state: _Open, request: dict[str, Any]) -> None:
+    def _ask(self, state: Open, request: dict[str, Any]) -> None:
         method, client = request.get("method"), ""
         id_, version, _, *who = self._heads.fields(request.get("headers"))
         if self._key is None:
@@ -337,14 +327,14 @@ class Exchanges:
         state.request = request
         state.name = state.name or id_
 
-    def _answer(self, state: _Open, response: dict[str, Any]) -> None:
+    def _answer(self, state: Open, response: dict[str, Any]) -> None:
         id_, _, kind, _, _ = self._heads.fields(response.get("headers"))
         if id_ is not None and id_ != self._key:
             raise Doubt("another session id")
         state.response, state.answer_id, state.kind = response, id_, kind
         state.name = id_ or state.name
 
-    def _end(self, number: int, state: _Open, seq: int, t_ns: int, members: dict[str, Any]) -> None:
+    def _end(self, number: int, state: Open, seq: int, t_ns: int, members: dict[str, Any]) -> None:
         del self._open[number]
         response = members.get("response")
         status = response.get("status") if isinstance(response, dict) else None
@@ -367,7 +357,7 @@ class Exchanges:
         if len(self._points) > MOST_POINTS:
             raise Doubt("many odd exchanges")
 
-    def _leave(self, number: int, state: _Open) -> None:
+    def _leave(self, number: int, state: Open) -> None:
         """Leave the row of an exchange to the fold."""
         self.left += state.offsets
         self._left += 1
@@ -391,165 +381,3 @@ class Exchanges:
     def told(self) -> Iterator[dict[str, Any]]:
         """The rows of all others, as the child takes them."""
         return self._rows.told()
-
-
-NUMBERS: Final = 12
-"""The numbers that are kept of a row; `exchanges.sql` names them."""
-_CHUNK: Final = 20_000
-"""Rows that are told at once."""
-
-
-class _Rows:
-    """Rows of exchanges, as numbers."""
-
-    def __init__(self) -> None:
-        self._words: dict[tuple[Any, ...], int] = {}
-        """What many rows have in common, numbered."""
-        self._peers: dict[str, int] = {}
-        """The addresses of clients, likewise: each connection has its own."""
-        self._numbers = array("q")
-
-    def take(self, state: _Open, t_ns: int, members: dict[str, Any]) -> bool:
-        """Keep a row, if the last record of its exchange says all that is in it."""
-        request, response, times = members.get("request"), members.get("response"), members.get("times")
-        if type(request) is not dict or type(times) is not dict or state.head is None:
-            return False
-        if type(response) is not dict and (response is not None or state.response is not None):
-            return False
-        if not state.times.keys() <= times.keys() or (state.has_size and "request_size" not in members):
-            return False
-        found = (
-            members.get("conn"),
-            times.get("request_head"),
-            times.get("response_head", 0),
-            times.get("first_byte", 0),
-            times.get("response_end", t_ns),
-            members.get("request_size", 0),
-            members.get("response_size", 0),
-        )
-        numbers = [one for one in found if type(one) is int and 0 <= one <= LARGEST]
-        if len(numbers) < len(found):
-            return False
-        word, peer = self._word(state, request, response, members.get("ended_by")), self._peer(members.get("peer"))
-        if word is None or peer is None:
-            return False
-        if "response_head" not in times:
-            numbers[2] = -1
-        if "first_byte" not in times:
-            numbers[3] = -1
-        if len(self._numbers) >= MOST_ROWS * NUMBERS:
-            raise Doubt("very many exchanges")
-        self._numbers.extend((word, peer, members["exchange"], state.first is not None, *numbers, state.events))
-        return True
-
-    def _word(
-        self, state: _Open, request: dict[str, Any], response: dict[str, Any] | None, ended_by: object
-    ) -> int | None:
-        """The number of what many rows have in common; None if that is too much."""
-        assert state.head is not None
-        method, id_, version, _ = state.head
-        target = request.get("target")
-        status, by = (None, None) if response is None else (response.get("status"), response.get("by"))
-        words = (
-            method,
-            target if type(target) is str else "",
-            status if type(status) is int else None,
-            ended_by if type(ended_by) is str and ended_by else "error",
-            state.kind,
-            id_ or state.answer_id,
-            version,
-            state.is_stream,
-            by == "proxy",
-        )
-        number = self._words.get(words)
-        if number is None and len(self._words) < MOST_WORDS:
-            number = self._words[words] = len(self._words)
-        return number
-
-    def _peer(self, peer: object) -> int | None:
-        if type(peer) is not str or not 0 < len(peer) <= LONGEST_PEER:
-            return None
-        number = self._peers.get(peer)
-        if number is None and len(self._peers) < MOST_PEERS:
-            number = self._peers[peer] = len(self._peers)
-        return number
-
-    def told(self) -> Iterator[dict[str, Any]]:
-        """The rows as the child takes them."""
-        yield {
-            "words": [(number, *_as_columns(words)) for words, number in self._words.items()],
-            "peers": [(number, text(peer)) for peer, number in self._peers.items()],
-        }
-        for start in range(0, len(self._numbers), _CHUNK * NUMBERS):
-            part = self._numbers[start : start + _CHUNK * NUMBERS]
-            yield {"numbers": [orjson.dumps(part[column::NUMBERS].tolist()).decode() for column in range(NUMBERS)]}
-
-
-def _as_columns(words: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What many rows have in common, as the columns have it; see `HttpRow`."""
-    method, target, status, ended_by, kind, id_, version, is_stream, is_ours = words
-    return (
-        text(method) or None,
-        text(target, TARGET) or None,
-        status if status is not None and abs(status) < 2**31 else None,
-        text(ended_by),
-        text(kind),
-        text(id_),
-        text(version),
-        is_stream or (kind or "").lower().startswith(_STREAM),
-        is_ours,
-    )
-
-
-_FIELDS: Final = (FIELD, VERSION_FIELD, _KIND, "authorization", "user-agent")
-_Places = tuple[int | None, ...]
-_Fields = tuple[str | None, str | None, str | None, str | None, str | None]
-"""The values of these fields."""
-
-_PLACES_KEPT: Final = 1_000
-_LONGEST_PLACES: Final = 4_000
-"""Characters of the names in a head."""
-
-
-class _Heads:
-    """Finds the few header fields that matter. Peers send few sets of names, so each is looked at once."""
-
-    def __init__(self) -> None:
-        self._places: dict[tuple[str, ...], _Places] = {}
-
-    def fields(self, headers: object) -> _Fields:
-        """The fields of a head.
-
-        Raises:
-            Doubt: one of them comes twice, or the headers are no pairs of texts.
-        """
-        if type(headers) is not list:
-            return None, None, None, None, None
-        try:
-            names = tuple([name for name, _ in headers])
-            places = self._places.get(names) or self._found(names)
-        except (TypeError, ValueError):
-            raise Doubt("headers of another shape") from None
-        id_, version, kind, credentials, program = places
-        return (
-            None if id_ is None else _value(headers[id_]),
-            None if version is None else _value(headers[version]),
-            None if kind is None else _value(headers[kind]),
-            None if credentials is None else _value(headers[credentials]),
-            None if program is None else _value(headers[program]),
-        )
-
-    def _found(self, names: tuple[str, ...]) -> _Places:
-        lower = [name.lower() if type(name) is str else "" for name in names]
-        if any(lower.count(name) > 1 for name in _FIELDS):
-            raise Doubt("a header twice")
-        places = tuple([lower.index(name) if name in lower else None for name in _FIELDS])
-        if len(self._places) < _PLACES_KEPT and len(names) + sum(map(len, names)) <= _LONGEST_PLACES:
-            self._places[names] = places
-        return places
-
-
-def _value(pair: object) -> str:
-    if type(pair) is not list or type(pair[1]) is not str:
-        raise Doubt("headers of another shape")
-    return pair[1]

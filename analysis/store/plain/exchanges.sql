@@ -1,20 +1,34 @@
--- The rows of HTTP exchanges that need no more than their last record: `$1` to `$12` are columns of numbers as JSON, in
--- the order of `exchanges.NUMBERS`; -1 stands for none.
+-- The rows of the requests of one segment, and of what became of them. `clock(…)` stands for the wall clock.
 
-insert into made.http_exchanges by name
+insert into made.exchanges by name
 select
-    getvariable('id') as capture, exchange, conn, peers.peer, method, target, status, started_ns,
-    nullif(head_ns, -1) as head_ns, nullif(first_byte_ns, -1) as first_byte_ns, ended_ns, clock(started_ns) as time,
-    ended_by, request_bytes, response_bytes, content_type, session_id, revision,
-    if(has_frames = 1, 1, null) as session, is_stream, events, by_proxy
-from (
-    select
-        unnest(from_json($1, '["BIGINT"]')) as word, unnest(from_json($2, '["BIGINT"]')) as of_peer,
-        unnest(from_json($3, '["BIGINT"]')) as exchange, unnest(from_json($4, '["BIGINT"]')) as has_frames,
-        unnest(from_json($5, '["BIGINT"]')) as conn, unnest(from_json($6, '["BIGINT"]')) as started_ns,
-        unnest(from_json($7, '["BIGINT"]')) as head_ns, unnest(from_json($8, '["BIGINT"]')) as first_byte_ns,
-        unnest(from_json($9, '["BIGINT"]')) as ended_ns, unnest(from_json($10, '["BIGINT"]')) as request_bytes,
-        unnest(from_json($11, '["BIGINT"]')) as response_bytes, unnest(from_json($12, '["BIGINT"]')) as events
-) as told
-join words using (word)
-join peers on peers.number = told.of_peer;
+    getvariable('id') as capture, 1 as session, asked.seq as request, asked.response, asked.id, asked.method,
+    asked.name, if(asked.by_client, 'client', 'server') as asked_by,
+    if(asked.by_client, getvariable('revision'), getvariable('server_revision')) as revision,
+    if(asked.by_client, 'handshake', getvariable('server_era')) as era,
+    case
+        when asked.response is not null then asked.outcome
+        when lost.seq is not null and (lost.is_refused or cancelled.seq is null) then 'failed'
+        when cancelled.seq is not null then 'cancelled'
+        else 'unanswered'
+    end as outcome,
+    asked.code, asked.error,
+    asked.started_ns, asked.ended_ns, clock(asked.started_ns) as time,
+    case when asked.ended_ns is not null then greatest(0, asked.ended_ns - asked.started_ns) / 1e6 end as latency_ms,
+    case when asked.ended_ns is not null
+        then greatest(0, asked.ended_ns - asked.started_ns - coalesce(waited.waiting_ns, 0)) / 1e6 end as server_ms,
+    asked.stall_ns / 1e6 as stall_ms,
+    case when asked.ended_ns is not null then coalesce(waited.waiting_ns, 0) / 1e6 end as waiting_ms,
+    asked.size as request_bytes, asked.response_bytes, coalesce(progressed.progress, 0) as progress,
+    cancelled.cancelled_ns, cancelled.why.reason as cancel_reason,
+    coalesce(
+        greatest(0, cancelled.cancelled_ns - asked.started_ns) >= 5000000000 or cancelled.why.is_timeout, false
+    ) as is_abandoned,
+    flow.in_flight, asked.exchange
+from asked
+left join cancelled using (seq)
+left join lost using (seq)
+left join progressed using (seq)
+left join waited using (seq)
+join flow on flow.seq = asked.seq and flow.step = 1
+where asked.seq >= getvariable('since') and asked.seq < getvariable('until');

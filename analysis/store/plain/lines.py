@@ -79,6 +79,8 @@ class Lines:
         self._others = array("Q")
         self._marks = array("Q")
         self._odd_bytes = 0
+        self.firsts: list[int] = []
+        """The number of the first record of each segment, or of the first behind the opening."""
         self._starts: list[int] = []
         """Where each segment begins, in bytes since the beginning of the first."""
         self._headers = 0
@@ -100,6 +102,7 @@ class Lines:
             if self._starts and self._closed != self.end - 1:
                 raise Doubt("a segment without its end")
             self._starts.append(end)
+            self.firsts.append(self.end)
             end = self._read_segment(path, report)
         if self._headers != len(self._segments) - 1:
             raise Doubt("a segment without its header")
@@ -212,7 +215,7 @@ class Lines:
             numbers: their numbers, in order.
         """
         first_mark = -(-self._opening.first // APART) * APART
-        at = self._opening.first
+        at, size = self._opening.first, 0
         with _Reader(self._segments, self._starts) as reader:
             reader.seek(self._opening.offset)
             for number in numbers:
@@ -223,7 +226,9 @@ class Lines:
                 line = b""
                 for _ in range(number - at + 1):
                     line = reader.readline()
-                at = number + 1
+                at, size = number + 1, size + len(line)
+                if size > MOST_ODD_BYTES:
+                    raise Doubt("many odd frames")
                 record = decode(line.rstrip(b"\n"), -1, orjson.loads)
                 if record is None or record.seq != number:
                     raise Doubt("the file has changed")

@@ -159,3 +159,6 @@ where len(names[1]) <> list_unique(names[1])
 
 update said set is_plain = false
 where is_plain and exists (from repeated) and names::varchar in (select names from repeated);
+
+-- Half of the bytes of a message, and not needed any more.
+alter table said drop column names;

@@ -40,7 +40,6 @@ FACTS: Final = (
     "is_plain",
     "is_quirk",
     "escaped",
-    "names",
 )
 """The columns of `said`, in order."""
 

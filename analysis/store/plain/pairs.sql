@@ -22,7 +22,9 @@ where turn.asks and turn.of_client and failed.record > turn.seq
 
 -- Each request with its response.
 create temp table pair as
-select turn.seq, turn.next_seq as response, answer.t_ns as ended_ns
+select
+    turn.seq, turn.next_seq as response, answer.t_ns as ended_ns, answer.exchange as answered_in, answer.outcome,
+    answer.code, answer.error, answer.size as response_bytes
 from turn join said as answer on answer.seq = turn.next_seq
 where turn.asks and not turn.next_asks;
 
@@ -39,17 +41,18 @@ where until is null or stall.recorded < until;
 
 create temp table asked as
 select
-    said.seq, said.t_ns, said.by_client, said.exchange, said.key, said.token, said.size,
+    said.seq, said.t_ns, said.by_client, said.exchange, said.id, said.method, said.name, said.key, said.token, said.size,
     said.t_ns + coalesce(held.waited_ns, 0) as started_ns,
     coalesce(held.waited_ns, 0) as stall_ns,
-    pair.response, pair.ended_ns, coalesce(pair.response, lost.lost) as until
+    pair.* exclude (seq), coalesce(pair.response, lost.lost) as until
 from said left join pair using (seq) left join lost using (seq) left join held using (seq)
 where said.role = 'request';
 
 -- Cancellations and progress mean the last request under that id or token, if it is still open.
 create temp table cancelled as
 select
-    asked.seq, arg_min(told.t_ns, told.seq) as cancelled_ns, min(told.seq) as cancelled_seq
+    asked.seq, arg_min(told.t_ns, told.seq) as cancelled_ns, min(told.seq) as cancelled_seq,
+    arg_min({reason: told.reason, is_timeout: told.is_timeout}, told.seq) as why
 from (select * from said where role = 'notification' and cancels is not null) as told
 asof join (select * from asked where key is not null) as asked
     on told.by_client = asked.by_client and told.cancels = asked.key and told.seq > asked.seq
@@ -106,10 +109,9 @@ from (
             during.seq as outer_seq, inner_one.t_ns as from_ns, inner_one.ended_ns as until_ns,
             during.started_ns, during.ended_ns
         from asked as inner_one
-        join said on said.seq = inner_one.seq
         join flow on flow.seq = inner_one.seq and flow.step = 1 and flow.open_of_client = 1
         join asked as during on during.seq = flow.only_open
-        where not inner_one.by_client and said.method <> 'ping'
+        where not inner_one.by_client and inner_one.method <> 'ping'
             and inner_one.response < during.response
     )
 )
@@ -118,9 +120,7 @@ group by outer_seq;
 -- Requests over HTTP that a message in another exchange answers or cancels. The fold finds those by what names the
 -- session, and forgets the oldest names.
 create temp table crossing as
-select pair.seq, pair.response as until
-from pair join said as asking on asking.seq = pair.seq join said as answer on answer.seq = pair.response
-where answer.exchange <> asking.exchange
+select seq, response as until from asked where answered_in <> exchange
 union all
 select cancelled.seq, cancelled_seq from cancelled join asked using (seq) where exchange is not null;
 

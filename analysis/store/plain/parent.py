@@ -143,7 +143,7 @@ def _loaded(
     odd = judged(lines.odd, is_http=exchanges is not None)
     most = most_odd(lines.frames)
     talk.hear()
-    talk.say({"odd": [each.frame.seq for each in odd], "most": most})
+    talk.say({"odd": [each.frame.seq for each in odd], "most": most, "starts": [*lines.firsts, lines.end]})
     answer = talk.hear()
     if (answer.get("frames"), answer.get("escaped")) != (lines.frames, lines.text_bytes):
         raise Doubt("lines that are not spelt as ours")
