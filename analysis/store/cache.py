@@ -30,6 +30,7 @@ import duckdb
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.load import Loader, Progress
 from analysis.store.plain.doubt import Doubt
+from analysis.store.plain.parent import SMALLEST as SMALLEST_BY_SQL
 from analysis.store.plain.parent import load_plain
 from analysis.store.tables import creation
 from captures.errors import CaptureError
@@ -72,6 +73,16 @@ class Freed(NamedTuple):
     bytes: int
     left: int
     """Files that could not be deleted."""
+
+
+class _State(NamedTuple):
+    """What a capture is like now."""
+
+    key: str
+    """Everything that its rows depend on."""
+    is_growing: bool
+    size: int
+    """Bytes of its files."""
 
 
 def cap() -> int:
@@ -118,8 +129,10 @@ def store(
 ) -> Path | None:
     """Make the file with the rows of a capture; None if that is impossible.
 
+    A large capture that is growing gets a file, too; nobody finds it again, and the next one takes its place.
+
     Args:
-        path: the capture, which is no longer being recorded.
+        path: the capture.
         id_: the value of the column `capture` in its rows.
         findings: whether to run the checker, too.
         keep: files that are about to be used, and are kept when room is made.
@@ -129,21 +142,21 @@ def store(
     Raises:
         CaptureError: the capture cannot be read.
     """
-    folder, key = directory(), key_of(path, id_)
-    if folder is None or key is None or not cap():
+    folder, state = directory(), _state_of(path, id_)
+    if folder is None or state is None or not cap() or (state.is_growing and state.size < SMALLEST_BY_SQL):
         return None
-    whole = folder / _name(path, id_, key, findings=findings)
+    whole = folder / _name(path, id_, state.key, findings=findings)
     # A file that another process has just made may have findings; they must not be inserted twice.
-    plain = _used(folder / _name(path, id_, key, findings=False)) if findings else None
+    plain = _used(folder / _name(path, id_, state.key, findings=False)) if findings else None
     try:
         _make_private(folder)
         try:
-            _make(whole, plain, path, id_, key, findings=findings, progress=progress, memory=memory)
+            _make(whole, plain, path, id_, state, findings=findings, progress=progress, memory=memory)
         except duckdb.Error:
             if plain is None:
                 raise
             discard(plain)
-            _make(whole, None, path, id_, key, findings=findings, progress=progress, memory=memory)
+            _make(whole, None, path, id_, state, findings=findings, progress=progress, memory=memory)
     except (OSError, UnicodeError, duckdb.Error):
         return None
     _drop_older(folder, path, id_, whole)
@@ -268,19 +281,25 @@ def version() -> str:
 
 def key_of(path: Path, id_: str) -> str | None:
     """Everything that the rows of a capture depend on; None if its files cannot be examined, or are being written."""
-    files = []
+    state = _state_of(path, id_)
+    return None if state is None or state.is_growing else state.key
+
+
+def _state_of(path: Path, id_: str) -> _State | None:
+    """The present state of a capture; None if its files cannot be examined."""
+    files, size = [], 0
     try:
         segment_paths = segments(path)
         for segment in segment_paths:
             status = segment.stat()
             files.append([segment.name, status.st_size, status.st_mtime_ns, status.st_ino])
+            size += status.st_size
         where = str(path.resolve())
     except OSError:
         return None
-    if is_live(segment_paths[-1]):
-        return None
+    is_growing = is_live(segment_paths[-1])
     parts = {"capture": id_, "path": where, "segments": files, "version": version(), "storage": STORAGE}
-    return json.dumps(parts)
+    return _State(json.dumps(parts | {"is_growing": True} if is_growing else parts), is_growing, size)
 
 
 def _name(path: Path, id_: str, key: str, *, findings: bool) -> str:
@@ -298,7 +317,7 @@ def _make(
     plain: Path | None,
     path: Path,
     id_: str,
-    key: str,
+    state: _State,
     *,
     findings: bool,
     progress: Progress | None,
@@ -316,11 +335,11 @@ def _make(
         if plain is not None:
             shutil.copyfile(plain, target)
         else:
-            _load(target, path, id_, key, progress=progress, memory=memory)
+            _load(target, path, id_, state.key, progress=progress, memory=memory)
         if findings:
             with _attached(target, memory) as connection, Loader(connection) as loader:
                 loader.load_findings(path, id_)
-        if key_of(path, id_) != key:
+        if not state.is_growing and key_of(path, id_) != state.key:
             raise BlockingIOError(f"{path} was written to meanwhile")
         target.chmod(0o600)
         target.replace(whole)

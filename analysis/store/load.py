@@ -206,7 +206,7 @@ class _Load:
 
     def run(self, plain: Plain | None = None) -> None:
         """Run the whole load, or what is left of it when a part is in the tables already."""
-        is_growing = is_live(self._capture.segments[-1])
+        is_growing = is_live(self._capture.segments[-1]) if plain is None else plain.is_growing
         stop = None if plain is None else plain.opening.first
         assembler = FrameAssembler()
         account, feed, take_frame = self._account, assembler.feed, self._take_frame

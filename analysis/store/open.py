@@ -5,8 +5,8 @@ for untrusted SQL does the same in two steps: its parent calls `sources`, which 
 calls `prepare`, which only reads, and locks the connection afterwards.
 
 Cache files are attached, and each table is a view over all of them; if there are very many, small ones are copied into
-tables in memory, since each attached file adds some 3 ms to the planning of every query. Captures that are growing, or
-too small for a cache to pay off, are read again each time.
+tables in memory, since each attached file adds some 3 ms to the planning of every query. Captures that are growing are
+loaded again each time, and small ones are read where they are used, without a file.
 """
 
 import os
@@ -49,7 +49,7 @@ class Source(NamedTuple):
     id: str
     """The value of the column `capture` in its rows."""
     database: Path | None
-    """The file to attach, read-only; None if the capture itself is read: it is growing, or cannot be cached."""
+    """The file to attach, read-only; None if the capture itself is read: it is small, or cannot be cached."""
 
 
 class Sources(NamedTuple):
@@ -374,7 +374,7 @@ def _note_loads(connection: duckdb.DuckDBPyConnection, names: list[str], unattac
     for name in names:
         connection.execute(f"insert into origin.loads select capture, how from {name}.made_of")  # noqa: S608 - names are ours
     for source in unattached:
-        connection.execute("insert into origin.loads values (?, 'small, growing, or without a cache')", [source.id])
+        connection.execute("insert into origin.loads values (?, 'small, or without a cache')", [source.id])
 
 
 def _wanted(*, findings: bool) -> list[str]:

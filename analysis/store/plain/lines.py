@@ -63,9 +63,15 @@ def most_odd(frames: int) -> int:
 class Lines:
     """The lines of a capture behind its opening, over all segments."""
 
-    def __init__(self, capture: Capture, opening: Opening) -> None:
-        """Nothing read so far."""
-        self._segments, self._opening = capture.segments, opening
+    def __init__(self, capture: Capture, segments: list[Path], opening: Opening) -> None:
+        """Nothing read so far.
+
+        Args:
+            capture: the capture.
+            segments: its files, or copies of them.
+            opening: its opening.
+        """
+        self._segments, self._opening = segments, opening
         self._capture = capture.header.members.get("capture")
         self._exchanges: Exchanges | None = opening.exchanges
         self.frames = 0

@@ -7,6 +7,7 @@ what is left for `analysis.store.load` to add. On any doubt there is no result, 
 import os
 import re
 import select
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from analysis.store.plain.odd import OddFrame, facts, judged, key
 from analysis.store.plain.opening import Opening, opening_of
 from analysis.store.sandbox.protocol import write
 from analysis.store.values import LARGEST, text, wall
+from captures.file import is_live
 from captures.reader import Capture
 from captures.record import Record
 
@@ -31,6 +33,9 @@ LEAST_MEMORY: Final = 256_000_000
 """Bytes that DuckDB needs: it reads lines into buffers of 32 MiB, and several at a time."""
 THREADS: Final = 2
 """More do not help: the parent's pass over the lines takes as long as the rest then does."""
+COPY: Final = "grown-so-far.mcpcap"
+"""The name of a copy of a segment that may still grow."""
+_PIECE: Final = 1 << 16
 _LONGEST_ANSWER: Final = 64 << 20
 _SECONDS: Final = 60
 _BYTES_A_SECOND: Final = 2 << 20
@@ -56,6 +61,8 @@ class Plain(NamedTuple):
     """The stamp of the last frame; `latest_ns` is the largest one."""
     frames: int
     bytes: int
+    is_growing: bool
+    """Whether more was being recorded when it was read."""
 
     def others(self) -> Iterator[Record]:
         """The records behind the opening that are no frames."""
@@ -84,11 +91,12 @@ def load_plain(
     memory: int,
     progress: Callable[[int], None] | None = None,
 ) -> Plain:
-    """Make a database file with the rows of the plain part of a closed capture.
+    """Make a database file with the rows of the plain part of a capture.
 
     Args:
-        path: the capture.
-        database: the file to make. The directory beside it takes what does not fit into memory.
+        path: the capture; a growing one is read up to its present end.
+        database: the file to make. The directory beside it takes what does not fit into memory, and a copy of what may
+            still grow, which is needed as long as the answer.
         id_: the value of the column `capture` in its rows.
         options: how to attach the file.
         memory: bytes that DuckDB may hold.
@@ -104,9 +112,13 @@ def load_plain(
     if memory < LEAST_MEMORY:
         raise Doubt("little memory")
     opening = opening_of(capture)
+    is_growing = is_live(capture.segments[-1])
+    segments = capture.segments
+    if is_growing:
+        segments = [*segments[:-1], _copied(segments[-1], database.parent / COPY)]
     processor_s = _SECONDS + capture.size // _BYTES_A_SECOND
     setup = {
-        "segments": [_digits(segment) for segment in capture.segments],
+        "segments": [_digits(segment) for segment in segments],
         "database": _digits(database),
         "spilled": _digits(database.parent / "spilled"),
         "id": id_,
@@ -129,7 +141,9 @@ def load_plain(
     except OSError:
         raise Doubt("the system starts no process") from None
     try:
-        return _loaded(_Talk(child, processor_s), setup, Lines(capture, opening), opening, progress)
+        lines = Lines(capture, segments, opening)
+        made = _loaded(_Talk(child, processor_s), setup, lines, opening, progress)
+        return made._replace(is_growing=is_growing)
     finally:
         child.close()
 
@@ -169,7 +183,24 @@ def _loaded(
         talk.say(told)
     talk.say({"end": True})
     talk.hear()
-    return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size)
+    return Plain(opening, lines, odd, links, listings, messages, requests, latest_ns, last_ns, frames, size, False)
+
+
+def _copied(segment: Path, copy: Path) -> Path:
+    """A copy of the whole records of a segment that may still grow: all who read it must see the same end."""
+    shutil.copyfile(segment, copy)
+    with copy.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _PIECE)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        file.truncate(end)
+    return copy
 
 
 _PLAIN_WORDS: Final = re.compile(r"[A-Za-z ]{1,60}")

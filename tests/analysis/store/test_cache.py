@@ -159,6 +159,30 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
     assert files(folder) == []
 
 
+def test_large_growing_captures_have_one_file_which_the_next_replaces(
+    capture: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "SMALLEST_BY_SQL", 0)
+    lines = capture.read_bytes().splitlines(keepends=True)
+    growing = CaptureFile(tmp_path / "growing.mcpcap")
+    try:
+        growing.append(b"".join(lines[:1001]))
+        first = sources([Path(growing.path)])
+        assert counts(first) == (1000, 500, 0)
+        growing.append(b"".join(lines[1001:1101]))
+        assert counts(first) == (1000, 500, 0)
+        second = sources([Path(growing.path)])
+        assert counts(second) == (1100, 550, 0)
+        assert files(folder) == [only(second).database]
+        with duckdb.connect() as connection:
+            prepare(connection, second.readable)
+            assert connection.execute("select is_live from captures").fetchall() == [(True,)]
+    finally:
+        growing.close()
+    assert only(sources([Path(growing.path)])).database != only(second).database
+    assert len(files(folder)) == 1
+
+
 def test_changed_captures_are_loaded_anew_and_their_old_file_goes(capture: Path, folder: Path) -> None:
     first = only(sources([capture])).database
     written(capture, calls=MANY + 1)

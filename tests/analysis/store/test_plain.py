@@ -1,14 +1,18 @@
 """Rows that SQL makes of a capture are those that the fold makes, or SQL leaves the capture to the fold."""
 
+import fcntl
 import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import duckdb
@@ -175,6 +179,70 @@ def test_segments_are_loaded_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     both = Both(made.write(tmp_path / "many.mcpcap"), tmp_path / "rows")
     assert both.doubt is None
     assert both.differences() == {}
+
+
+# ---- while it grows
+
+
+@contextmanager
+def being_recorded(path: Path) -> Iterator[None]:
+    """Hold the lock of a recorder."""
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", [Maker, HttpMaker])
+def test_growing_captures_are_loaded_up_to_their_last_whole_record(
+    kind: type[Maker], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    made = kind(Random(seed))
+    made.talk(40, trouble=0.0)
+    if seed % 3 == 0:
+        made.next_segment()
+        made.talk(10, trouble=0.0)
+    made.lines.append(made.lines[-1][: seed * 7 % len(made.lines[-1])])
+    path = made.write(tmp_path / "growing.mcpcap")
+    last = path.with_suffix(".2.mcpcap") if seed % 3 == 0 else path
+    with being_recorded(last):
+        both = Both(path, tmp_path / "rows")
+    if both.doubt is None:
+        assert both.differences(is_growing=True) == {}
+        assert told(both, "select is_live from captures") == [(True,)]
+
+
+def test_what_comes_while_a_capture_is_loaded_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    made = maker()
+    for id_ in range(5000):
+        made.say("c2s", id=id_, method="tools/call", params={"name": "t"})
+        made.say("s2c", id=id_, result={"content": []})
+    path, lines = tmp_path / "growing.mcpcap", made.lines
+    seqs = [seq for seq, line in enumerate(lines) if b'"rec":"frame"' in line]
+    path.write_bytes(b"".join(lines[:500]))
+    counts = list[int]()
+    with being_recorded(path), path.open("ab", buffering=0) as file:
+
+        def go_on() -> None:
+            for line in lines[500:]:
+                file.write(line)
+
+        writing = Thread(target=go_on)
+        writing.start()
+        while not counts or counts[-1] < len(seqs):
+            (tmp_path / "rows").mkdir()
+            both = Both(path, tmp_path / "rows")
+            assert both.doubt is None
+            found = [seq for (seq,) in told(both, "select seq from frames order by seq")]
+            assert found == seqs[: len(found)]
+            counts.append(len(found))
+            shutil.rmtree(tmp_path / "rows")
+        writing.join()
+    assert counts == sorted(counts)
 
 
 def no_header(made: Maker) -> None:
