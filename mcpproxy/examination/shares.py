@@ -10,6 +10,7 @@ for everything. So two processes are 1.3 to 1.4 times as fast as one, and more t
 If a worker dies, this process examines the capture, from the first event not yet passed on.
 """
 
+import selectors
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -29,10 +30,12 @@ from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import Ended, Event, LocatedFinding
 from mcpproxy.examination.workers import LONGEST_LINE, Worker, accept
 
-WORTH: Final = 16 << 20
-"""Bytes of a capture that justify the processes: starting them takes a quarter of a second."""
+WORTH: Final = 64 << 20
+"""Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""
 MOST: Final = 4
 """Processes."""
+MOST_WAITING: Final = 64 << 20
+"""Bytes of events that wait for their turn."""
 
 
 class _Dead(Exception):
@@ -74,7 +77,7 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
             workers.append(Worker(picked, wanted))
             ended.callback(workers[-1].process.close)
             workers[-1].give(0, path)
-        for event in _merged([_Stream(worker) for worker in workers]):
+        for event in _Merge(workers).events():
             yield accept(event, wanted)
             passed_on += 1
             if isinstance(event, Ended):
@@ -83,45 +86,73 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
 
 
 class _Stream:
-    """The events of a worker: the next one, and its place in the order of all."""
+    """The events of a worker: the next one, its place in the order of all, and lines that wait for their turn."""
 
     def __init__(self, worker: Worker) -> None:
-        self._process = worker.process
-        self._lines: deque[bytes] = deque()
+        self.process = worker.process
+        self.lines: deque[bytes] = deque()
+        self.is_over = False
         self.event: Event
         self.place: tuple[int, ...]
-        self.go_on()
 
-    def go_on(self) -> None:
-        """Wait for the next event.
+
+class _Merge:
+    """Puts the events of several workers in order. None of them has to wait while another one is slower."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self._streams = [_Stream(worker) for worker in workers]
+        self._waiting_bytes = 0
+        self._selector = selectors.DefaultSelector()
+        for stream in self._streams:
+            self._selector.register(stream.process.stdout, selectors.EVENT_READ, stream)
+
+    def events(self) -> Iterator[Event]:
+        """The events in order.
 
         Raises:
             CaptureError: the capture cannot be read.
-            _Dead: there is no next event.
+            _Dead: a worker has ended before its last event.
         """
-        while not self._lines:
-            lines = self._process.read_lines(LONGEST_LINE)
-            if lines is None:
+        with self._selector:
+            for stream in self._streams:
+                self._go_on(stream)
+            while True:
+                place = min(stream.place for stream in self._streams)
+                at = [stream for stream in self._streams if stream.place == place]
+                event = at[0].event
+                if isinstance(event, Ended):
+                    yield _joined([stream.event for stream in self._streams if isinstance(stream.event, Ended)])
+                    return
+                yield event
+                for stream in at:
+                    self._go_on(stream)
+
+    def _go_on(self, stream: _Stream) -> None:
+        """Wait for the next event of a worker."""
+        while not stream.lines:
+            if stream.is_over:
                 raise _Dead
-            self._lines += lines
-        step, event = decoded(self._lines.popleft())
+            if self._waiting_bytes > MOST_WAITING:
+                self._read(stream)
+            else:
+                for key, _ in self._selector.select():
+                    self._read(key.data)
+        line = stream.lines.popleft()
+        self._waiting_bytes -= len(line)
+        step, event = decoded(line)
         if isinstance(event, CaptureError):
             raise event
-        self.event = event
-        self.place = (step, 0, *place_of(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
+        stream.event = event
+        stream.place = (step, 0, *place_of(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
 
-
-def _merged(streams: list[_Stream]) -> Iterator[Event]:
-    while True:
-        place = min(stream.place for stream in streams)
-        at = [stream for stream in streams if stream.place == place]
-        event = at[0].event
-        if isinstance(event, Ended):
-            yield _joined([stream.event for stream in streams if isinstance(stream.event, Ended)])
+    def _read(self, stream: _Stream) -> None:
+        lines = stream.process.read_lines(LONGEST_LINE)
+        if lines is None:
+            stream.is_over = True
+            self._selector.unregister(stream.process.stdout)
             return
-        yield event
-        for stream in at:
-            stream.go_on()
+        stream.lines += lines
+        self._waiting_bytes += sum(map(len, lines))
 
 
 def _joined(outcomes: list[Ended]) -> Ended:

@@ -18,7 +18,7 @@ from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import encoded
 from mcpproxy.examination.examine import Wanted, numbered, spare_collections
-from mcpproxy.examination.result import Event, LocatedFinding
+from mcpproxy.examination.result import Event, LocatedFinding, Reached
 
 LONGEST_LINE: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""
@@ -76,7 +76,7 @@ def main() -> None:
         try:
             for step, event in numbered(Path(json.loads(requests.get())), wanted):
                 events += encoded(step, event)
-                if len(events) >= _PIECE:
+                if len(events) >= _PIECE or isinstance(event, Reached):
                     write_all(answers, bytes(events))
                     events.clear()
         except CaptureError as error:

@@ -26,7 +26,6 @@ from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
-from tests.bench.check import repeated
 from tests.captures.samples import frame, header, in_pieces, lines
 from tests.harness import ROOT, children, is_alive, prepared, wait_until
 from tests.http_harness import free_port, post
@@ -488,11 +487,15 @@ def test_a_closed_pipe_ends_it_silently(capture: Path) -> None:
 # ---- several processes
 
 
-def large(path: Path, id_: int) -> Path:
-    """A capture of some megabytes in which a request is answered under another id."""
+def large(path: Path, id_: int, count: int = 1) -> Path:
+    """A capture of some megabytes in which requests are answered under other ids."""
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a","arguments":{"b":"%b"}}}'
-    answer = b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}' % id_
-    frames = [("frame", frame("c2s", call % (id_, b"c" * crew.WORTH))), ("frame", frame("s2c", answer))]
+    answer = b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}'
+    frames = [
+        ("frame", one)
+        for number in range(id_, id_ + count)
+        for one in (frame("c2s", call % (number, b"c" * crew.WORTH)), frame("s2c", answer % number))
+    ]
     path.write_bytes(b"".join(lines([("header", header()), *frames, CLOSE])))
     return path
 
@@ -517,14 +520,13 @@ def test_several_captures_are_reported_in_order(tmp_path: Path, form: str) -> No
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
 def test_one_large_capture_is_reported_as_by_one_process(tmp_path: Path) -> None:
-    large = tmp_path / "large.mcpcap"
-    repeated(DEMO, shares.WORTH // 150, large)
-    if not crew.processes([large], Wanted()):
+    name = large(tmp_path / "large.mcpcap", 1, shares.WORTH // crew.WORTH)
+    if not crew.processes([name], Wanted()):
         pytest.skip("there is one processor")
     one = prepared("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", [sys.executable, "-m", "mcpproxy"])
     for form in ("text", "json"):
-        done = mcpproxy("check", "--format", form, large)
-        alone = subprocess.run([*one, "check", "--format", form, large], capture_output=True, check=False)
+        done = mcpproxy("check", "--format", form, name)
+        alone = subprocess.run([*one, "check", "--format", form, name], capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
         assert done.stdout
 
@@ -533,7 +535,7 @@ def test_one_large_capture_is_reported_as_by_one_process(tmp_path: Path) -> None
 def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int) -> None:
     names = [tmp_path / f"{number}.mcpcap" for number in range(count)]
     for name in names:
-        repeated(DEMO, 20_000 * 4 // count, name)
+        large(name, 1, shares.WORTH // crew.WORTH // count)
     if not crew.processes(names, Wanted()):
         pytest.skip("there is one processor")
     with started("check", "--json", *names) as process:
