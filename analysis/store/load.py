@@ -214,7 +214,9 @@ class _Load:
         for item in self._capture:
             if type(item) is Record:
                 seq, rec, t_ns, _, offset, _, _ = item
-                if seq == stop:
+                if stop is not None and seq >= stop:
+                    if seq > stop:
+                        raise Doubt("a segment that is gone")
                     break
                 if rec == "frame" and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are

@@ -374,7 +374,7 @@ def _note_loads(connection: duckdb.DuckDBPyConnection, names: list[str], unattac
     for name in names:
         connection.execute(f"insert into origin.loads select capture, how from {name}.made_of")  # noqa: S608 - names are ours
     for source in unattached:
-        connection.execute("insert into origin.loads values (?, 'small, or without a cache')", [source.id])
+        connection.execute("insert into origin.loads values (?, 'small, or no cache file could be made')", [source.id])
 
 
 def _wanted(*, findings: bool) -> list[str]:

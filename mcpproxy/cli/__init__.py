@@ -71,7 +71,8 @@ def dispatch(arguments: list[str]) -> int:
     if name == "serve":
         _let_ctrl_c_end_us()
     if name in COMMANDS:
-        return guarded(import_module(module_of(name)).run, arguments[1:])
+        # Loading the module takes a tenth of a second, in which Ctrl-C must be as quiet as later.
+        return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:])
     return guarded(_about, arguments)
 
 

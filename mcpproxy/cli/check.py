@@ -179,6 +179,7 @@ class _Check:
         try:
             self._check_all()
         except KeyboardInterrupt:
+            self._progress.clear()
             # Ctrl-C is the usual way to end --follow; the user still wants the totals.
             if self._following is None:
                 raise

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 from zlib import crc32
 
 import orjson
@@ -24,6 +24,7 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Exchanges
 from analysis.store.plain.opening import Opening
 from analysis.store.values import LARGEST
+from captures.errors import NotACapture
 from captures.reader import CHUNK, SHORTEST, Capture, open_capture
 from captures.record import CRC_TAIL, MAX_LINE, Record, decode
 from captures.versions import FORMAT_VERSION
@@ -118,7 +119,7 @@ class Lines:
     def _read_segment(self, path: Path, report: Callable[[int], None] | None) -> int:
         """Read the lines of one segment, and return where the next one begins."""
         offset, rest = max(self._starts[-1], self._opening.offset), b""
-        with open_capture(path) as file:
+        with _opened(path) as file:
             file.seek(offset - self._starts[-1])
             while chunk := file.read(CHUNK):
                 lines = (rest + chunk).split(b"\n")
@@ -250,6 +251,13 @@ class Lines:
                 yield record
 
 
+def _opened(segment: Path) -> BinaryIO:
+    try:
+        return open_capture(segment)
+    except NotACapture:  # the ring of a recorder deletes old ones
+        raise Doubt("a segment that is gone") from None
+
+
 def _prove_utf8(line: bytes) -> None:
     try:
         line.decode()
@@ -287,6 +295,6 @@ class _Reader:
         return line
 
     def _open(self, number: int) -> None:
-        file = open_capture(self._segments[number])
+        file = _opened(self._segments[number])
         assert isinstance(file, FileIO)
         self._number, self._file = number, BufferedReader(file, 1 << 16)

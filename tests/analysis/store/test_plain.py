@@ -214,6 +214,25 @@ def test_growing_captures_are_loaded_up_to_their_last_whole_record(
         assert told(both, "select is_live from captures") == [(True,)]
 
 
+@pytest.mark.parametrize("name", ["opening_of", "_loaded"])
+def test_segment_that_the_ring_deletes_meanwhile_is_a_doubt(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = maker(20)
+    made.next_segment()
+    made.talk(20, oddity=0.0, trouble=0.0)
+    path, before = made.write(tmp_path / "growing.mcpcap"), getattr(parent, name)
+
+    def then_delete(*given: Any) -> Any:
+        answer = before(*given)
+        path.unlink()
+        return answer
+
+    monkeypatch.setattr(parent, name, then_delete)
+    with being_recorded(path.with_suffix(".2.mcpcap")):
+        assert doubt_about(path, tmp_path / "rows", monkeypatch) == "a segment that is gone"
+
+
 def test_what_comes_while_a_capture_is_loaded_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parent, "SMALLEST", 0)
     monkeypatch.setattr(parent, "PythonChild", InThread)
