@@ -15,9 +15,9 @@ PYTEST := $(BIN)/pytest -n 4 --dist worksteal
 test: $(VENV)/.check
 	$(PYTEST)
 
-# For the inner loop: all but the tests that tests/slow.txt names.
+# For the inner loop: the unit tests, see tests/unit.py.
 test-fast: $(VENV)/.check
-	$(BIN)/pytest -n 3 --dist worksteal -m 'not soak and not slow'
+	$(BIN)/pytest --unit -n 2 --dist worksteal
 
 # Everything CI looks at: format, lint, types, import contracts, tests.
 check: readers ship-server lint types contracts test

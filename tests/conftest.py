@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
+from tests.costs import Costs
+from tests.examples import PROFILES
 from tests.harness import Place
+from tests.unit import Watch, is_unit
 
-# How long an example takes says nothing on a machine that others use, too; `bench/` measures.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+for _profile_name, _profile in PROFILES.items():
+    settings.register_profile(_profile_name, _profile)
 settings.load_profile("suite")
 
 # A shell that runs the suite behind the scenes has it ignore Ctrl-C and Ctrl-\, `nohup` has it ignore a hang-up, and
@@ -39,14 +42,23 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-SLOW = tuple((Path(__file__).parent / "slow.txt").read_text("utf-8").split())
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--unit` collects unit tests only; `--costs FILE` keeps what each case has cost."""
+    parser.addoption("--unit", action="store_true", help="collect unit tests only, see tests/unit.py")
+    parser.addoption("--costs", metavar="FILE", help="write what each case has cost, see tests/costs.py")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test-fast` leaves out."""
-    for item in items:
-        if item.nodeid.startswith(SLOW):
-            item.add_marker("slow")
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure every case, and watch over the unit tests."""
+    config.pluginmanager.register(Costs(config.getoption("costs"), config.getoption("unit")))
+    config.pluginmanager.register(Watch())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Under `--unit`, import no file that holds no unit tests."""
+    if config.getoption("unit") and collection_path.is_file() and not is_unit(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,7 @@ by itself, and it ends as the interpreter ends.
 
 What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
 PYTHONIOENCODING and LC_ALL.
-`tests/mcpproxy/cli/test_dispatch.py` runs every command in both ways, and compares.
+`tests/mcpproxy/cli/test_dispatch_integration.py` runs every command in both ways, and compares.
 """
 
 import gc

@@ -148,8 +148,8 @@ async def _record(place: Path) -> list[Path]:
     """The sessions of the SDK's client, in both eras."""
     from mcp.shared.exceptions import MCPDeprecationWarning
 
-    from tests.mcpproxy.test_no_false_alarm import LIBRARY, use_the_library
-    from tests.mcpproxy.test_sdk import SERVER, recorded, use_everything
+    from tests.mcpproxy.test_no_false_alarm_integration import LIBRARY, use_the_library
+    from tests.mcpproxy.test_sdk_integration import SERVER, recorded, use_everything
 
     warnings.simplefilter("ignore", MCPDeprecationWarning)  # of what older revisions have
     made = []

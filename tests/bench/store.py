@@ -178,7 +178,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def _record_over_http(place: Path) -> list[Path]:
     """The SDK's client with an SDK's server, whose responses are JSON, and streams."""
     from tests.http_harness import serving
-    from tests.mcpproxy.test_serve_sdk import Talk, own_place, serve_sdk
+    from tests.mcpproxy.test_serve_sdk_integration import Talk, own_place, serve_sdk
 
     made = []
     for options in (["--json"], []):

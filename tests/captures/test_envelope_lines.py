@@ -15,7 +15,7 @@ from captures.envelope import METHODS_KEPT, Methods, judge_exactly, judge_in_pas
 from captures.frame import Direction
 from captures.limits import DEEP, LONGEST, ODD_LIMIT, RECORD_LIMIT
 from captures.record import frame_members, line_members
-from tests.captures.test_envelope import (
+from tests.captures.test_envelope_integration import (
     CASES,
     HOSTILE,
     SOUND,

@@ -26,7 +26,7 @@ from mcpproxy.sharing.pseudonyms import Pseudonyms
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import Redactor
 from mcpproxy.sharing.scan import likely_secrets
-from tests.mcpproxy.cli.test_hostile_captures import made_up
+from tests.mcpproxy.cli.test_hostile_captures_integration import made_up
 from tests.mcpproxy.sharing.written import HEADER, written
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "captures"

@@ -82,13 +82,6 @@ def test_every_module_says_what_it_is_for() -> None:
     assert silent == []
 
 
-def test_every_slow_test_that_is_named_exists() -> None:
-    for line in (ROOT / "tests/slow.txt").read_text("utf-8").split():
-        name, *cases = line.split("::")
-        case = cases[-1].partition("[")[0] if cases else ""
-        assert f"def {case}" in (ROOT / name).read_text("utf-8"), line
-
-
 def test_modules_are_named_for_what_they_hold() -> None:
     unsaid = {"common", "core", "event", "events", "flow", "flows", "helper", "helpers", "log", "manager", "misc"}
     unsaid |= {"packet", "packets", "tools", "util", "utils"}

@@ -26,7 +26,7 @@ from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.http_harness import free_port
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted, demo
-from tests.mcpproxy.exporters.test_otlp import METRICS, exported
+from tests.mcpproxy.exporters.test_otlp_integration import METRICS, exported
 
 
 class Backend:

@@ -17,7 +17,7 @@ from mcpproxy.tui.screens.definitions import ToolsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, conversation, play, record, said
-from tests.mcpproxy.tui.test_latency import HOSTILE, calling
+from tests.mcpproxy.tui.test_latency_integration import HOSTILE, calling
 
 LIST = b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}'
 SEARCH = {"name": "search", "description": "Looks for books.", "inputSchema": {"type": "object"}}

@@ -23,7 +23,7 @@ from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from captures.identity import path_id
 from tests.analysis.store.written import Written
-from tests.mcpproxy.test_durability import needs_namespaces
+from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 MANY = 600

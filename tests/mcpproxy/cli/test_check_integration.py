@@ -29,7 +29,7 @@ from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines
 from tests.harness import ROOT, children, is_alive, prepared, wait_until
 from tests.http_harness import free_port, post
-from tests.mcpproxy.cli.test_follow import DEADLINE_S, Growing, Output
+from tests.mcpproxy.cli.test_follow_integration import DEADLINE_S, Growing, Output
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 from tests.mcpproxy.report.findings import twisted
 

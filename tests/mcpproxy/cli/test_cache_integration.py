@@ -13,7 +13,7 @@ from analysis.store.sandbox.parent import Answer, Limits
 from analysis.store.sandbox.protocol import QueryError
 from mcpproxy.report import units
 from mcpproxy.sql.session import SqlSession
-from tests.analysis.store.test_cache import spoil_block, spoil_rows, written
+from tests.analysis.store.test_cache_integration import spoil_block, spoil_rows, written
 from tests.bench.check import repeated
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy

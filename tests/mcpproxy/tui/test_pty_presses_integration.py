@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.mcpproxy.tui.http_talk import http_talk
 from tests.mcpproxy.tui.stage import captured, conversation
-from tests.mcpproxy.tui.test_findings import wrong
-from tests.mcpproxy.tui.test_latency import timed
-from tests.mcpproxy.tui.test_pty import Terminal, terminal
+from tests.mcpproxy.tui.test_findings_integration import wrong
+from tests.mcpproxy.tui.test_latency_integration import timed
+from tests.mcpproxy.tui.test_pty_integration import Terminal, terminal
 
 
 def listed(shown: Terminal) -> None:

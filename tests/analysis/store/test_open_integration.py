@@ -14,7 +14,7 @@ from analysis.store.open import prepare, sources
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat, NotACapture
-from tests.analysis.store.test_cache import MANY, written
+from tests.analysis.store.test_cache_integration import MANY, written
 from tests.analysis.store.written import Written
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"

@@ -11,8 +11,8 @@ from mcpproxy.tui import copy_forms
 from mcpproxy.tui.data.reading import Reading
 from tests.harness import DEADLINE_S, Place
 from tests.http_harness import serving
-from tests.mcpproxy.test_sdk import MODES, SERVER, recorded
-from tests.mcpproxy.test_serve_sdk import STATELESS, Talk, no_talk, serve_sdk
+from tests.mcpproxy.test_sdk_integration import MODES, SERVER, recorded
+from tests.mcpproxy.test_serve_sdk_integration import STATELESS, Talk, no_talk, serve_sdk
 
 
 def command(capture: Path) -> copy_forms.CopyForm:

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from mcpproxy import __version__
-from tests.mcpproxy.tui.test_pty import Terminal
+from tests.mcpproxy.tui.test_pty_integration import Terminal
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("captures", "analysis", "mcpproxy")
@@ -69,7 +69,14 @@ def test_the_source_package_gives_the_same_wheel_and_has_the_tests_and_docs(buil
     build(built / NAME, tmp_path, "wheel")
     wheel = f"{NAME}-py3-none-any.whl"
     assert files_of(tmp_path / wheel) == files_of(built / wheel)
-    for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "docs/ci.md", "tests/test_packages.py"):
+    for name in (
+        "Makefile",
+        "README.md",
+        "LICENSE",
+        "pyproject.toml",
+        "docs/ci.md",
+        "tests/test_packages_integration.py",
+    ):
         assert (built / NAME / name).is_file()
 
 

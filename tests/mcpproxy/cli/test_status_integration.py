@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.harness import wait_until
-from tests.mcpproxy.cli.test_install import SERVER, entry, home, rows, run
-from tests.mcpproxy.cli.test_up import captures, hello, install, installed, post, upstream
+from tests.mcpproxy.cli.test_install_integration import SERVER, entry, home, rows, run
+from tests.mcpproxy.cli.test_up_integration import captures, hello, install, installed, post, upstream
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
 __all__ = ["home"]

@@ -16,7 +16,7 @@ from tests.analysis.store.written import Written
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.exporters.recorded import SECRETS, over_http
-from tests.mcpproxy.test_durability import needs_namespaces
+from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests/corpus/captures"

@@ -9,7 +9,7 @@ import pytest
 from tests import http_harness
 from tests.harness import DEADLINE_S, Place
 from tests.http_harness import Authority, Surroundings, Upstream, Wire, serving
-from tests.mcpproxy.relay import test_http_abuse, test_http_fairness
+from tests.mcpproxy.relay import test_http_abuse_integration, test_http_fairness_integration
 
 Attack = Callable[[Place], None]
 

@@ -27,8 +27,8 @@ from tests.harness import DEADLINE_S, Place, wait_until
 from tests.http_harness import Authority
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import demo
-from tests.mcpproxy.exporters.test_collector import ask, backend, following, talk
-from tests.mcpproxy.exporters.test_otlp import exported
+from tests.mcpproxy.exporters.test_collector_integration import ask, backend, following, talk
+from tests.mcpproxy.exporters.test_otlp_integration import exported
 
 MEASURED = """
 import atexit, re, runpy, sys

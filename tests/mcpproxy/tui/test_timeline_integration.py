@@ -24,7 +24,7 @@ from mcpproxy.tui.waterfall import axis, bar_cells, heat_cells, moment, server_c
 from mcpproxy.tui.widgets.table import layout
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, WRONG, Stage, play, record, said
-from tests.mcpproxy.tui.test_latency import hostile
+from tests.mcpproxy.tui.test_latency_integration import hostile
 
 PARENTS = [
     {"pid": 5, "start": 70, "exe": "sh"},

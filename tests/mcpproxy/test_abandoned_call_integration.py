@@ -14,7 +14,7 @@ from captures.file import CaptureFile
 from captures.record import seal
 from tests.captures.samples import header
 from tests.mcpproxy.cli import typed
-from tests.mcpproxy.test_sdk import SERVER, recorded, text_of
+from tests.mcpproxy.test_sdk_integration import SERVER, recorded, text_of
 from tests.mcpproxy.tui.stage import CALL, said
 
 LIMIT_S = 0.7

@@ -32,7 +32,7 @@ from mcpproxy.sql.statements import in_one_line, is_whole
 from tests.analysis.store.written import Written
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, wait_until
-from tests.mcpproxy.cli.test_terminal import ACTS, hostile_capture
+from tests.mcpproxy.cli.test_terminal_integration import ACTS, hostile_capture
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 
 CORPUS = ROOT / "tests/corpus/captures"

@@ -22,7 +22,7 @@ from mcpproxy.tui.text.messages import write_frame
 from mcpproxy.tui.text.saving import saved
 from tests.captures.samples import header, in_pieces
 from tests.mcpproxy.tui.stage import CALL, END, INITIALIZE, INITIALIZED, Stage, captured, play, record, said
-from tests.mcpproxy.tui.test_pty import HOSTILE
+from tests.mcpproxy.tui.test_pty_integration import HOSTILE
 
 
 def drawn(lines: TextLines) -> list[str]:

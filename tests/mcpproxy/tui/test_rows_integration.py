@@ -26,7 +26,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
 from tests.mcpproxy.tui.http_talk import http_talk
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, conversation, play, play_each, record, said
-from tests.mcpproxy.tui.test_latency import timed
+from tests.mcpproxy.tui.test_latency_integration import timed
 
 SIZES = ((80, 24), (140, 40))
 

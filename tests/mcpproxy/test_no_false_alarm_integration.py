@@ -14,7 +14,7 @@ from mcp_types import ListRootsResult, PromptReference, ResourceTemplateReferenc
 
 from tests.analysis.traces import alarms, findings_of
 from tests.harness import Place, Session
-from tests.mcpproxy.test_sdk import DEADLINE_S, MODES, everything_server, recorded
+from tests.mcpproxy.test_sdk_integration import DEADLINE_S, MODES, everything_server, recorded
 
 __all__ = ["everything_server"]  # a fixture
 

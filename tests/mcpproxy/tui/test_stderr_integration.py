@@ -13,7 +13,7 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, play, record, said
-from tests.mcpproxy.tui.test_latency import HOSTILE
+from tests.mcpproxy.tui.test_latency_integration import HOSTILE
 
 
 def wrote(text: str | bytes, skipped: int = 0) -> tuple[str, bytes]:

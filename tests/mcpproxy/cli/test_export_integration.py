@@ -16,7 +16,7 @@ from analysis.store.reference import relations
 from analysis.store.tables import NAMES
 from tests.analysis.store.written import DAY, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.test_durability import needs_namespaces
+from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests/corpus/captures"

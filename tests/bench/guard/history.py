@@ -1,0 +1,190 @@
+"""Past commits that mended a fault are taken back, one at a time: a test must fail for each.
+
+    python -m tests.bench.guard.history [--repository DIR] [--revision REVISION] [--only COMMIT ...]
+                                        [--update] [--add COMMIT ...] [--whole] [--scratch DIR] [--json]
+
+`history.toml` lists the commits, and for each the test that noticed last time, which is tried first. If it is gone or
+does not fail, the tests that came with the commit are tried, then the test modules that the commit changed, then those
+that name the modules, and with `--whole` the whole suite. `--update` writes what was found. A test counts only if it
+passes when nothing is taken back. Exits with 1 if a commit is not noticed.
+"""
+
+import argparse
+import json
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.bench.guard.reverts import Revert, Suite, revert, undefined
+from tests.bench.guard.scratch import ROOT, Run, Scratch
+
+LIST: Final = Path(__file__).with_name("history.toml")
+BUDGET_S: Final = 90.0
+"""Time of the processor for each step of the search, but the last."""
+WHOLE_S: Final = 1800.0
+ABOUT: Final = """\
+# Past commits that mended a fault; `test` fails when the commit is taken back on today's tree.
+# `python -m tests.bench.guard.history --update` writes this file; see its docstring.
+"""
+BROKEN: Final = ("not collected", "NameError", "ImportError", "ModuleNotFoundError", "AttributeError", "SyntaxError")
+"""How the error begins if what is left of the product does not run at all: that would be noticed by any test."""
+
+
+class Entry(NamedTuple):
+    """A commit, and the test that notices when it is taken back; None if no test does."""
+
+    commit: str
+    subject: str
+    modules: Sequence[str]
+    test: str | None
+
+
+class Outcome(NamedTuple):
+    """What became of a commit that was taken back."""
+
+    entry: Entry
+    how: str
+    """`recorded`, `own`, `same files`, `named`, `whole`, `unnoticed`, `broken`, `does not apply`."""
+    said: str = ""
+    """The first line of the error."""
+
+
+class Search:
+    """Takes commits back in a scratch tree, and looks for a test that fails."""
+
+    def __init__(self, scratch: Scratch, whole: bool) -> None:
+        self.scratch, self.whole = scratch, whole
+        self.suite = Suite(scratch.root)
+        self.ruff = Path(sysconfig.get_path("scripts")) / "ruff"
+        self.sound: set[str] = set()
+        """Tests that pass when nothing is taken back."""
+        self.unsound: set[str] = set()
+
+    def prove(self, tests: Sequence[str]) -> None:
+        """Run tests with nothing taken back."""
+        unknown = [test for test in dict.fromkeys(tests) if test in self.suite.ids and test not in self.sound]
+        if unknown := [test for test in unknown if test not in self.unsound]:
+            results = self.scratch.run(unknown, options=()).results
+            self.unsound |= {result.test for result in results if result.failed is not None}
+            self.sound |= {result.test for result in results} - self.unsound
+
+    def search(self, entry: Entry) -> Outcome:
+        """Take a commit back, and look for a test that fails."""
+        taken = revert(self.scratch.root, entry.commit)
+        entry = Entry(entry.commit, taken.subject, sorted(taken.texts), entry.test)
+        if not taken.texts:
+            return Outcome(entry, "does not apply")
+        if any(undefined(self.ruff, text) for text in taken.texts.values()):
+            return Outcome(entry, "broken", "a name is not defined")
+        for how, tests in self._steps(entry, taken):
+            budget = WHOLE_S if how == "whole" else BUDGET_S
+            options = ("-x", "-n", "2") if how == "whole" else ("-x",)
+            while tests := [test for test in tests if test not in self.unsound]:
+                with self.scratch.changed(dict(taken.texts)):
+                    run = self.scratch.run(tests, options=options, budget_s=budget, whole_s=3 * budget)
+                failed = self._failed(run)
+                if failed is None:
+                    break
+                test, said = failed
+                if said.startswith(BROKEN):
+                    return Outcome(entry._replace(test=test), "broken", said)
+                self.prove([test])
+                if test in self.sound:
+                    return Outcome(entry._replace(test=test), how, said)
+                if test not in self.unsound:
+                    break
+                tests = [each for path in tests for each in self._expanded(path)]
+        return Outcome(entry._replace(test=None), "unnoticed")
+
+    def _expanded(self, place: str) -> list[str]:
+        return [place] if "::" in place else sorted(test for test in self.suite.ids if test.startswith(f"{place}::"))
+
+    @staticmethod
+    def _failed(run: Run) -> tuple[str, str] | None:
+        if run.failure is not None:
+            return run.failure.test, run.failure.failed or ""
+        return None
+
+    def _steps(self, entry: Entry, taken: Revert) -> Iterator[tuple[str, list[str]]]:
+        if entry.test in self.sound:
+            yield "recorded", [entry.test]
+        own = [test for name in sorted(taken.names) for test in self.suite.by_name.get(name, ())]
+        yield "own", [test for test in own if test != entry.test]
+        before = [entry.test.partition("::")[0]] if entry.test is not None else []
+        names = {Path(path).name for path in (*before, *taken.files)}
+        same = [path for path in self.suite.texts if Path(path).name in names]
+        yield "same files", same
+        yield "named", [path for path in self.suite.about(list(taken.texts)) if path not in same]
+        if self.whole:
+            yield "whole", ["tests"]
+
+
+def read(path: Path = LIST) -> list[Entry]:
+    """The commits of the list."""
+    rows = tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+    return [Entry(row["commit"], row["subject"], row["modules"], row.get("test")) for row in rows.get("commit", ())]
+
+
+def written(entries: Sequence[Entry]) -> str:
+    """The text of the list."""
+    text = ABOUT
+    for entry in entries:
+        text += f"\n[[commit]]\ncommit = {json.dumps(entry.commit)}\nsubject = {_quoted(entry.subject)}\n"
+        text += f"modules = [{', '.join(map(_quoted, entry.modules))}]\n"
+        text += f"test = {_quoted(entry.test)}\n" if entry.test is not None else ""
+    return text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def main() -> int:
+    """Take commits back, and print what noticed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.guard.history", description=__doc__)
+    parser.add_argument("--repository", type=Path, default=ROOT, metavar="DIR", help="where the suite is; this one")
+    parser.add_argument("--revision", default="HEAD", help="of the suite and of the product")
+    parser.add_argument("--only", nargs="+", metavar="COMMIT", help="take these back, and no others")
+    parser.add_argument("--add", nargs="+", default=[], metavar="COMMIT", help="take these back, too")
+    parser.add_argument("--update", action="store_true", help="write which test noticed to history.toml")
+    parser.add_argument("--whole", action="store_true", help="run the whole suite for what nothing else notices")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep the scratch tree here, for the next time")
+    parser.add_argument("--json", action="store_true", help="print a JSON object per commit")
+    options = parser.parse_args()
+    entries = read()
+    known = {entry.commit for entry in entries}
+    entries += [Entry(commit, "", (), None) for commit in options.add if commit not in known]
+    if options.only:
+        entries = [entry for entry in entries if entry.commit.startswith(tuple(options.only))]
+    with tempfile.TemporaryDirectory(prefix="guard-") as folder:
+        scratch = Scratch((options.scratch or Path(folder)).absolute(), options.repository, options.revision)
+        search = Search(scratch, options.whole)
+        search.prove([entry.test for entry in entries if entry.test is not None])
+        outcomes = []
+        for entry in entries:
+            outcomes.append(search.search(entry))
+            _print(outcomes[-1], options.json)
+    count = {how: sum(outcome.how == how for outcome in outcomes) for how in {outcome.how for outcome in outcomes}}
+    print(f"{len(outcomes)} commits: {', '.join(f'{count[how]} {how}' for how in sorted(count))}", file=sys.stderr)
+    if options.update:
+        found = {outcome.entry.commit: outcome.entry for outcome in outcomes}
+        kept = {entry.commit: entry for entry in read()} | found
+        LIST.write_text(written(list(kept.values())), "utf-8")
+    return 1 if {"unnoticed", "broken", "does not apply"} & count.keys() else 0
+
+
+def _print(outcome: Outcome, as_json: bool) -> None:
+    entry = outcome.entry
+    if as_json:
+        row: dict[str, Any] = {"commit": entry.commit, "subject": entry.subject, "modules": list(entry.modules)}
+        print(json.dumps({**row, "test": entry.test, "how": outcome.how, "said": outcome.said}), flush=True)
+        return
+    print(f"{entry.commit[:8]}  {outcome.how:<14}  {entry.subject[:60]:<60}  {entry.test or ''}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

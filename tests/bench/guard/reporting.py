@@ -1,0 +1,115 @@
+"""A plugin of pytest that writes what became of each test, what it cost, and which fixtures it shares with others.
+
+It is copied into the environment of a scratch tree, so it uses nothing of this repository. It also stops the run once
+the tests have used up their time of the processor, and tells the tracer, if there is one, which test is running.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_BUDGET_S = float(os.environ.get("GUARD_BUDGET_S", "1e9"))
+_FOLDER = os.environ.get("GUARD_REPORT", "")
+_failed: dict[str, str] = {}
+_shared_s = [0.0]
+"""The time that the set-up of shared fixtures has used."""
+
+
+def _used_s() -> float:
+    each = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in each)
+
+
+def _write(**row: Any) -> None:
+    with open(f"{_FOLDER}/{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _name(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def _enter(context: str) -> None:
+    """Have what runs from now on count for a test or a fixture, in this process and in those that it starts."""
+    os.environ["GUARD_TEST"] = context
+    if (traced := sys.modules.get("guard_traced")) is not None:
+        traced.enter(context)
+
+
+def _shared(item: Any) -> list[str]:
+    """The fixtures that a test shares with others."""
+    found = []
+    for definitions in item._fixtureinfo.name2fixturedefs.values():
+        if definitions and definitions[-1].scope != "function":
+            found.append(_context_of(definitions[-1]))
+    return found
+
+
+def _context_of(definition: Any) -> str:
+    return f"{definition.baseid}@{definition.argname}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: Any) -> Generator[None, Any, Any]:
+    """Measure a test, and write what became of it."""
+    name = _name(item.nodeid)
+    _enter(name)
+    _shared_s[0] = 0.0
+    used, began = _used_s(), time.monotonic()
+    result = yield
+    _write(
+        test=name,
+        failed=_failed.pop(item.nodeid, None),
+        processor_s=round(_used_s() - used - _shared_s[0], 4),
+        wall_s=round(time.monotonic() - began, 4),
+        shared=_shared(item),
+    )
+    if _used_s() > _BUDGET_S:
+        item.session.shouldstop = "the time of the processor is used up"
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
+    """Have the set-up of a fixture that tests share count for all of them."""
+    if fixturedef.scope == "function":
+        return (yield)
+    before, used = os.environ.get("GUARD_TEST", ""), _used_s()
+    _enter(_context_of(fixturedef))
+    try:
+        return (yield)
+    finally:
+        _enter(before)
+        cost = _used_s() - used
+        _shared_s[0] += cost
+        _write(fixture=_context_of(fixturedef), processor_s=round(cost, 4))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: Any) -> Generator[None, Any, Any]:
+    """Keep the first line of each error."""
+    report = yield
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        text = str(report.longrepr) if crash is None else crash.message
+        _failed.setdefault(item.nodeid, (text.strip().splitlines() or ["?"])[0][:300])
+    return report
+
+
+def pytest_collectreport(report: Any) -> None:
+    """Tell what cannot be collected."""
+    if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
+        lines = [line for line in str(report.longrepr).splitlines() if line.startswith("E ")]
+        _write(test=_name(report.nodeid), failed=f"not collected: {(lines or ['?'])[-1]}"[:300], processor_s=0.0)
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was traced: a worker of pytest-xdist ends without further ado."""
+    if (traced := sys.modules.get("guard_traced")) is not None:
+        traced.save()

@@ -1,0 +1,157 @@
+"""A past commit taken back on today's tree, as far as it still applies, and the tests that came with it."""
+
+import ast
+import re
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.bench.guard.scratch import git
+
+_MODULE: Final = re.compile(r"(captures|analysis|mcpproxy)/.*\.py")
+_HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+_STAGED: Final = re.compile(r"\d+ (\w+) ([123])\t(.*)")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Revert(NamedTuple):
+    """What today's tree would be without a commit."""
+
+    commit: str
+    subject: str
+    texts: Mapping[str, str]
+    """The modules of the product that differ, by their path of today, as they would be."""
+    names: frozenset[str]
+    """The tests that the commit added or changed."""
+    files: Sequence[str]
+    """The test modules that the commit changed, by their path of then."""
+
+
+def revert(tree: Path, commit: str) -> Revert:
+    """Take the product's part of a commit back, in the repository at `tree`, whose files stay as they are.
+
+    Modules that have moved since are found, as `git revert` finds them. Where today's lines differ from those of the
+    commit, they stay. A module that would not compile stays as it is.
+    """
+    base = _alone(tree, commit)
+    ours, theirs = _alone(tree, "HEAD", base), _alone(tree, f"{commit}^", base)
+    merged, *rest = git(tree, "merge-tree", "--write-tree", "--no-messages", ours, theirs, check=False).splitlines()
+    staged: dict[str, dict[int, str]] = defaultdict(dict)
+    for line in rest:
+        if (match := _STAGED.match(line)) and _MODULE.fullmatch(match[3]):
+            staged[match[3]][int(match[2])] = match[1]
+    texts = {
+        path: git(tree, "show", f"{merged}:{path}")
+        for path in git(tree, "diff", "--name-only", "--diff-filter=M", "HEAD", merged).splitlines()
+        if _MODULE.fullmatch(path) and path not in staged
+    }
+    texts |= {path: _reconciled(tree, blobs) for path, blobs in staged.items() if set(blobs) == {1, 2, 3}}
+    texts = {path: text for path, text in texts.items() if _differs(git(tree, "show", f"HEAD:{path}"), text)}
+    subject = git(tree, "log", "-1", "--format=%s", commit).strip()
+    names, files = _tests_of(tree, commit)
+    return Revert(commit, subject, texts, frozenset(names), files)
+
+
+def _alone(tree: Path, revision: str, *parents: str) -> str:
+    """A commit of a tree with other parents, from which git takes what it merges."""
+    given = [word for parent in parents for word in ("-p", parent)]
+    return git(tree, "commit-tree", "-m", "guard", *given, f"{revision}^{{tree}}").strip()
+
+
+def _reconciled(tree: Path, blobs: Mapping[int, str]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for stage in (2, 1, 3):
+            paths.append(Path(folder) / str(stage))
+            paths[-1].write_text(git(tree, "cat-file", "blob", blobs[stage]), "utf-8")
+        return git(tree, "merge-file", "-p", "--ours", *map(str, paths))
+
+
+def _differs(before: str, after: str) -> bool:
+    """Whether a text is that of another module, and compiles."""
+    try:
+        compile(after, "module", "exec", dont_inherit=True)
+        return _code(before) != _code(after)
+    except SyntaxError:
+        return False
+
+
+def _code(text: str) -> str:
+    """A module without its docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _tests_of(tree: Path, commit: str) -> tuple[set[str], list[str]]:
+    names: set[str] = set()
+    lines: dict[str, set[int]] = defaultdict(set)
+    path = ""
+    for line in git(tree, "diff", "-U0", f"{commit}^", commit, "--", "tests").splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ b/")
+        elif (match := _HUNK.match(line)) and path.endswith(".py"):
+            first, count = int(match[1]), int(match[2] or 1)
+            lines[path] |= set(range(first, first + max(count, 1)))
+    for path, touched in lines.items():
+        for function in functions(git(tree, "show", f"{commit}:{path}")):
+            if touched & set(range(function.lineno, (function.end_lineno or 0) + 1)):
+                names.add(function.name)
+    return {name for name in names if name.startswith("test_")}, list(lines)
+
+
+def functions(text: str) -> Iterator[Function]:
+    """All functions of a module, those of classes and within others, too."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, Function):
+            yield node
+
+
+class Suite:
+    """The tests of a tree, found by reading it."""
+
+    def __init__(self, tree: Path) -> None:
+        self.texts: dict[str, str] = {}
+        """The test modules, by path."""
+        self.by_name: dict[str, list[str]] = defaultdict(list)
+        """The node ids of each test, by the name of its function."""
+        self.ids: set[str] = set()
+        for file in sorted((tree / "tests").rglob("*.py")):
+            path, text = str(file.relative_to(tree)), file.read_text("utf-8")
+            if file.name.startswith("test_"):
+                self.texts[path] = text
+                for node in ast.parse(text).body:
+                    self._add(path, node)
+
+    def _add(self, place: str, node: ast.stmt) -> None:
+        if isinstance(node, Function) and node.name.startswith("test_"):
+            self.ids.add(f"{place}::{node.name}")
+            self.by_name[node.name].append(f"{place}::{node.name}")
+        elif isinstance(node, ast.ClassDef):
+            for each in node.body:
+                self._add(f"{place}::{node.name}", each)
+
+    def about(self, modules: Sequence[str]) -> list[str]:
+        """The test modules that name one of these modules of the product."""
+        names = [path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules]
+        words = [re.compile(rf"\b{re.escape(name)}\b") for name in names]
+        parts = [name.rpartition(".") for name in names]
+        words += [re.compile(rf"from {re.escape(package)} import .*\b{last}\b") for package, _, last in parts]
+        return [path for path, text in self.texts.items() if any(word.search(text) for word in words)]
+
+
+def undefined(ruff: Path, text: str) -> bool:
+    """Whether a module uses names that it does not define, so that any test of it fails."""
+    command = [str(ruff), "check", "--isolated", "--quiet", "--select", "F821,F823", "--target-version", "py311", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).returncode != 0

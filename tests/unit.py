@@ -1,0 +1,71 @@
+"""Unit tests are a place: every test file whose name does not end in `_integration.py`. This is the watch over it.
+
+A unit test starts no process, no pool of threads and no app, and never sleeps, so that hundreds of them take a second. What
+does any of that is an integration test. `make test-fast` runs the unit tests only, and whichever of them breaks this
+promise fails, in `make test` as well.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+INTEGRATION: Final = "_integration"
+_STARTS: Final = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
+"""Events of the interpreter's audit hooks that a process comes from."""
+
+
+def is_unit(path: Path) -> bool:
+    """Whether a test file holds unit tests."""
+    return not path.stem.endswith(INTEGRATION)
+
+
+class Watch:
+    """A plugin: fails a unit test that starts something, or sleeps."""
+
+    def __init__(self) -> None:
+        self._did: list[str] | None = None
+        """What the unit test that runs has done; None while none runs."""
+        sys.addaudithook(self._audit)
+        self._tell_of(ThreadPoolExecutor, "__init__", "makes a pool of threads")
+        self._tell_of(time, "sleep", "sleeps")
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._did is not None and event in _STARTS:
+            self._did.append(f"starts a process ({event} {arguments[:1]!r:.80})")
+
+    def _tell_of(self, owner: Any, name: str, does: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def told(*arguments: Any, **named: Any) -> Any:
+            if self._did is not None:
+                self._did.append(does)
+            return real(*arguments, **named)
+
+        setattr(owner, name, told)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self._did = [] if is_unit(item.path) else None
+        if "textual.app" in sys.modules and not hasattr(sys.modules["textual.app"].App, "told"):
+            app = sys.modules["textual.app"].App
+            self._tell_of(app, "__init__", "opens an app")
+            app.told = True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        report = yield
+        if self._did:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid} is a unit test, and {', '.join(dict.fromkeys(self._did))}; such tests stand in "
+                f"{item.path.stem.removesuffix(INTEGRATION)}{INTEGRATION}.py"
+            )
+            self._did = []
+        if report.when == "teardown":
+            self._did = None
+        return report
