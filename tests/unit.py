@@ -1,8 +1,8 @@
 """Unit tests are a place: every test file whose name does not end in `_integration.py`. This is the watch over it.
 
-A unit test starts no process, no pool of threads and no app, and never sleeps, so that hundreds of them take a second. What
-does any of that is an integration test. `make test-fast` runs the unit tests only, and whichever of them breaks this
-promise fails, in `make test` as well.
+A unit test starts no process, no pool of threads and no app, and never sleeps, so that hundreds of them take a second.
+What does any of that is an integration test. `make test-fast` runs the unit tests only, and whichever of them breaks
+this promise fails, in `make test` as well.
 """
 
 import sys

@@ -37,7 +37,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.mark.parametrize(("tls", "uvloop"), [(True, False), (False, True), (True, True)], ids=["TLS", "uvloop", "both"])
-@pytest.mark.parametrize("attack", list(attacks(test_http_abuse, test_http_fairness)), ids=name_of)
+@pytest.mark.parametrize(
+    "attack", list(attacks(test_http_abuse_integration, test_http_fairness_integration)), ids=name_of
+)
 def test_in_other_surroundings(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
