@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.costs import Costs
-from tests.examples import PROFILES
+from tests.examples import PROFILES, keep_the_same
 from tests.harness import Place
 from tests.unit import Watch, is_unit
 
@@ -49,7 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure every case, and watch over the unit tests."""
+    """Measure every case, watch over the unit tests, and keep the examples of property tests the same."""
+    if config.getoption("hypothesis_profile") in (None, "suite"):
+        keep_the_same()
     config.pluginmanager.register(Costs(config.getoption("costs"), config.getoption("unit")))
     config.pluginmanager.register(Watch())
 

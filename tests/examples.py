@@ -9,6 +9,7 @@ no deadline.
 from typing import Final
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 SUITE: Final = 20
 """Examples of a property test in the suite that does not ask for another number."""
@@ -24,3 +25,14 @@ def examples(count: int) -> settings:
     """For `@examples(60)`: a property test that needs another number in the suite; soak multiplies it."""
     assert settings.default is not None
     return settings(max_examples=count * settings.default.max_examples // SUITE)
+
+
+def keep_the_same() -> None:
+    """Let nothing but a test itself decide on its examples.
+
+    Hypothesis also tries constants that it finds in the source of whatever modules are loaded by then, and so draws
+    other examples in each order of tests and in each worker. There is no setting against that. Reading all the source
+    takes a tenth of the collection besides.
+    """
+    assert not len(providers._local_constants), "too late: constants have been collected"
+    providers._get_local_constants = lambda: providers._local_constants
