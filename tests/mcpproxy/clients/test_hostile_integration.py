@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
-import subprocess
+import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.clients.catalogue import CLIENTS
@@ -21,6 +21,8 @@ from mcpproxy.clients.wrapper import Wrapper
 from mcpproxy.doctor import config_checks
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.clients import homes
+from tests.mcpproxy.clients.here import Here
+from tests.rows import row
 
 names = st.sampled_from(
     ["command", "args", "env", "url", "httpUrl", "uri", "serverUrl", "cmd", "transport", "type", "x"]
@@ -42,7 +44,6 @@ entries = st.dictionaries(names, values, max_size=6)
 maps = values | st.dictionaries(st.text(max_size=6), entries | values, max_size=3) | st.lists(entries, max_size=3)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=maps, client=st.sampled_from(CLIENTS))
 def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any) -> None:
     config = client.files[0]
@@ -65,10 +66,12 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
     path.unlink()
 
 
-@pytest.mark.parametrize("kind", ["folder", "fifo", "loop", "socket", "unreadable", "huge", "deep", "binary", "empty"])
-def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / ".cursor/mcp.json"
-    path.parent.mkdir()
+KINDS = ("folder", "fifo", "loop", "socket", "unreadable", "huge", "deep", "binary", "empty")
+
+
+def put(path: Path, kind: str) -> None:
+    """Make something that no client would have written."""
+    path.parent.mkdir(parents=True)
     if kind == "folder":
         path.mkdir()
     elif kind == "fifo":
@@ -76,22 +79,36 @@ def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, kind: str) ->
     elif kind == "loop":
         path.symlink_to(path)
     elif kind == "socket":
-        subprocess.run(
-            [sys.executable, "-c", f"import socket; socket.socket(socket.AF_UNIX).bind({str(path.name)!r})"],
-            cwd=path.parent,
-            check=True,
-        )
+        # The address of a socket is short, so it is made somewhere else and moved here.
+        with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(f"{short}/s")
+            os.rename(f"{short}/s", path)
     elif kind == "huge":
         with path.open("wb") as file:
             file.truncate(65 << 20)
     else:
         texts = {"deep": b"[" * 100_000, "binary": bytes(range(256)), "empty": b"", "unreadable": b"{"}
         path.write_bytes(texts[kind])
-    for command in (["install", "cursor"], ["uninstall", "cursor"], ["status"], ["doctor", "cursor"]):
-        done = mcpproxy(*command, cwd=tmp_path, HOME=str(tmp_path))
-        assert done.returncode in (0, 1, 2), command
-        assert b"Traceback" not in done.stderr
-        assert kind == "empty" or b".cursor/mcp.json" in done.stdout + done.stderr, command
+
+
+def test_what_is_no_file_of_text_is_named_and_left(tmp_path: Path, here: Here) -> None:
+    for kind in KINDS:
+        home = tmp_path / kind
+        put(home / CURSOR, kind)
+        for command in (["install", "cursor"], ["uninstall", "cursor"], ["status"], ["doctor", "cursor"]):
+            with row(kind, *command):
+                said = here(home, *command)
+                assert said.code in (0, 1, 2)
+                assert kind == "empty" or CURSOR in said.out + said.err
+
+
+def test_a_command_as_typed_ends_with_a_line_about_such_a_file(tmp_path: Path) -> None:
+    """As above, in a process of its own."""
+    put(tmp_path / CURSOR, "deep")
+    done = mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path))
+    assert done.returncode in (0, 1, 2)
+    assert b"Traceback" not in done.stderr
+    assert CURSOR.encode() in done.stdout + done.stderr
 
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
@@ -108,31 +125,31 @@ ODD_FILES = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD_FILES)
-def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, kind: str) -> None:
-    name, text, reason = ODD_FILES[kind]
-    path = tmp_path / name
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    for command in (["install", "--all"], ["uninstall", "--all"], ["status"], ["doctor"]):
-        done = mcpproxy(*command, cwd=tmp_path, HOME=str(tmp_path))
-        assert done.returncode == (1 if command[0] == "doctor" else 2), command
-        assert b"Traceback" not in done.stderr
-        assert reason in " ".join((done.stdout + done.stderr).decode().split()), command
-    assert path.read_text() == text
+def test_what_cannot_be_read_is_named_at_once(tmp_path: Path, here: Here) -> None:
+    for number, (kind, (name, text, reason)) in enumerate(ODD_FILES.items()):
+        home = tmp_path / str(number)
+        path = home / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        for command in (["install", "--all"], ["uninstall", "--all"], ["status"], ["doctor"]):
+            with row(kind, *command):
+                said = here(home, *command)
+                assert said.code == (1 if command[0] == "doctor" else 2)
+                assert reason in " ".join((said.out + said.err).split())
+        assert path.read_text() == text, kind
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_names_that_are_no_text(tmp_path: Path, here: Here) -> None:
     path = tmp_path / GOOSE
     path.parent.mkdir(parents=True)
     path.write_text(
         "extensions:\n  2020-01-01: {cmd: cat, 5: 1, args: [x]}\n  7: {cmd: cat}\n  8: {uri: 'http://x', 9: 1}\n"
     )
     before = path.read_bytes()
-    for command, word in (("install", b"routed"), ("status", b"yes"), ("uninstall", b"restored")):
-        done = mcpproxy(command, "goose", cwd=tmp_path, HOME=str(tmp_path))
-        assert (done.returncode, done.stderr) == (0, b""), command
-        assert done.stdout.count(word) >= 2
+    for command, word in (("install", "routed"), ("status", "yes"), ("uninstall", "restored")):
+        said = here(tmp_path, command, "goose")
+        assert (said.code, said.err) == (0, ""), command
+        assert said.out.count(word) >= 2
     assert path.read_bytes() == before
 
 
@@ -161,19 +178,20 @@ STATES += [
 STATES += [json.dumps({"files": {}, "listeners": [one]}) for one in LISTENERS]
 
 
-@pytest.mark.parametrize("state", STATES, ids=range(len(STATES)))
-def test_a_state_that_we_did_not_write(tmp_path: Path, state: str) -> None:
-    folder = tmp_path / ".local/state/mcpproxy"
-    folder.mkdir(parents=True)
-    (tmp_path / ".cursor").mkdir()
-    path = tmp_path / ".cursor/mcp.json"
-    path.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
-    before = path.read_bytes()
-    (folder / "backups").mkdir()
-    os.mkfifo(folder / "backups/fifo")
-    known = state.replace("FILE", str(path)).replace("DIGEST", hashlib.sha256(before).hexdigest())
-    (folder / "install.json").write_text(known)
-    for command in ("status", "install", "uninstall"):
-        done = mcpproxy(command, "cursor", cwd=tmp_path, HOME=str(tmp_path))
-        assert (done.returncode, done.stderr) == (0, b""), command
-    assert path.read_bytes() == before
+def test_a_state_that_we_did_not_write(tmp_path: Path, here: Here) -> None:
+    for number, state in enumerate(STATES):
+        with row(state[:200]):
+            home = tmp_path / str(number)
+            folder = home / ".local/state/mcpproxy"
+            (folder / "backups").mkdir(parents=True)
+            os.mkfifo(folder / "backups/fifo")
+            path = home / CURSOR
+            path.parent.mkdir()
+            path.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
+            before = path.read_bytes()
+            known = state.replace("FILE", str(path)).replace("DIGEST", hashlib.sha256(before).hexdigest())
+            (folder / "install.json").write_text(known)
+            for command in ("status", "install", "uninstall"):
+                said = here(home, command, "cursor")
+                assert (said.code, said.err) == (0, ""), command
+            assert path.read_bytes() == before

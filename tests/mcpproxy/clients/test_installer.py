@@ -1,118 +1,21 @@
 """Every client's files are routed and restored exactly, whatever was done to them meanwhile."""
 
 import json
-import os
-import shutil
-import sysconfig
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.changes import Change
-from mcpproxy.clients.client import Client, ConfigFile
 from mcpproxy.clients.command_line import command_words
 from mcpproxy.clients.effective import effective
-from mcpproxy.clients.installer import Refused, Way, carry_out, is_routed, plans, routing, unrouting
-from mcpproxy.clients.machine import Machine, System
+from mcpproxy.clients.installer import Refused, carry_out, plans, routing
+from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
-from mcpproxy.clients.state import State
 from mcpproxy.clients.wrapper import Wrapper, routed
-from tests.harness import wait_until
 from tests.mcpproxy.clients import homes
-
-PROGRAM = str(Path(sysconfig.get_path("scripts"), "mcpproxy"))
-WRAPPER = Wrapper((PROGRAM,))
-ROWS = [(client, config) for client in CLIENTS for config in client.files]
-
-
-def ids(row: object) -> str:
-    return row.id if isinstance(row, Client) else row.scope if isinstance(row, ConfigFile) else str(row)
-
-
-class House:
-    """One home, and what is done to its files."""
-
-    def __init__(self, home: Path, system: System = "linux") -> None:
-        self.machine: Machine = homes.machine(home, system)
-        self.state = State(home / "state")
-        self.probes = {homes.URL: Probe("open")}
-        self.ways: list[Way] = []
-
-    def servers(self, client: Client) -> list[Server]:
-        return find(client, self.machine).servers
-
-    def _all(
-        self, client: Client, decide: Callable[[Server], Change], wanted: Callable[[Server], bool]
-    ) -> list[Change]:
-        planned = plans([find(client, self.machine)], decide, wanted)
-        return [change for plan in planned for change in carry_out(plan, decide, self.state)]
-
-    def install(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
-        return self._all(client, routing(WRAPPER, self.state, self.probes, self.ways), wanted)
-
-    def uninstall(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
-        chosen = lambda server: is_routed(server, self.state) and wanted(server)  # noqa: E731
-        return self._all(client, unrouting(self.state), chosen)
-
-
-def client_of(name: str) -> Client:
-    client = by_id(name)
-    assert client is not None
-    return client
-
-
-@pytest.mark.parametrize("system", ["linux", "macos"])
-@pytest.mark.parametrize(("client", "config"), ROWS, ids=ids)
-def test_every_file_is_routed_once_and_restored_to_the_byte(
-    tmp_path: Path, client: Client, config: ConfigFile, system: System
-) -> None:
-    house = House(tmp_path, system)
-    names = {"files": homes.stdio_entry(client), "far": homes.url_entry(client), "odd": {"neither": 1}}
-    path = homes.write(client, config, house.machine, names)
-    before, mode = path.read_bytes(), path.stat().st_mode
-
-    changes = house.install(client)
-    assert {change.server.name: change.action for change in changes} == {
-        "files": "route",
-        "far": "route",
-        "odd": "skip",
-    }
-    for server in house.servers(client):
-        if server.name == "files":
-            assert server.words == (*WRAPPER.words("files"), *homes.COMMAND)
-        elif server.name == "far":
-            assert server.url is not None
-            assert server.url[1].startswith("http://127.0.0.1:")
-            assert server.url[1].endswith("/mcp?key=abc")
-    middle = path.read_bytes()
-    assert {change.action for change in house.install(client)} == {"keep", "skip"}
-    assert path.read_bytes() == middle
-
-    house.uninstall(client)
-    assert (path.read_bytes(), path.stat().st_mode) == (before, mode)
-    assert house.state.listeners == []
-
-
-@pytest.mark.parametrize("client", CLIENTS, ids=ids)
-def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Path, client: Client) -> None:
-    house = House(tmp_path)
-    entries = {f"form{at}": homes.stdio_entry(client, form=form) for at, form in enumerate(client.stdio)}
-    path = homes.write(client, client.files[0], house.machine, entries)
-    before = path.read_bytes()
-    assert {change.action for change in house.install(client)} == {"route"}
-    for server in house.servers(client):
-        assert server.words == (*WRAPPER.words(server.name), *homes.COMMAND)
-    assert {change.action for change in house.install(client)} == {"keep"}
-    house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
-    house.uninstall(client)
-    assert path.read_bytes() == before
+from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
 
 
 def test_a_command_line_that_its_client_splits_is_left_alone(tmp_path: Path) -> None:
@@ -158,48 +61,6 @@ def test_a_command_line_that_its_client_splits_is_left_alone(tmp_path: Path) -> 
 )
 def test_a_command_line_is_split_as_mcporter_splits_it(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     assert command_words(text, tmp_path) == words
-
-
-@pytest.mark.parametrize(("client", "config"), ROWS, ids=ids)
-def test_without_a_backup_our_words_go_all_the_same(tmp_path: Path, client: Client, config: ConfigFile) -> None:
-    house = House(tmp_path)
-    path = homes.write(client, config, house.machine, {"files": homes.stdio_entry(client)})
-    before = path.read_bytes()
-    house.install(client)
-    house.state.files.clear()
-    house.uninstall(client)
-    assert path.read_bytes() == before
-
-
-EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "another server": lambda servers: servers.update({"new": {"command": "x"}}),
-    "no such server": lambda servers: servers.pop("other"),
-    "more arguments": lambda servers: servers["files"]["args"].append("--more"),
-    "a variable": lambda servers: servers["files"].update({"env": {"A": "b"}}),
-    "another variable": lambda servers: servers.setdefault("other", {}).update({"cwd": "y"}),
-}
-
-
-@pytest.mark.parametrize("has_args", [True, False])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(names=st.lists(st.sampled_from(sorted(EDITS)), unique=True), indent=st.sampled_from([None, 2, "\t"]))
-def test_edits_between_survive(tmp_path: Path, has_args: bool, names: list[str], indent: Any) -> None:
-    client, house = client_of("claude-code"), House(tmp_path)
-    files = {"command": "npx", "args": ["-y"]} if has_args else {"command": "npx"}
-    config = {"mcpServers": {"files": files, "other": {"command": "x", "args": []}}, "theirs": 1}
-    path = house.machine.home / ".claude.json"
-    path.write_text(json.dumps(config, indent=indent))
-    house.install(client)
-
-    def edit(data: dict[str, Any]) -> str:
-        for name in names:
-            if has_args or name != "more arguments":
-                EDITS[name](data["mcpServers"])
-        return json.dumps(data, indent=indent)
-
-    path.write_text(edit(json.loads(path.read_text())))
-    house.uninstall(client)
-    assert json.loads(path.read_text()) == json.loads(edit(json.loads(json.dumps(config))))
 
 
 def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
@@ -276,26 +137,6 @@ def test_an_installation_that_is_gone_is_replaced(tmp_path: Path) -> None:
     house.uninstall(client)
     assert house.servers(client)[0].words == ("npx",)
     assert path.read_bytes().endswith(b"}\n")
-
-
-@pytest.mark.parametrize("client", CLIENTS, ids=ids)
-def test_a_bridge_is_written_and_taken_away(tmp_path: Path, client: Client) -> None:
-    house = House(tmp_path)
-    url = "https://example.com/mcp"
-    entry = homes.url_entry(client, url) | {"type": "http"}
-    path = homes.write(client, client.files[0], house.machine, {"far": entry})
-    before = path.read_bytes()
-    house.probes = {url: Probe("oauth")}
-    assert {change.action for change in house.install(client)} == {"skip"}
-    house.ways = ["bridge"]
-    house.install(client)
-    for server in house.servers(client):
-        assert server.words == (*WRAPPER.words("far"), "npx", "-y", "mcp-remote", url)
-        assert server.url is None
-        assert server.entry["type"] == client.stdio_type
-    house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
-    house.uninstall(client)
-    assert path.read_bytes() == before
 
 
 def test_codex_is_told_the_resource(tmp_path: Path) -> None:
@@ -404,24 +245,3 @@ def test_project_files_from_the_root_of_the_repository_down(tmp_path: Path) -> N
     assert [server.words for server in servers] == [("project",), ("b",)]
     used = effective(servers, machine)
     assert {used[id(server)].words for server in servers} == {("b",)}
-
-
-def test_the_lock_of_cline_is_waited_for(tmp_path: Path) -> None:
-    client, house = client_of("cline"), House(tmp_path)
-    path = homes.write(client, client.files[0], house.machine, {"files": homes.stdio_entry(client)})
-    lock = path.with_name(f"{path.name}.lock")
-    lock.mkdir()
-    (lock / "owner.other").touch()
-    threads = threading.Thread(target=house.install, args=(client,))
-    threads.start()
-    wait_until(lambda: list(path.parent.glob("*.lock.tmp.*")))
-    assert all(server.routed is None for server in house.servers(client))
-    shutil.rmtree(lock)
-    threads.join(60)
-    assert all(server.routed is not None for server in house.servers(client))
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
-    lock.mkdir()
-    (lock / "owner.killed").touch()
-    os.utime(lock, (0, 0))
-    house.uninstall(client)
-    assert all(server.routed is None for server in house.servers(client))

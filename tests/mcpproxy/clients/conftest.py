@@ -1,0 +1,10 @@
+"""Commands that run in the process of the test."""
+
+import pytest
+
+from tests.mcpproxy.clients.here import Here
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
+    return Here(monkeypatch, capfd)

@@ -1,0 +1,38 @@
+"""A command of ours that runs in this process, with a made-up home: no start and no fork to wait for."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mcpproxy.cli import dispatch
+
+
+class Said(NamedTuple):
+    """What a command has said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Here:
+    """Runs commands; whatever they raise, the test sees it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]) -> None:
+        self._patch = patch
+        self._said = said
+
+    def __call__(self, home: Path, *arguments: str) -> Said:
+        """Run one, in its home."""
+        with self._patch.context() as patch:
+            for name in [name for name in os.environ if name.startswith(("MCPPROXY_", "XDG_"))]:
+                patch.delenv(name)
+            patch.setenv("HOME", str(home))
+            patch.setenv("COLUMNS", "80")
+            patch.chdir(home)
+            self._said.readouterr()
+            code = dispatch(list(arguments))
+        out, err = self._said.readouterr()
+        return Said(code, out, err)

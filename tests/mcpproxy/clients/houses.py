@@ -1,0 +1,51 @@
+"""Made-up homes in which clients are routed and restored."""
+
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+from mcpproxy.clients.catalogue import by_id
+from mcpproxy.clients.changes import Change
+from mcpproxy.clients.client import Client
+from mcpproxy.clients.installer import Way, carry_out, is_routed, plans, routing, unrouting
+from mcpproxy.clients.machine import Machine, System
+from mcpproxy.clients.probe import Probe
+from mcpproxy.clients.servers import Server, find
+from mcpproxy.clients.state import State
+from mcpproxy.clients.wrapper import Wrapper
+from tests.mcpproxy.clients import homes
+
+PROGRAM = str(Path(sysconfig.get_path("scripts"), "mcpproxy"))
+WRAPPER = Wrapper((PROGRAM,))
+
+
+class House:
+    """One home, and what is done to its files."""
+
+    def __init__(self, home: Path, system: System = "linux") -> None:
+        self.machine: Machine = homes.machine(home, system)
+        self.state = State(home / "state")
+        self.probes = {homes.URL: Probe("open")}
+        self.ways: list[Way] = []
+
+    def servers(self, client: Client) -> list[Server]:
+        return find(client, self.machine).servers
+
+    def _all(
+        self, client: Client, decide: Callable[[Server], Change], wanted: Callable[[Server], bool]
+    ) -> list[Change]:
+        planned = plans([find(client, self.machine)], decide, wanted)
+        return [change for plan in planned for change in carry_out(plan, decide, self.state)]
+
+    def install(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
+        return self._all(client, routing(WRAPPER, self.state, self.probes, self.ways), wanted)
+
+    def uninstall(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
+        chosen = lambda server: is_routed(server, self.state) and wanted(server)  # noqa: E731
+        return self._all(client, unrouting(self.state), chosen)
+
+
+def client_of(name: str) -> Client:
+    client = by_id(name)
+    assert client is not None
+    return client
