@@ -1,11 +1,13 @@
 """Which test executes which line of some modules, and what each test costs: one run of the suite, under coverage.py.
 
     python -m tests.bench.guard.covering --to MAP [--repository DIR] [--revision REVISION] [--product REVISION]
-                                         [--workers N] [--scratch DIR] [--tests TEST ...]
+                                         [--workers N] [--scratch DIR] [--tests TEST ...] [--marks EXPRESSION]
+                                         [--more]
 
 Commands that a test starts count for it, those that are forked from a process of `tests/warm.py` and the workers of the
 program, too. What a fixture executes that tests share counts for each of them. Coverage.py comes from PyPI, into the
-folder of the scratch tree. The map is a JSON file for `tests.bench.guard.mutants`.
+folder of the scratch tree. `--more` adds to a map what other tests execute. The map is a JSON file for
+`tests.bench.guard.mutants`.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.bench.guard.scratch import ROOT, Scratch
+from tests.bench.guard.scratch import ROOT, Scratch, end_on_signals
 
 GROUPS: Final = {
     "pump": ("mcpproxy/relay/pump.py",),
@@ -60,7 +62,7 @@ def modules(root: Path, group: str) -> list[str]:
     return [str(file.relative_to(root)) for pattern in GROUPS[group] for file in sorted(root.glob(pattern))]
 
 
-def record(scratch: Scratch, workers: int, tests: list[str]) -> Map:
+def record(scratch: Scratch, workers: int, tests: list[str], marks: str) -> Map:
     """Run the suite, and note who executes what."""
     packages, folder = scratch.folder / "packages", scratch.folder / "traces"
     if not (packages / "coverage").exists():
@@ -81,7 +83,8 @@ def record(scratch: Scratch, workers: int, tests: list[str]) -> Map:
         assert _BARE[0] in text, f"{child} starts its workers in another way; mend _BARE"
         with scratch.changed({child: text.replace(*_BARE)}):
             began = time.monotonic()
-            run = scratch.run(tests, options=("-n", str(workers), "--dist", "worksteal"), whole_s=3 * 3600)
+            how = ("-n", str(workers), "--dist", "worksteal", "-m", marks)
+            run = scratch.run(tests, options=how, test_s=900.0, whole_s=3 * 3600)
             print(f"{run.processor_s:.0f} s of processor, {time.monotonic() - began:.0f} s", file=sys.stderr)
             print("\n".join(run.output.splitlines()[-40:]), file=sys.stderr)
     finally:
@@ -121,6 +124,16 @@ def _merged(root: Path, report: Path, traces: Path) -> Map:
     return Map(tests, lines)
 
 
+def joined(before: Map, more: Map) -> Map:
+    """A map with what another one adds; of tests that are in both, the other one is right."""
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for map_, gone in ((before, more.tests.keys()), (more, set[str]())):
+        for path, numbers in map_.lines.items():
+            for number, names in numbers.items():
+                lines[path][number] |= names - gone
+    return Map(before.tests | more.tests, lines)
+
+
 def write(map_: Map, to: Path) -> None:
     """Write a map."""
     number = {name: at for at, name in enumerate(map_.tests)}
@@ -152,11 +165,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes of pytest; 2")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep the scratch tree here, for the next time")
     parser.add_argument("--tests", nargs="+", default=["tests"], help="only these")
+    parser.add_argument("--marks", default="not soak and not hosts", help="only tests with these marks")
+    parser.add_argument("--more", action="store_true", help="keep what the map has of other tests")
     options = parser.parse_args()
+    end_on_signals()
     with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         place = (options.scratch or Path(folder)).absolute()
         scratch = Scratch(place, options.repository, options.revision, options.product)
-        map_ = record(scratch, options.workers, options.tests)
+        map_ = record(scratch, options.workers, options.tests, options.marks)
+        if options.more:
+            map_ = joined(read(options.to), map_)
         write(map_, options.to)
     failed = sorted(name for name, test in map_.tests.items() if test.failed)
     print(f"{len(map_.tests)} tests, of which {len(failed)} failed: {' '.join(failed)}")

@@ -1,7 +1,7 @@
 """Past commits that mended a fault are taken back, one at a time: a test must fail for each.
 
     python -m tests.bench.guard.history [--repository DIR] [--revision REVISION] [--only COMMIT ...]
-                                        [--update] [--add COMMIT ...] [--whole] [--scratch DIR] [--json]
+                                        [--update] [--add COMMIT ...] [--quick] [--whole] [--scratch DIR] [--json]
 
 `history.toml` lists the commits, and for each the test that noticed last time, which is tried first. If it is gone or
 does not fail, the tests that came with the commit are tried, then the test modules that the commit changed, then those
@@ -11,6 +11,7 @@ passes when nothing is taken back. Exits with 1 if a commit is not noticed.
 
 import argparse
 import json
+import re
 import sys
 import sysconfig
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.bench.guard.reverts import Revert, Suite, revert, undefined
-from tests.bench.guard.scratch import ROOT, Run, Scratch
+from tests.bench.guard.scratch import ROOT, Scratch, end_on_signals
 
 LIST: Final = Path(__file__).with_name("history.toml")
 BUDGET_S: Final = 90.0
@@ -30,7 +31,7 @@ ABOUT: Final = """\
 # Past commits that mended a fault; `test` fails when the commit is taken back on today's tree.
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
-BROKEN: Final = ("not collected", "NameError", "ImportError", "ModuleNotFoundError", "AttributeError", "SyntaxError")
+BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
 """How the error begins if what is left of the product does not run at all: that would be noticed by any test."""
 
 
@@ -56,21 +57,18 @@ class Outcome(NamedTuple):
 class Search:
     """Takes commits back in a scratch tree, and looks for a test that fails."""
 
-    def __init__(self, scratch: Scratch, whole: bool) -> None:
-        self.scratch, self.whole = scratch, whole
+    def __init__(self, scratch: Scratch, quick: bool, whole: bool) -> None:
+        self.scratch, self.quick, self.whole = scratch, quick, whole
         self.suite = Suite(scratch.root)
         self.ruff = Path(sysconfig.get_path("scripts")) / "ruff"
-        self.sound: set[str] = set()
-        """Tests that pass when nothing is taken back."""
         self.unsound: set[str] = set()
+        """Tests that fail when nothing is taken back."""
 
     def prove(self, tests: Sequence[str]) -> None:
         """Run tests with nothing taken back."""
-        unknown = [test for test in dict.fromkeys(tests) if test in self.suite.ids and test not in self.sound]
-        if unknown := [test for test in unknown if test not in self.unsound]:
-            results = self.scratch.run(unknown, options=()).results
+        if wanted := sorted(set(tests) - self.unsound):
+            results = self.scratch.run(wanted, options=(), whole_s=7200.0).results
             self.unsound |= {result.test for result in results if result.failed is not None}
-            self.sound |= {result.test for result in results} - self.unsound
 
     def search(self, entry: Entry) -> Outcome:
         """Take a commit back, and look for a test that fails."""
@@ -81,46 +79,44 @@ class Search:
         if any(undefined(self.ruff, text) for text in taken.texts.values()):
             return Outcome(entry, "broken", "a name is not defined")
         for how, tests in self._steps(entry, taken):
+            if self.unsound:
+                tests = [test for place in tests for test in self._expanded(place) if test not in self.unsound]
+            if not tests:
+                continue
             budget = WHOLE_S if how == "whole" else BUDGET_S
             options = ("-x", "-n", "2") if how == "whole" else ("-x",)
-            while tests := [test for test in tests if test not in self.unsound]:
-                with self.scratch.changed(dict(taken.texts)):
-                    run = self.scratch.run(tests, options=options, budget_s=budget, whole_s=3 * budget)
-                failed = self._failed(run)
-                if failed is None:
-                    break
-                test, said = failed
-                if said.startswith(BROKEN):
-                    return Outcome(entry._replace(test=test), "broken", said)
-                self.prove([test])
-                if test in self.sound:
-                    return Outcome(entry._replace(test=test), how, said)
-                if test not in self.unsound:
-                    break
-                tests = [each for path in tests for each in self._expanded(path)]
+            with self.scratch.changed(dict(taken.texts)):
+                run = self.scratch.run(tests, options=options, budget_s=budget, whole_s=3 * budget)
+            if run.failure is not None:
+                said = run.failure.failed or ""
+                how = "broken" if BROKEN.match(said) else how
+                return Outcome(entry._replace(test=run.failure.test), how, said)
         return Outcome(entry._replace(test=None), "unnoticed")
 
     def _expanded(self, place: str) -> list[str]:
-        return [place] if "::" in place else sorted(test for test in self.suite.ids if test.startswith(f"{place}::"))
-
-    @staticmethod
-    def _failed(run: Run) -> tuple[str, str] | None:
-        if run.failure is not None:
-            return run.failure.test, run.failure.failed or ""
-        return None
+        if "::" in place:
+            return [place]
+        return sorted(test for test in self.suite.ids if test.startswith((f"{place}::", f"{place}/")))
 
     def _steps(self, entry: Entry, taken: Revert) -> Iterator[tuple[str, list[str]]]:
-        if entry.test in self.sound:
+        if entry.test in self.suite.ids:
             yield "recorded", [entry.test]
         own = [test for name in sorted(taken.names) for test in self.suite.by_name.get(name, ())]
         yield "own", [test for test in own if test != entry.test]
+        if self.quick:
+            return
         before = [entry.test.partition("::")[0]] if entry.test is not None else []
-        names = {Path(path).name for path in (*before, *taken.files)}
-        same = [path for path in self.suite.texts if Path(path).name in names]
+        names = {_stem(path) for path in (*before, *taken.files)}
+        same = [path for path in self.suite.texts if _stem(path) in names]
         yield "same files", same
         yield "named", [path for path in self.suite.about(list(taken.texts)) if path not in same]
         if self.whole:
             yield "whole", ["tests"]
+
+
+def _stem(path: str) -> str:
+    """The name of a test module, which it keeps when it is counted among the other kind of tests."""
+    return Path(path).stem.removesuffix("_integration")
 
 
 def read(path: Path = LIST) -> list[Entry]:
@@ -151,10 +147,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="COMMIT", help="take these back, and no others")
     parser.add_argument("--add", nargs="+", default=[], metavar="COMMIT", help="take these back, too")
     parser.add_argument("--update", action="store_true", help="write which test noticed to history.toml")
+    parser.add_argument("--quick", action="store_true", help="run only the recorded tests and those of the commits")
     parser.add_argument("--whole", action="store_true", help="run the whole suite for what nothing else notices")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep the scratch tree here, for the next time")
     parser.add_argument("--json", action="store_true", help="print a JSON object per commit")
     options = parser.parse_args()
+    end_on_signals()
     entries = read()
     known = {entry.commit for entry in entries}
     entries += [Entry(commit, "", (), None) for commit in options.add if commit not in known]
@@ -162,17 +160,22 @@ def main() -> int:
         entries = [entry for entry in entries if entry.commit.startswith(tuple(options.only))]
     with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         scratch = Scratch((options.scratch or Path(folder)).absolute(), options.repository, options.revision)
-        search = Search(scratch, options.whole)
-        search.prove([entry.test for entry in entries if entry.test is not None])
-        outcomes = []
-        for entry in entries:
-            outcomes.append(search.search(entry))
-            _print(outcomes[-1], options.json)
-    count = {how: sum(outcome.how == how for outcome in outcomes) for how in {outcome.how for outcome in outcomes}}
-    print(f"{len(outcomes)} commits: {', '.join(f'{count[how]} {how}' for how in sorted(count))}", file=sys.stderr)
+        search = Search(scratch, options.quick, options.whole)
+        outcomes: dict[str, Outcome] = {}
+        pending = entries
+        while pending:
+            for entry in pending:
+                outcomes[entry.commit] = search.search(entry)
+                _print(outcomes[entry.commit], options.json)
+            tests = {entry.commit: outcomes[entry.commit].entry.test for entry in pending}
+            search.prove([test for test in tests.values() if test is not None])
+            pending = [entry for entry in pending if tests[entry.commit] in search.unsound]
+    found = [outcome.how for outcome in outcomes.values()]
+    count = {how: found.count(how) for how in sorted(set(found))}
+    print(f"{len(outcomes)} commits: {', '.join(f'{number} {how}' for how, number in count.items())}", file=sys.stderr)
     if options.update:
-        found = {outcome.entry.commit: outcome.entry for outcome in outcomes}
-        kept = {entry.commit: entry for entry in read()} | found
+        kept = {entry.commit: entry for entry in read()}
+        kept |= {commit: outcome.entry for commit, outcome in outcomes.items() if outcome.how != "does not apply"}
         LIST.write_text(written(list(kept.values())), "utf-8")
     return 1 if {"unnoticed", "broken", "does not apply"} & count.keys() else 0
 

@@ -91,7 +91,7 @@ class _Finder:
         match node:
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp():
                 self._operator(node)
-            case ast.If() | ast.While() | ast.IfExp():
+            case ast.If() | ast.While() | ast.IfExp() if _named(node.test) != "TYPE_CHECKING":
                 start, end = self._span(node.test)
                 self._add(node.test, "not", start, end, f"not ({self.data[start:end].decode()})")
             case ast.Constant():
@@ -100,7 +100,7 @@ class _Finder:
                 self._add(node, "jump", *self._span(node), "continue")
             case ast.Continue():
                 self._add(node, "jump", *self._span(node), "break")
-            case ast.Return(value=ast.expr() as value) if not _is_none(value):
+            case ast.Return(value=ast.expr() as value) if not _is_falsy(value):
                 self._add(node, "return", *self._span(value), "None")
 
     def _operator(self, node: ast.Compare | ast.BoolOp | ast.UnaryOp) -> None:
@@ -148,13 +148,16 @@ class _Finder:
         line = self.data.count(b"\n", 0, start) + 1
         before = self.data[start:end].decode()
         within = self._within if self._within != (0, 0) else None
-        mutant = Mutant(self.module, line, kind, start, end, before, after, self._lines, within)
-        try:
-            changed = ast.parse(mutant.applied(self.data.decode()))
-        except SyntaxError:
-            return
-        if ast.dump(changed) != ast.dump(ast.parse(self.data)):
-            self.found.append(mutant)
+        self.found.append(Mutant(self.module, line, kind, start, end, before, after, self._lines, within))
+
+
+def _is_another(mutant: Mutant, text: str) -> bool:
+    """Whether a change makes another module, and one that compiles."""
+    try:
+        changed = ast.parse(mutant.applied(text))
+    except SyntaxError:
+        return False
+    return ast.dump(changed) != ast.dump(ast.parse(text))
 
 
 def _head(node: ast.stmt) -> tuple[int, int]:
@@ -170,8 +173,9 @@ def _named(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_falsy(node: ast.expr) -> bool:
+    """Whether an expression is a constant that most callers take for None."""
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _is_docstring(node: ast.AST) -> bool:
@@ -196,7 +200,9 @@ def mutants(texts: Mapping[str, str], count: int, seed: str) -> list[Mutant]:
     chosen: list[Mutant] = []
     taken: set[tuple[str, int]] = set()
     for mutant in _in_turn(list(kinds.values())):
-        if len(chosen) < count and (mutant.module, mutant.line) not in taken:
+        if len(chosen) == count:
+            break
+        if (mutant.module, mutant.line) not in taken and _is_another(mutant, texts[mutant.module]):
             taken.add((mutant.module, mutant.line))
             chosen.append(mutant)
     return sorted(chosen, key=lambda mutant: (mutant.module, mutant.start))

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 import uuid
@@ -58,6 +59,12 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
     command = ["git", "-C", str(folder), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=check, env=os.environ | name | email)
     return done.stdout
+
+
+def end_on_signals() -> None:
+    """Have a signal end this program in order, so that it ends what it has started, also behind the scenes."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda number, _frame: sys.exit(128 + number))
 
 
 class Scratch:
@@ -187,7 +194,10 @@ class Scratch:
             timed_out = True
         else:
             timed_out = False
-        return Run(_results(report), timed_out, used, log.read_text("utf-8", "replace"))
+        printed = log.read_text("utf-8", "replace")
+        assert "ERROR: not found" not in printed, printed
+        assert "ERROR: file or directory not found" not in printed, printed
+        return Run(_results(report), timed_out, used, printed)
 
     @staticmethod
     def _wait(process: "subprocess.Popen[bytes]", until: float) -> float | None:

@@ -26,6 +26,7 @@ def _begin() -> None:
     made = import_module("coverage").Coverage(
         data_file=None, config_file=False, include=_SETTINGS["include"], messages=False
     )
+    made.set_option("run:disable_warnings", ["no-data-collected", "no-ctracer", "module-not-measured"])
     made.start()
     _coverage, _fallback = made, _of_parent()
 
