@@ -25,6 +25,9 @@ from mcpproxy.importers.trace import Case, cases
 CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
 SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
 
+TOLD_BY_RECORDS = {"shutdown/killed-first"}
+"""Rules about what no frame of a trace can tell, such as signals; tests of their own feed them records."""
+
 
 class Found(NamedTuple):
     """A finding, and the frame of the trace at which it shows."""

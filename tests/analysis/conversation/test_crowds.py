@@ -1,7 +1,6 @@
 """Crowds: very many of one kind in one capture cost no more each, and push nothing out that is still in use."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,12 @@ import pytest
 
 from analysis.checking.checker import Checker
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import KEPT
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.reader import Damage
 from captures.record import Record
-
-DEADLINE_S = 20  # ten times what it takes on a slow machine, and a tenth of what quadratic time takes
+from tests.analysis.conversation.limits import Limits
+from tests.analysis.growth import assert_linear
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -73,18 +71,27 @@ class Tape:
         return checker, [(one.rule, str(one.level)) for one in found]
 
 
-def test_cancellations_of_an_id_that_was_used_very_often_meet_one_request_each() -> None:
-    tape, count = Tape("stdio"), 40_000
+def cancelled(count: int) -> None:
+    """As many requests with one id, and a cancellation for each of them and one more."""
+    tape = Tape("stdio")
     for _ in range(count):
         tape.say("c2s", id=7, method="tools/call", params={"name": "dig"})
     for _ in range(count + 1):
         tape.say("c2s", method="notifications/cancelled", params={"requestId": 7})
-    fold, began = Fold(), time.process_time()
+    fold = Fold()
     seen = [one for item in tape.items for one in fold.feed(item)]
-    assert time.process_time() - began < DEADLINE_S
-    cancelled = [one.cancels.seq for one in seen if one.cancels is not None]
-    assert cancelled[:count] == list(range(1, count + 1))
+    met = [one.cancels.seq for one in seen if one.cancels is not None]
+    assert met[:count] == list(range(1, count + 1))
     assert {one.outcome for one in fold.finish()} == {"cancelled"}
+
+
+def test_cancellations_of_an_id_that_was_used_very_often_meet_one_request_each() -> None:
+    assert_linear(cancelled, 400, 3_200)
+
+
+@pytest.mark.soak
+def test_cancellations_of_an_id_that_was_used_without_end_meet_one_request_each() -> None:
+    assert_linear(cancelled, 5_000, 40_000)
 
 
 def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
@@ -100,29 +107,34 @@ def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
     assert [(one.request.seq, one.outcome) for one in fold.finish()] == [(2, "cancelled"), (3, "unanswered")]
 
 
-def test_errors_without_an_id_in_answer_to_a_huge_batch_cost_no_more_each() -> None:
-    tape, count = Tape("http"), 10_000
+def batch_refused(count: int) -> None:
+    """A batch of so many requests, each of which gets an error without an id."""
+    tape = Tape("http")
     request = {"method": "POST", "target": "/mcp", "headers": []}
     tape.record("exchange", exchange=1, stage="request", conn=1, peer="127.0.0.1:1", request=request)
     batch = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(count)]
     tape.raw("c2s", json.dumps(batch).encode(), 1)
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
     tape.raw("s2c", json.dumps([error] * count).encode(), 1)
-    fold, began = Fold(), time.process_time()
+    fold = Fold()
     seen = [one for item in tape.items for one in fold.feed(item)]
-    assert time.process_time() - began < DEADLINE_S
     assert len(seen) == 2 * count
     assert len(fold.finish()) == count
 
 
+def test_errors_without_an_id_in_answer_to_a_huge_batch_cost_no_more_each() -> None:
+    assert_linear(batch_refused, 300, 2_400)
+
+
 @pytest.mark.parametrize("session", ["hmac:1", "hmac:2"], ids=["in its session", "in another one"])
-def test_exchanges_that_come_after_it_push_no_open_request_out(session: str) -> None:
+def test_exchanges_that_come_after_it_push_no_open_request_out(session: str, limits: Limits) -> None:
     tape = Tape("http")
     tape.post(1, id=0, method="initialize", params=INITIALIZE)
     if session != "hmac:1":
         tape.post(2, id=0, session=session, method="initialize", params=INITIALIZE)
     tape.post(3, ended=False, id=1, method="tools/call", params={"name": "dig"})
-    for number in range(4, KEPT + 100):
+    tape.late_ns = 40_000 * 1_000_000
+    for number in range(4, limits.ended + 100):
         tape.post(number, session=session, id=number, method="ping")
     checker, found = tape.checked()
     assert checker.fold.routing.count == (1 if session == "hmac:1" else 2)

@@ -4,7 +4,18 @@ import pytest
 
 from analysis.rules.discovery import GROUPS, group_of, rules, rules_for
 from mcpproxy.importers.trace import Case
-from tests.analysis.traces import SHARED, by_group, check, corpus, due_notes, expected, grave, read, silent
+from tests.analysis.traces import (
+    SHARED,
+    TOLD_BY_RECORDS,
+    by_group,
+    check,
+    corpus,
+    due_notes,
+    expected,
+    grave,
+    read,
+    silent,
+)
 
 CASES = by_group(corpus())
 
@@ -28,18 +39,28 @@ def test_the_cases_of_a_file_give_the_findings_that_they_expect(group: str) -> N
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_alone_finds_what_it_finds_among_all(group: str) -> None:
-    """Rules share what they remember; each must do without the others."""
-    picked = rules_for(lambda id_: group_of(id_) == group)
-    for case in CASES.get(group, []):
-        among = sorted((one.rule, one.frame) for one in check(case) if group_of(one.rule) == group)
-        alone = sorted((one.rule, one.frame) for one in check(case, picked) if group_of(one.rule) == group)
-        assert alone == among, case.name
+SHARE = 16
+"""The suite runs a group alone on one of so many of its cases; `make soak` on all."""
 
 
-TOLD_BY_RECORDS = {"shutdown/killed-first"}
-"""Rules about what no frame of a trace can tell, such as signals; tests of their own feed them records."""
+def found_alone(every_nth: int) -> None:
+    """Rules share what they remember; each group must do without the others."""
+    for group in GROUPS:
+        picked = rules_for(lambda id_, group=group: group_of(id_) == group)  # type: ignore[misc]
+        for case in CASES.get(group, [])[::every_nth]:
+            among = sorted((one.rule, one.frame) for one in check(case) if group_of(one.rule) == group)
+            alone = sorted((one.rule, one.frame) for one in check(case, picked) if group_of(one.rule) == group)
+            assert alone == among, case.name
+
+
+@pytest.mark.dear("a check of some 150 cases, twice")
+def test_a_group_alone_finds_what_it_finds_among_all() -> None:
+    found_alone(SHARE)
+
+
+@pytest.mark.soak
+def test_a_group_alone_finds_in_any_case_what_it_finds_among_all() -> None:
+    found_alone(1)
 
 
 def test_every_rule_has_a_case_that_fires_it() -> None:

@@ -38,7 +38,7 @@ def records_of(case: Case) -> list[Record]:
 
 
 CASES = by_group(corpus())
-SHARE = 12
+SHARE = 96
 """The suite loses one record in so many, different ones in each case; `make soak` loses each in turn."""
 
 
@@ -68,14 +68,13 @@ def accused(group: str, share: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("group", CASES)
-def test_one_record_less_accuses_nobody(group: str) -> None:
-    wrong = accused(group, SHARE)
+@pytest.mark.dear("a check for one in so many records of a thousand cases")
+def test_one_record_less_accuses_nobody() -> None:
+    wrong = [told for group in CASES for told in accused(group, SHARE)]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("group", CASES)
-def test_whichever_record_is_less_accuses_nobody(group: str) -> None:
-    wrong = accused(group, 1)
+def test_whichever_record_is_less_accuses_nobody() -> None:
+    wrong = [told for group in CASES for told in accused(group, 1)]
     assert not wrong, "\n".join(wrong)

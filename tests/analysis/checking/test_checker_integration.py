@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.checking.checker import Checker
@@ -20,7 +20,8 @@ from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
-from tests.analysis.traces import by_group, check, corpus, grave, stdio
+from tests.analysis.traces import check, corpus, grave, stdio
+from tests.examples import examples
 
 # ---- any input
 
@@ -171,7 +172,9 @@ def run(found: list[Frame | Record]) -> list[Finding]:
     return findings
 
 
-def holds(script: list[Any], over_http: bool) -> None:
+@examples(40)
+@given(st.lists(frames | others, max_size=12), st.booleans())
+def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
     found = items(script, over_http=over_http)
     numbers = {item.seq for item in found}
     for finding in run(found):
@@ -182,20 +185,7 @@ def holds(script: list[Any], over_http: bool) -> None:
         assert finding.pointer == "" or finding.pointer.startswith("/")
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(frames | others, max_size=12), st.booleans())
-def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: bool) -> None:
-    holds(script, over_http)
-
-
-@pytest.mark.soak
-@settings(max_examples=100_000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(frames | others, max_size=12), st.booleans())
-def test_it_raises_nothing_in_the_long_run(script: list[Any], over_http: bool) -> None:
-    holds(script, over_http)
-
-
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(st.lists(frames | others, max_size=10), st.integers(0, 10))
 def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
     found = items(script, over_http=False)
@@ -289,31 +279,52 @@ def turned(value: Any) -> Any:
     return [turned(inner) for inner in value] if isinstance(value, list) else value
 
 
-SOUND = by_group((group, case) for group, case in STDIO if is_json(case))
+SHARE = 16
+"""The suite tells one case of so many in another way; `make soak` all."""
 
 
-@pytest.mark.parametrize("group", SOUND)
-def test_other_ids_and_another_order_of_members_change_no_finding(group: str) -> None:
-    wrong = [
+def told_otherwise(every_nth: int) -> list[str]:
+    """The cases whose findings change with the ids, and with the order of the members."""
+    cases = [case for _, case in STDIO if is_json(case)][::every_nth]
+    assert len(cases) > 500 / every_nth
+    return [
         case.name
-        for case in SOUND[group]
+        for case in cases
         if grave(check(changed(case, lambda value: turned(renamed(value))))) != grave(check(case))
     ]
-    assert wrong == []
+
+
+def test_other_ids_and_another_order_of_members_change_no_finding() -> None:
+    assert told_otherwise(SHARE) == []
+
+
+@pytest.mark.soak
+def test_other_ids_and_another_order_of_members_change_no_finding_of_any_case() -> None:
+    assert told_otherwise(1) == []
 
 
 # Where a case has times, they matter, and what stands between its frames would change them.
-HTTP = by_group(
-    (group, case)
-    for group, case in corpus()
+HTTP = [
+    case
+    for _, case in corpus()
     if case.transport == "http" and not any("t" in frame for frame in case.members["frames"])
-)
+]
 
 
-@pytest.mark.parametrize("group", HTTP)
-def test_an_unrelated_session_beside_it_changes_no_finding(group: str) -> None:
-    wrong = [case.name for case in HTTP[group] if beside_another(case) != grave(check(case))]
-    assert wrong == []
+def changed_by_another(every_nth: int) -> list[str]:
+    """The cases whose findings change with an unrelated session beside them."""
+    cases = HTTP[::every_nth]
+    assert len(cases) > 400 / every_nth
+    return [case.name for case in cases if beside_another(case) != grave(check(case))]
+
+
+def test_an_unrelated_session_beside_it_changes_no_finding() -> None:
+    assert changed_by_another(SHARE) == []
+
+
+@pytest.mark.soak
+def test_an_unrelated_session_beside_it_changes_no_finding_of_any_case() -> None:
+    assert changed_by_another(1) == []
 
 
 def beside_another(case: Case) -> Counter[tuple[str, int]]:

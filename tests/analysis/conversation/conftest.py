@@ -1,0 +1,19 @@
+"""Fixtures for the tests of conversations."""
+
+import pytest
+
+from analysis.conversation import exchange, http_exchange
+from tests.analysis.conversation.limits import SMALL, Limits
+
+
+@pytest.fixture(params=[SMALL, pytest.param(Limits(), marks=pytest.mark.soak)], ids=["small", "real"])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """The limits that hold for what is made during the test."""
+    given: Limits = request.param
+    monkeypatch.setattr(exchange.RequestTable.__init__, "__defaults__", (given.requests, exchange.OPEN_BYTES))
+    monkeypatch.setattr(exchange, "OPEN_HTTP_LIMIT", given.requests_over_http)
+    monkeypatch.setattr(http_exchange, "LASTING_KEPT", given.lasting)
+    monkeypatch.setattr(http_exchange, "KEPT", given.ended)
+    monkeypatch.setattr(http_exchange, "SEEN_BYTES", given.bytes_)
+    monkeypatch.setattr(http_exchange, "WHOLE_BYTES", given.whole)
+    return given

@@ -1,0 +1,23 @@
+"""The limits of an analysis, for tests of what it forgets: small ones in the suite, the real ones in `make soak`."""
+
+from typing import NamedTuple
+
+from analysis.conversation import exchange, http_exchange
+
+
+class Limits(NamedTuple):
+    """How many are kept at most."""
+
+    requests: int = exchange.OPEN_LIMIT
+    requests_over_http: int = exchange.OPEN_HTTP_LIMIT
+    lasting: int = http_exchange.LASTING_KEPT
+    """Exchanges that are open."""
+    ended: int = http_exchange.KEPT
+    """Exchanges that have ended."""
+    bytes_: int = http_exchange.SEEN_BYTES
+    """Of the messages of these."""
+    whole: int = http_exchange.WHOLE_BYTES
+    """Bytes of the messages that are kept with their values."""
+
+
+SMALL = Limits(300, 150, 150, 100, 1 << 20, 1 << 13)

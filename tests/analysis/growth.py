@@ -1,0 +1,23 @@
+"""How the time of something grows with its size: told from two sizes, so that the machine does not matter."""
+
+import time
+from collections.abc import Callable
+
+TRIES = 3
+"""Others use the machine as well, so the best of so many comparisons counts; what grows too fast does so in each."""
+
+
+def assert_linear(run: Callable[[int], object], few: int, many: int) -> None:
+    """Fail if it grows nearly with the square of its size."""
+    most, found = (many / few) ** 1.5, 0.0
+    for _ in range(TRIES):
+        found = _spent(run, many) / _spent(run, few)
+        if found < most:
+            return
+    raise AssertionError(f"{many / few:g} times as much takes {found:.1f} times as long")
+
+
+def _spent(run: Callable[[int], object], count: int) -> float:
+    began = time.process_time()
+    run(count)
+    return time.process_time() - began
