@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import rules
 from tests.costs import Costs
 from tests.examples import PROFILES, keep_the_same
 from tests.harness import Place
@@ -35,6 +36,7 @@ os.environ.setdefault("NPM_CONFIG_USERCONFIG", os.path.expanduser("~/.npmrc"))  
 for _name in [name for name in os.environ if name.startswith(("XDG_", "MCPPROXY_"))]:
     del os.environ[_name]
 os.environ["HOME"] = OWN_HOME.name
+rules.share()
 
 # If the shell forbids bytecode, each of the suite's hundreds of processes compiles the program again and takes three
 # times as long to start, and every run rewrites and compiles the assertions of every test module again.
@@ -73,6 +75,12 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Undo that, as DuckDB complains about objects that still exist at the end."""
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session")
+def secret_rules() -> None:
+    """For tests that redact in this process: the rules are there."""
+    rules.load()
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from tests.harness import ROOT
 from tests.warm import Forks
 
-DEADLINE_S = 60
+DEADLINE_S = 600
+"""For hangs only: on a busy machine, a command that takes seconds takes minutes."""
 
 
 @cache
@@ -39,6 +41,13 @@ def mcpproxy(
     ):
         return cold(*arguments, stdin=stdin, cwd=cwd, **environment)
     return _forks().run(arguments, stdin, cwd, _environment(environment), DEADLINE_S)
+
+
+def python(
+    code: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """Python code, run to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
+    return _forks().run(arguments, b"", cwd or ROOT, _environment(environment), DEADLINE_S, code)
 
 
 def cold(

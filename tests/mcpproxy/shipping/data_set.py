@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.analysis.store.written import DAY, OPENED, Written
-from tests.parquet import parquet_rows
+from tests.parquet import parquet_reader
 
 
 def written(folder: Path, number: int, wall_ns: int = OPENED, secret: str = "", *, tables: int = 6) -> Path:
-    """A closed capture with rows in six tables, or in four."""
+    """A closed capture with rows in six tables, in four, or in three if it has no frames."""
     folder.mkdir(parents=True, exist_ok=True)
     one = Written(folder / f"{number}.mcpcap", f"server-{number}", number, wall_ns)
+    if tables == 3:
+        one.record(1, "stderr", raw=f"{secret}{number}", size=8)
+        return one.close()
     one.handshake()
     if tables == 6:
         one.ask(20, 1, "tools/list")
@@ -51,13 +54,14 @@ def named(root: Path) -> list[dict[str, Any]]:
 def rows(root: Path) -> dict[str, list[Any]]:
     """All rows by the manifests, by table, sorted; every file must be what its manifest says."""
     found: dict[str, list[Any]] = {}
-    for file in named(root):
-        data = (root / file["name"]).read_bytes()
-        assert (len(data), hashlib.sha256(data).hexdigest()) == (file["size"], file["sha256"]), file["name"]
-        if file["table"] != "raw":
-            some = parquet_rows([root / file["name"]])
-            assert len(some) == file["rows"]
-            found.setdefault(file["table"], []).extend(some)
+    with parquet_reader() as read:
+        for file in named(root):
+            data = (root / file["name"]).read_bytes()
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (file["size"], file["sha256"]), file["name"]
+            if file["table"] != "raw":
+                some = read([root / file["name"]])
+                assert len(some) == file["rows"]
+                found.setdefault(file["table"], []).extend(some)
     return {table: sorted(some, key=repr) for table, some in found.items()}
 
 

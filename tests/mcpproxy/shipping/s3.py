@@ -1,5 +1,6 @@
 """An S3 server in a process of its own, and a relay before it that spoils connections in a fixed order."""
 
+import re
 import select
 import socket
 import subprocess
@@ -13,11 +14,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.harness import ROOT
+from tests.harness import DEADLINE_S, ROOT
 
 _PROGRAMS: Final = (ROOT / ".venv/ship-server/bin/moto_server", Path(sys.executable).parent / "moto_server")
 PROGRAM: Final = next(filter(Path.exists, _PROGRAMS), _PROGRAMS[0])
 BUCKET: Final = "lake"
+_LISTENS: Final = re.compile(rb"Running on http://127\.0\.0\.1:([0-9]+)")
 _CHUNK: Final = 1 << 16
 _PAUSE_S: Final = 0.02
 _UNAVAILABLE: Final = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -28,28 +30,22 @@ def server() -> Iterator[int]:
     """The port of an S3 server with one bucket; skips the test if none is installed."""
     if not PROGRAM.exists():
         pytest.skip("moto's server is not installed; `make ship-server` installs it")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
     with subprocess.Popen(
-        [PROGRAM, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [PROGRAM, "-H", "127.0.0.1", "-p", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         try:
             assert process.stderr is not None
-            # It says on stderr that it listens; until then, its imports take some seconds.
-            for line in process.stderr:
-                if b"Running on" in line:
-                    break
-            drain = threading.Thread(target=process.stderr.read, daemon=True)
-            drain.start()
+            # It says on stderr where it listens; until then, its imports take some seconds.
+            said = next((found for line in process.stderr if (found := _LISTENS.search(line))), None)
+            assert said is not None, "the server ended"
+            port = int(said[1])
+            threading.Thread(target=process.stderr.read, daemon=True).start()
             request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
-            with urllib.request.urlopen(request, timeout=30):
+            with urllib.request.urlopen(request, timeout=DEADLINE_S):
                 pass
             yield port
         finally:
             process.kill()
-            process.wait()
-            drain.join()
 
 
 def environment(port: int) -> Any:
@@ -173,6 +169,8 @@ class Relay:
 
     def close(self) -> None:
         """Accept no more."""
+        with suppress(OSError):  # closing alone would leave it listening for as long as a thread waits for the next
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _serve(self) -> None:

@@ -1,21 +1,25 @@
 """Shipping to a real S3 server: over connections that break, stall and refuse, and with kills in between."""
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mcpproxy.shipping.bucket import _NO_CREDENTIALS, PART, Bucket, _reason
-from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from mcpproxy.shipping.bucket import PART, Bucket
+from tests.harness import DEADLINE_S
+from tests.mcpproxy.cli.typed import _environment, _forks, complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
 from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
+from tests.rows import row
 
-CUTS = 12
+GIVEN = ("--unredacted", "--raw")
 
 
 @pytest.fixture(scope="module")
@@ -29,26 +33,41 @@ def ship(port: int, prefix: str, home: Path, *arguments: str | Path) -> "subproc
     return mcpproxy("ship", f"s3://lake/{prefix}", *arguments, XDG_STATE_HOME=str(home), **environment(port))
 
 
-def in_folder(tmp_path: Path, *arguments: str | Path) -> Path:
-    """What the same command makes of a directory."""
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("captures"), 1)
+
+
+def in_folder(tmp_path: Path, *arguments: str | Path) -> dict[str, list[Any]]:
+    """The rows that the same command puts into a directory."""
     done = mcpproxy("ship", tmp_path / "folder", *arguments, XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    return tmp_path / "folder"
+    return rows(tmp_path / "folder")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_every_row_arrives_once_whatever_becomes_of_connections(fault: str, s3: int, tmp_path: Path) -> None:
-    source, prefix = written(tmp_path / "captures", 1), f"faults/{fault.replace(' ', '-')}"
-    given = ("--unredacted", "--raw", source)
-    with relayed(s3, [FAULTS[fault], FAULTS["passed on"]]) as relay:
-        done = ship(relay.port, prefix, tmp_path, *given)
-        assert (done.returncode, complaints(done)) == (0, b"")
-        assert relay.count >= (1 if fault in ("passed on", "short and slow writes") else 2)
-    there = copied(s3, tmp_path / "there", prefix)
-    assert (rows(there), is_tidy(there)) == (rows(in_folder(tmp_path, *given)), True)
-    assert b" 1 unchanged; " in ship(s3, prefix, tmp_path, *given).stdout
+@pytest.fixture(scope="module")
+def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    return in_folder(tmp_path_factory.mktemp("expected"), *GIVEN, source)
 
 
+@pytest.mark.dear("it ships twice for each of six faults, and the server starts before it")
+def test_every_row_arrives_once_whatever_becomes_of_connections(
+    s3: int, source: Path, expected: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    for fault, spoil in FAULTS.items():
+        with row(fault):
+            prefix, home = f"faults/{fault.replace(' ', '-')}", tmp_path / fault
+            home.mkdir()
+            with relayed(s3, [spoil, FAULTS["passed on"]]) as relay:
+                done = ship(relay.port, prefix, home, *GIVEN, source)
+                assert (done.returncode, complaints(done)) == (0, b"")
+                assert relay.count >= (1 if fault in ("passed on", "short and slow writes") else 2)
+            there = copied(s3, home / "there", prefix)
+            assert (rows(there), is_tidy(there)) == (expected, True)
+            assert b" 1 unchanged; " in ship(s3, prefix, home, *GIVEN, source).stdout
+
+
+@pytest.mark.dear("it ships more than two parts of eight megabytes")
 def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> None:
     source = large(tmp_path / "captures" / "large.mcpcap", 30)
     with relayed(s3, [FAULTS["passed on"], FAULTS["reset in the body"]]) as relay:
@@ -61,49 +80,67 @@ def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> N
     assert is_tidy(there)
 
 
-def test_a_kill_at_any_byte_loses_and_repeats_nothing(s3: int, tmp_path: Path) -> None:
-    source = written(tmp_path / "captures", 1)
-    expected = rows(in_folder(tmp_path, "--unredacted", source))
-    total = killed_after(1 << 60, "cuts/all", s3, tmp_path, source)
-    for cut in range(CUTS):
-        prefix = f"cuts/{cut}"
-        killed_after(total * cut // CUTS, prefix, s3, tmp_path, source)
-        assert rows(copied(s3, tmp_path / f"{cut}-killed", prefix)) in ({}, expected)
-        assert ship(s3, prefix, tmp_path, "--unredacted", source).returncode == 0
-        there = copied(s3, tmp_path / f"{cut}", prefix)
-        assert (rows(there), is_tidy(there)) == (expected, True)
+def check_kills(cuts: int, s3: int, source: Path, expected: dict[str, list[Any]], folder: Path) -> None:
+    """Kill it after so many equal shares of what it sends; the next run makes up for it."""
+    total = killed_after(1 << 60, "cuts/all", s3, folder, source)
+    for cut in range(cuts):
+        with row(cut):
+            prefix = f"cuts/{cuts}-{cut}"
+            killed_after(total * cut // cuts, prefix, s3, folder, source)
+            assert rows(copied(s3, folder / f"{cut}-killed", prefix)) in ({}, expected)
+            assert ship(s3, prefix, folder, *GIVEN, source).returncode == 0
+            there = copied(s3, folder / f"{cut}", prefix)
+            assert (rows(there), is_tidy(there)) == (expected, True)
 
 
 def killed_after(limit: int, prefix: str, port: int, home: Path, source: Path) -> int:
     """Ship, and kill that once the server was sent so many bytes; returns how many it was sent."""
     sent: list[int] = []
-    started: list[subprocess.Popen[bytes]] = []
+    started: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def fault(connection: Connection) -> None:
         def watch(size: int) -> None:
             sent.append(size)
             if sum(sent) > limit:
+                pid = started.get(timeout=DEADLINE_S)
+                started.put(pid)
                 with suppress(ProcessLookupError):
-                    started[0].send_signal(signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
 
         connection.pass_on(watch=watch)
 
     with relayed(port, [fault]) as relay:
-        words = [sys.executable, "-m", "mcpproxy", "ship", f"s3://lake/{prefix}", "--unredacted", str(source)]
-        changes = {"XDG_STATE_HOME": str(home), **environment(relay.port)}
-        with subprocess.Popen(words, env={**os.environ, **changes}, stdout=subprocess.DEVNULL) as process:
-            started.append(process)
-            assert process.wait(60) in (0, -signal.SIGKILL)
+        words = ("ship", f"s3://lake/{prefix}", *GIVEN, source)
+        with open(os.devnull, "r+b", buffering=0) as nowhere:
+            streams = [nowhere.fileno()] * 3
+            variables = _environment({"XDG_STATE_HOME": str(home), **environment(relay.port)})
+            started.put(_forks().begin(words, streams, None, variables))
+        assert _forks().end(DEADLINE_S) in (0, -signal.SIGKILL)
     return sum(sent)
 
 
+@pytest.mark.dear("it is killed and repeated at five points")
+def test_a_kill_at_any_byte_loses_and_repeats_nothing(
+    s3: int, source: Path, expected: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    check_kills(5, s3, source, expected, tmp_path)
+
+
+@pytest.mark.soak
+def test_a_kill_at_many_bytes_loses_and_repeats_nothing(
+    s3: int, source: Path, expected: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    check_kills(60, s3, source, expected, tmp_path)
+
+
+@pytest.mark.dear("it ships four captures twice, to a server and to a folder")
 def test_days_are_compacted_there_too(s3: int, tmp_path: Path) -> None:
     for number in range(4):
-        written(tmp_path / "captures", number)
+        written(tmp_path / "captures", number, tables=3)
     source = tmp_path / "captures"
-    expected = rows(in_folder(tmp_path, "--unredacted", source))
+    expected = in_folder(tmp_path, "--unredacted", source)
     done = ship(s3, "days", tmp_path, "--unredacted", "--compact", source)
-    assert b": 1 day compacted, 24 files into 6\n" in done.stdout
+    assert b": 1 day compacted, 12 files into 3\n" in done.stdout
     assert ship(s3, "days", tmp_path, "--unredacted", "--raw", source / "2.mcpcap").returncode == 0
     there = copied(s3, tmp_path / "there", "days")
     assert (rows(there), is_tidy(there)) == (expected, True)
@@ -138,6 +175,7 @@ def test_an_unknown_bucket_is_named(s3: int, tmp_path: Path) -> None:
     done = mcpproxy(
         "ship",
         "s3://nowhere/x",
+        "--unredacted",
         written(tmp_path / "captures", 1),
         XDG_STATE_HOME=str(tmp_path),
         **environment(s3),
@@ -153,7 +191,7 @@ def without(library: str, tmp_path: Path, **variables: str) -> "subprocess.Compl
         [sys.executable, "-c", program, "ship", "s3://lake/x"],
         capture_output=True,
         env={**kept, "HOME": str(tmp_path), **variables},
-        timeout=60,
+        timeout=DEADLINE_S,
     )
 
 
@@ -168,23 +206,3 @@ def test_a_profile_needs_boto3(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (73, b"")
     assert done.stderr.startswith(b"mcpproxy: cannot use the AWS profile work: ")
     assert b"pip install boto3" in done.stderr
-
-
-PUT = "Error performing PUT https://a.example/x?sig=SECRET&se=1 in 2.1s"
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (
-            f"Generic S3 error: {PUT}, after 10 retries, max_retries: 10, retry_timeout: 180s  - HTTP error: reset",
-            "no answer after 10 retries: HTTP error: reset",
-        ),
-        (f"{PUT} - status 403: <Code>AccessDenied</Code><StringToSign>SECRET", "the store answered AccessDenied"),
-        (f"{PUT} - non-2xx status code: 403 Forbidden: SECRET", "the store answered 403 Forbidden"),
-        (f"{PUT} failed\nDebug: SECRET", "Error performing PUT https://a.example/x?… in 2.1s failed"),
-        (f"{PUT} - PUT http://169.254.169.254/latest/api/token", _NO_CREDENTIALS),
-    ],
-)
-def test_errors_say_what_happened_and_hold_no_signature(error: str, reason: str) -> None:
-    assert _reason(OSError(error)) == reason
