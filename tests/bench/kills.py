@@ -133,9 +133,7 @@ def busy_loops(count: int, cpu: int | None = None) -> Iterator[None]:
 
 def kill_once(place: Place, chance: random.Random, condition: Condition) -> tuple[int, int]:
     """Kill one recorder under flood; returns how many frames were delivered, and how many of them are missing."""
-    # What is looked up after a kill has no need of a busy machine.
-    with busy_loops(condition.busy_loops):
-        session, delivered = _killed(place, chance, condition)
+    session, delivered = _killed(place, chance, condition)
     recorded = [frame.raw for frame in session.frames("s2c") if frame.whole]
     differing = sum(ours != theirs for ours, theirs in zip(recorded, delivered, strict=False))
     state = inspect(Capture(_capture_of(session))).state
@@ -148,24 +146,26 @@ def _killed(place: Place, chance: random.Random, condition: Condition) -> tuple[
     batch = str(chance.choice((1, 7, 64)))
     session = place.start(peer("flood", "--frames", "0", "--size", str(FRAME), "--batch", batch))
     server = server_of(session)
-    with condition.meanwhile(session) if condition.meanwhile is not None else contextlib.nullcontext():
-        received = session.hear(chance.randrange(1, condition.most_bytes))
-        reading = threading.Thread(target=lambda: received_later.append(session.rest()))
-        received_later: list[bytes] = []
+    # Neither the start nor what is looked up after a kill has need of a busy machine.
+    with busy_loops(condition.busy_loops):
+        with condition.meanwhile(session) if condition.meanwhile is not None else contextlib.nullcontext():
+            received = session.hear(chance.randrange(1, condition.most_bytes))
+            reading = threading.Thread(target=lambda: received_later.append(session.rest()))
+            received_later: list[bytes] = []
+            if condition.last is not None:
+                # Unread, the flood would stand still.
+                reading.start()
+                condition.last(session)
+        session.process.kill()
+        session.process.wait()
         if condition.last is not None:
-            # Unread, the flood would stand still.
-            reading.start()
-            condition.last(session)
-    session.process.kill()
-    session.process.wait()
-    if condition.last is not None:
-        reading.join()
-        received += received_later[0]
-    else:
-        received += session.rest()
-    wait_until(lambda: not is_alive(server), "the server to be gone with its recorder", 300)
-    # The guard writes what the recorder could not, and then releases the lock.
-    wait_until(lambda: not is_live(_capture_of(session)), "the capture to be released", 300)
+            reading.join()
+            received += received_later[0]
+        else:
+            received += session.rest()
+        wait_until(lambda: not is_alive(server), "the server to be gone with its recorder", 300)
+        # The guard writes what the recorder could not, and then releases the lock.
+        wait_until(lambda: not is_live(_capture_of(session)), "the capture to be released", 300)
     return session, received.split(b"\n")[:-1]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import file as file_module
@@ -200,32 +200,6 @@ class TestCreation:
         assert len(made) == 1
         made[0].close()
 
-    def test_a_reader_that_looks_whether_it_is_live_does_no_harm(self, tmp_path: Path) -> None:
-        """The look takes the lock for a moment, perhaps the one in which the file was made and not yet locked."""
-        over = threading.Event()
-
-        def look() -> None:
-            while not over.is_set():
-                is_live(tmp_path / NAME)
-
-        looker = threading.Thread(target=look)
-        looker.start()
-        try:
-            for _ in range(2000):
-                CaptureFile(tmp_path / NAME).close()
-                (tmp_path / NAME).unlink()
-        finally:
-            over.set()
-            looker.join()
-
-    def test_somebody_who_keeps_the_lock_is_not_waited_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        failing(monkeypatch, fcntl, "flock", errno.EWOULDBLOCK)
-        with pytest.raises(CannotCreate):
-            CaptureFile(tmp_path / NAME)
-        assert listing(tmp_path) == {}
-
 
 class TestPaths:
     """Where a new capture goes."""
@@ -276,7 +250,6 @@ class TestAppending:
         st.lists(st.integers(1, 6), min_size=1, max_size=6),
         st.lists(st.sampled_from([None, -1, -7, -40, -90, -1000, errno.ENOSPC, errno.EIO]), max_size=40),
     )
-    @settings(deadline=None, max_examples=150)
     def test_whatever_each_write_takes(self, tmp_path_factory: Any, batches: list[int], plan: list[int | None]) -> None:
         folder = tmp_path_factory.mktemp("append")
         disk = Disk(lambda call: plan[call - 2] if 2 <= call < len(plan) + 2 else None)

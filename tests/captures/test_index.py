@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.errors import NewerFormat, NotACapture
@@ -91,7 +91,6 @@ MIDDLES = st.lists(
 
 
 @given(middles=MIDDLES, step=st.integers(1, 300), cut=st.integers(0, 40))
-@settings(deadline=None, max_examples=150)
 def test_any_records_give_the_same_items(
     tmp_path_factory: pytest.TempPathFactory, middles: list[tuple[str, bytes]], step: int, cut: int
 ) -> None:
@@ -107,7 +106,6 @@ def test_any_records_give_the_same_items(
     ),
     step=st.integers(1, 500),
 )
-@settings(deadline=None, max_examples=150)
 def test_any_bytes_give_the_same_items(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], step: int
 ) -> None:

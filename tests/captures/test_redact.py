@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.redact import KEY_BYTES, Redactor, load_key, package_index, server_name
 from tests.captures.samples import STRANGER, give_to_strangers
+from tests.examples import examples
 
 CANARY = "s3cret-c4nary"
 HASH = r"hmac:[0-9a-f]{16}"
@@ -212,7 +213,7 @@ class TestCommand:
         ),
         st.lists(st.sampled_from(["files", "--x", "/"]), max_size=2),
     )
-    @settings(max_examples=400)
+    @examples(40)
     def test_no_canary_survives(self, command: str, before: list[str], shape: str, after: list[str]) -> None:
         """Behind a known launcher the first bare word is what it runs, and stays."""
         argv = [os.fsencode(word) for word in (command, "first", *before, shape.format(CANARY), *after)]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import file as file_module
@@ -122,7 +122,6 @@ def test_repairing_a_repaired_copy_changes_nothing(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 16), st.sampled_from(["flip", "cut", "insert", "copy", "zero"])), max_size=6)
 )
-@settings(deadline=None, max_examples=150)
 def test_whatever_was_damaged(tmp_path_factory: pytest.TempPathFactory, wounds: list[tuple[int, str]]) -> None:
     folder = tmp_path_factory.mktemp("repair")
     data = bytearray(b"".join(lines(conversation(12, random.Random(2)))))

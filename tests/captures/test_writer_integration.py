@@ -264,7 +264,7 @@ class TestRefusedWrites:
                 return
             assert len(recording.told) == 1
             assert os.strerror(code) in recording.told[0]
-            call += 1 if policy == "pass" else 7
+            call += 1 if (policy, code) == ("pass", errno.ENOSPC) else 7
 
     @pytest.mark.parametrize("short", [-1, -40, -10_000])
     def test_a_short_write_anywhere_loses_nothing(self, recordings: Callable[..., Recording], short: int) -> None:
@@ -356,22 +356,22 @@ class TestRefusedWrites:
 
     def test_what_waits_for_a_disk_that_refuses_is_bounded(self, recordings: Callable[..., Recording]) -> None:
         full = Full()
-        recording = recordings(full, queue_bytes=1 << 20)
+        recording = recordings(full, queue_bytes=1 << 17)
         recording.talk(3)
         full.full = True
         tracemalloc.start()
         try:
             for n in range(8):
                 calls = recording.disk.calls
-                recording.talk(2000, n * 2000, size=200)
+                recording.talk(250, n * 250, size=200)
                 self.tried_again(recording, calls)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         delivered = sum(len(raw) for _, raw in recording.delivered.values())
-        assert delivered > 3 << 20
-        assert peak - 2 * delivered < 12 << 20
-        assert recording.writer.lost.bytes > delivered - (1 << 20)
+        assert delivered > 3 << 17
+        assert peak - 2 * delivered < 12 << 17
+        assert recording.writer.lost.bytes > delivered - (1 << 17)
         full.full = False
         assert recording.close()
         accounted(recording)
@@ -571,10 +571,10 @@ class TestRotation:
 
     def test_under_load_from_several_threads(self, recordings: Callable[..., Recording]) -> None:
         recording = recordings(segment_bytes=3000)
-        run_at_once(*[lambda n=n: recording.talk(250, n * 1000) for n in range(4)])
+        run_at_once(*[lambda n=n: recording.talk(80, n * 1000) for n in range(4)])
         assert recording.close()
-        assert accounted(recording)["frame"] == 1000
-        assert len(self.names(recording)) > 30
+        assert accounted(recording)["frame"] == 320
+        assert len(self.names(recording)) > 9
         self.check_segments(recording)
 
     def test_the_ring_drops_whole_segments_from_the_front(self, recordings: Callable[..., Recording]) -> None:
@@ -648,7 +648,7 @@ class TestRotation:
             assert how == "for a while" or counts["frame"] == 30
             if recording.disk.calls < count:
                 return
-            count += 1
+            count += 1 if code == errno.ENOSPC else 5
 
 
 class TestClosing:
@@ -742,7 +742,7 @@ class TestClosing:
             closing.join()
 
     def test_late_adds_neither_hang_nor_follow_the_close(self, recordings: Callable[..., Recording]) -> None:
-        for _ in range(20):
+        for _ in range(6):
             recording = recordings()
             over = threading.Event()
 
@@ -993,7 +993,7 @@ def weather(folder: Path, seed: int) -> Counter[str]:
 
 
 def test_any_weather(tmp_path: Path) -> None:
-    for seed in range(15):
+    for seed in range(6):
         weather(tmp_path / f"{seed}", seed)
 
 

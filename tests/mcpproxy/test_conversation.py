@@ -18,7 +18,7 @@ from unicodedata import normalize
 
 import pyte
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.envelope import judge
@@ -243,7 +243,6 @@ others = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(frames, others), max_size=6), st.integers(1, 160), st.sampled_from(["rel", "delta", "abs"]))
 def test_no_line_is_too_wide_or_does_anything_to_a_terminal(
     rows: list[dict[str, Any]], width: int, times: Times
