@@ -3,43 +3,38 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-fast check readers ship-server test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
 	@$(BIN)/mcpproxy demo
 
+# What tests need from a registry, see tests/fetch.py: the only part of a run of the tests that needs a network. Quick if all is there.
+setup: $(VENV)/.check
+	@$(BIN)/python -m tests.fetch
+
 # The whole test suite, four processes wide, as a quarter of the time is spent waiting; a process that runs out of tests
 # takes some of another's.
 PYTEST := $(BIN)/pytest -n 4 --dist worksteal
-test: $(VENV)/.check
+test: setup
 	$(PYTEST)
 
-# For the inner loop: the unit tests, see tests/unit.py.
+# For the inner loop: the unit tests, see tests/unit.py, without plugins that load what they do not need.
 test-fast: $(VENV)/.check
-	$(BIN)/pytest --unit -n 2 --dist worksteal
+	$(BIN)/pytest --unit -n 2 --dist worksteal -p no:anyio -p no:syrupy -p no:textual-snapshot
 
 # Everything CI looks at: format, lint, types, import contracts, tests.
-check: readers ship-server lint types contracts test
-
-# Programs that read what `export` writes, in an environment of their own because they pin what they need; where they
-# cannot be installed, the tests that need them skip.
-readers: $(VENV)/.check
-	-@test -x $(VENV)/readers/bin/mitmdump || { $(BIN)/python -m venv $(VENV)/readers && \
-		$(VENV)/readers/bin/python -m pip --disable-pip-version-check --quiet install 'mitmproxy>=11'; }
-
-# An S3 server for the tests of `ship`, in an environment of its own for the same reason.
-ship-server: $(VENV)/.check
-	-@test -x $(VENV)/ship-server/bin/moto_server || { $(BIN)/python -m venv $(VENV)/ship-server && \
-		$(VENV)/ship-server/bin/python -m pip --disable-pip-version-check --quiet install 'moto[server]>=5.2'; }
+check: lint types contracts test
 
 # The tests of the Spark source and of the views on Spark, in an environment of its own: Spark is 400 MB. It needs Java 17 or newer.
 test-spark: $(VENV)/spark/.ready
+	@echo "Spark: a minute of one core, and no network once $(VENV)/spark is there."
 	$(VENV)/spark/bin/python -m pytest tests/spark
 
-$(VENV)/spark/.ready: pyproject.toml | $(VENV)/bin/python
-	@$(BIN)/python -m venv $(VENV)/spark
-	@$(VENV)/spark/bin/python -m pip --disable-pip-version-check --quiet install 'pytest>=9' 'pytest-timeout>=2.4' 'hypothesis>=6.150' 'moto[server]>=5.2' --editable '.[ship,spark]'
+$(VENV)/spark/.ready: pyproject.toml | $(VENV)/.made
+	@echo "Setting up $(VENV)/spark, once: 400 MB are fetched."
+	@$(BIN)/python -m venv --clear --without-pip $(VENV)/spark
+	@$(call install,$(VENV)/spark/bin/python,'pytest>=9' 'pytest-timeout>=2.4' 'hypothesis>=6.150' 'moto[server]>=5.2' --editable '.[ship,spark]')
 	@touch $@
 
 lint: $(VENV)/.check
@@ -61,22 +56,30 @@ bench: $(VENV)/.check
 	$(BIN)/python -m tests.bench.report
 
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker,
-# 10,000 idle streams through `serve`, the corpus with each record lost in turn.
-soak: $(VENV)/.check
-	$(PYTEST) -m soak --timeout 3600
+# 10,000 idle streams through `serve`, the corpus with each record lost in turn; then every property test on new examples.
+soak: setup
+	@echo "Soak: hours of two cores, and no network; it ends with one line for the long loops and one for the property tests."
+	@failed=0; \
+	$(PYTEST) -m soak --timeout 3600 || failed=1; \
+	$(PYTEST) -m 'hypothesis and not soak' --hypothesis-profile soak --timeout 3600 || failed=1; \
+	exit $$failed
 
 # The official conformance suite, from npm, with `serve` and without; NODE names a Node 22 or newer.
 NODE ?= node
 conformance: $(VENV)/.check
+	@echo "Conformance: two minutes of one core; npm fetches the suite, each time."
 	$(BIN)/python -m tests.conformance --node $(NODE)
 
 # Real clients, each with its own configuration file routed, used and restored; those that take long to fetch, too.
 test-hosts: $(VENV)/.check
+	@echo "Hosts: some minutes of one core; npm and PyPI are asked for 1 GB, once."
+	-@$(BIN)/python -m tests.fetch --hosts all
 	$(BIN)/pytest -m 'hosts or not hosts' tests/hosts
 
 # Real servers and clients from PyPI and npm, with and without the recorder; HOSTS=all includes the slow hosts.
 HOSTS ?= quick
 zoo: $(VENV)/.check
+	@echo "Zoo: ten minutes of two cores; npm and PyPI are asked for 2 GB, once."
 	$(BIN)/python -m tests.zoo --findings --hosts $(HOSTS)
 
 # Golden texts of `show`, made anew; read the difference before you commit it.
@@ -110,18 +113,27 @@ body-table: $(VENV)/.check
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-$(VENV)/bin/python:
+# Install packages ($(2)) where an interpreter is ($(1)). uv takes a tenth of pip's time; it knows nothing of pip's settings, so
+# where it cannot, pip does it. Groups are read by pip 25.1 or newer, which older Pythons do not bring.
+define install
+{ test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(1) $(2); } || \
+	{ $(PIP) install --upgrade pip && $(PIP) --python $(1) install $(2); } || \
+	{ echo "set-up failed: a registry refused what is named above; is it there? The same command tries again" >&2; exit 1; }
+endef
+export PIP_ROOT_USER_ACTION := ignore
+
+$(VENV)/.made:
 	@echo "Setting up $(VENV), once; this may take a minute."
 	@$(PYTHON) -m venv $(VENV)
-
-$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --editable .
+	@$(PIP) install uv || echo "uv is not to be had, so pip does its work, which takes longer"
 	@touch $@
 
-# Groups are read by pip 25.1 or newer, which older Pythons do not bring.
-$(VENV)/.check: pyproject.toml | $(VENV)/bin/python
-	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --upgrade pip
-	@PIP_ROOT_USER_ACTION=ignore $(PIP) install --group check --editable .
+$(VENV)/.base: pyproject.toml | $(VENV)/.made
+	@$(call install,$(BIN)/python,--editable .)
+	@touch $@
+
+$(VENV)/.check: pyproject.toml | $(VENV)/.made
+	@$(call install,$(BIN)/python,--group check --editable .)
 	@touch $@ $(VENV)/.base
 
 clean:

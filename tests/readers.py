@@ -1,20 +1,12 @@
-"""Programs that read exports, from the environment that `make readers` makes: they pin what they need themselves."""
+"""Programs that read exports, from the environment that `make setup` makes: they pin what they need themselves."""
 
-import os
-import shutil
 from pathlib import Path
 
-import pytest
-
-from tests.harness import ROOT
-
-PLACE = ROOT / ".venv/readers/bin"
+from tests.fetch import VENV
 
 
 def program(name: str) -> Path:
-    """A program; skips the test where it is not installed."""
-    path = os.pathsep.join((str(PLACE), os.environ.get("PATH", "")))
-    found = shutil.which(name, path=path)
-    if found is None:
-        pytest.skip(f"{name} is not installed; `make readers` installs it")
-    return Path(found)
+    """A program; the test fails where the set-up has not fetched it."""
+    path = VENV / "readers/bin" / name
+    assert path.exists(), f"{name} is not here: `make setup` fetches it"
+    return path

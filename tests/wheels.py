@@ -1,22 +1,17 @@
-"""Packages in versions that are not ours, installed where they cannot touch anything else."""
+"""Packages in versions that are not ours, which `make setup` has installed where they cannot touch anything else."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-DEADLINE_S = 90
+from tests.fetch import WHEELS, fetched
 
 
-def installed(package: str, version: str, place: Path) -> Path:
-    """A folder for PYTHONPATH that holds a package without its dependencies; skips the test where pip cannot."""
+def installed(package: str, version: str, _place: Path | None = None) -> Path:
+    """A folder for PYTHONPATH that holds a package; skips the test if it is not made for this Python."""
     wanted = f"{package}=={version}"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    try:
-        done = subprocess.run([*install, "--target", str(place), wanted], capture_output=True, timeout=DEADLINE_S)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"pip did not install {wanted} within {DEADLINE_S} s")
-    if done.returncode:
-        pytest.skip(f"pip cannot install {wanted}: {done.stderr.decode()[-300:]}")
-    return place
+    if wanted in WHEELS and sys.version_info[:2] > WHEELS[wanted]:
+        pytest.skip(f"there is no {wanted} for Python {sys.version_info[0]}.{sys.version_info[1]}")
+    (site,) = (fetched("pypi", [wanted]) / "venv/lib").glob("python*/site-packages")
+    return site

@@ -6,10 +6,8 @@ with nothing but loopback.
 
 import json
 import os
-import pwd
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,35 +17,31 @@ import pytest
 
 from captures.frame import Direction
 from mcpproxy.clients.catalogue import by_id
+from tests.fetch import fetched
 from tests.harness import frames, members_of, wait_until
 from tests.hosts.rows import Host, hosts
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.zoo.alone import leave_the_network
-from tests.zoo.install import Unavailable, bin_of, installed, node
+from tests.zoo.install import bin_of, node, node_packages
 
 ROOT = Path(__file__).parents[2]
 RUN_S = 120
-ROWS = [pytest.param(host, id=host.id, marks=[pytest.mark.hosts] if host.slow else []) for host in hosts()]
+MODEL_PORT = 47115
+"""In the network that a client has for itself, every port is free."""
+DEAR = pytest.mark.dear("a real client starts twice, and its server with it")
+ROWS = [pytest.param(host, id=host.id, marks=[pytest.mark.hosts, DEAR] if host.slow else [DEAR]) for host in hosts()]
 
 
 class House:
     """The home of one client."""
 
     def __init__(self, host: Host, home: Path) -> None:
-        """Write the client's configuration, with the bundled server in it.
-
-        Raises:
-            Unavailable: the client cannot be installed here.
-        """
+        """Write the client's configuration, with the bundled server in it."""
         self.host, self.home = host, home
-        programs = bin_of(host.registry, installed(host.registry, host.packages))
+        programs = bin_of(host.registry, fetched(host.registry, host.packages))
         self.places = {"bin": str(programs), "home": str(home), "server": str(home / "server")}
-        self.port = 0
-        if host.calls:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.port = free.getsockname()[1]
-            self.places["model"] = f"http://127.0.0.1:{self.port}/v1"
-        path = [str(programs), *([str(node().parent)] if host.registry == "npm" else []), os.environ["PATH"]]
+        self.places["model"] = f"http://127.0.0.1:{MODEL_PORT}/v1"
+        path = [str(programs), *(own_node() if host.registry == "npm" else []), os.environ["PATH"]]
         self.environment = {"HOME": str(home), "PATH": ":".join(path), "USER": "you", **host.environment}
         server = home / "server"
         server.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -P -m mcpproxy.demo.server "$@"\n')
@@ -69,7 +63,7 @@ class House:
             assert self._run([self.filled(word) for word in self.host.approves]).returncode == 0
         command = [self.filled(word) for word in self.host.command]
         if self.host.calls:
-            model = [sys.executable, "-m", "tests.hosts.model", str(self.port), f"mcp__zoo__{self.host.calls}"]
+            model = [sys.executable, "-m", "tests.hosts.model", str(MODEL_PORT), f"mcp__zoo__{self.host.calls}"]
             command = [*model, '{"a": 2, "b": 3}', "--", *command]
         return self._run(command)
 
@@ -105,20 +99,18 @@ class House:
         return done
 
 
+def own_node() -> list[str]:
+    """The folder of the Node that runs these clients."""
+    return [str(node(fetched("npm", node_packages())).parent)]
+
+
 @pytest.fixture
-def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    # The packages alone are kept from one run to the next, where the zoo keeps its own.
-    monkeypatch.setenv(
-        "XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache"
-    )
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
     if sys.platform != "linux":
         pytest.skip("the programs of these packages are fetched for Linux")
     if shutil.which("npm") is None and request.param.registry == "npm":
         pytest.skip("npm is not installed")
-    try:
-        return House(request.param, tmp_path)
-    except Unavailable as why:
-        pytest.skip(f"{request.param.name}: {why}")
+    return House(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("house", ROWS, indirect=True)

@@ -27,6 +27,9 @@ MARK: Final = "GUARD_RUN"
 GRACE_S: Final = 60.0
 """What the start of pytest may take beyond the time that its tests get, on a busy machine."""
 
+_FOR_SCREENS: Final = ("textual-snapshot", "syrupy", "anyio", "platformdirs", "xdist", "xdist.looponfail")
+"""Plugins of pytest that most tests do not need, and that take half of the time of a short run to load."""
+
 
 class Result(NamedTuple):
     """What became of one test."""
@@ -123,7 +126,7 @@ class Scratch:
                 made.chmod(0o755)
             else:
                 made.symlink_to(script)
-        for name in ("readers", "ship-server"):
+        for name in ("readers", "ship-server", "fetched"):
             if (other := repository / ".venv" / name).exists():
                 (self.environment / name).symlink_to(other.resolve())
 
@@ -173,6 +176,8 @@ class Scratch:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "GUARD_"))}
         environment |= {MARK: mark, "GUARD_REPORT": str(report), "GUARD_BUDGET_S": str(budget_s)}
         command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "guard_reporting"]
+        if "-n" not in options and all(".py" in test and "/tui/" not in test for test in tests):
+            command += [word for plugin in _FOR_SCREENS for word in ("-p", f"no:{plugin}")]
         command += [f"--basetemp={self.folder / 't'}", f"--timeout={test_s}", *options, f"@{wanted}"]
         until = time.monotonic() + whole_s + GRACE_S
         with open(log, "wb") as output:
