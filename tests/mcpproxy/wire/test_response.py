@@ -20,6 +20,7 @@ from mcpproxy.wire.response import (
     ResponseHead,
     ResponseTap,
 )
+from tests.examples import examples
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 OK_EVENTS: list[Event] = [
@@ -158,6 +159,7 @@ cuts = st.lists(st.integers(0, 2000), max_size=20)
 
 
 @given(connections(), cuts, st.sampled_from([b"", b"\r\n", b"\n\n"]))
+@examples(10)
 def test_any_cutting_of_pipelined_responses_gives_what_was_sent(
     sent: list[Answer], at: list[int], between: bytes
 ) -> None:
@@ -168,6 +170,7 @@ def test_any_cutting_of_pipelined_responses_gives_what_was_sent(
 
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.integers(0, 10_000))
+@examples(10)
 def test_a_response_cut_short_is_never_called_complete(sent: list[Answer], stop: int) -> None:
     lengths = [*accumulate(len(answer.raw) for answer in sent)]
     stop %= lengths[-1] + 1
@@ -365,6 +368,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 @given(damaged() | st.binary(max_size=80), st.lists(st.sampled_from([b"GET", b"HEAD"]), max_size=4), cuts)
 @example(b"\r\n\rHTTP", [b"GET"], [2])
+@examples(10)
 def test_damage_is_taken_alike_in_any_cutting_and_nothing_escapes(
     data: bytes, asked: list[bytes], at: list[int]
 ) -> None:
