@@ -164,6 +164,9 @@ PAIRED: dict[str, Callable[[str], bytes]] = {
 STAYS_IN_WORDS = {"host", "card"}
 
 
+FILLER = "filler words "
+
+
 class Tape:
     """A capture with secrets in it, and where they are."""
 
@@ -245,11 +248,11 @@ class Tape:
     def giant(self) -> None:
         """A frame in parts, cut inside of a secret, and parts without an end."""
         found = self.secrets("parts")
-        filler = "filler words " * 70_000
+        filler = FILLER * 7_000
         raw = PLACES["result"](filler + " ".join(secret.text for secret in found) + " " + filler)
         cut = raw.index(found[1].text.encode()) + 10
-        pieces = [raw[cut - 500_000 : cut], raw[cut:]]
-        pieces = [raw[: cut - 500_000], pieces[0], pieces[1][:900_000], pieces[1][900_000:]]
+        pieces = [raw[cut - 50_000 : cut], raw[cut:]]
+        pieces = [raw[: cut - 50_000], pieces[0], pieces[1][:50_000], pieces[1][50_000:]]
         for number, piece in enumerate(pieces, 1):
             self.record("part", part_members("s2c", number, piece))
         self.record("frame", frame_members("s2c", b"", judge_exactly(raw), parts=(len(pieces), len(raw))))

@@ -29,6 +29,8 @@ from mcpproxy.sharing.scan import likely_secrets
 from tests.mcpproxy.cli.test_hostile_captures_integration import made_up
 from tests.mcpproxy.sharing.written import HEADER, written
 
+pytestmark = pytest.mark.usefixtures("secret_rules")
+
 CORPUS = Path(__file__).parents[2] / "corpus" / "captures"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
 
@@ -42,6 +44,7 @@ def frames(path: Path) -> list[Frame]:
     return found
 
 
+@pytest.mark.dear("it shares the whole corpus")
 def test_every_capture_of_the_corpus_is_copied_soundly(tmp_path: Path) -> None:
     refused = {"empty", "newer-format", "not-a-capture"}
     for path in sorted(CORPUS.glob("*.mcpcap")):
@@ -177,9 +180,10 @@ def test_if_it_cannot_be_finished_nothing_is_left(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["copy.mcpcap", "original.mcpcap"]
 
 
-def test_whatever_a_capture_holds_it_is_copied_or_refused_and_searched(tmp_path: Path) -> None:
+def check_whatever(seeds: int, tmp_path: Path) -> None:
+    """Copy so many captures made at random."""
     original = tmp_path / "made-up.mcpcap"
-    for seed in range(40):
+    for seed in range(seeds):
         original.write_bytes(made_up(random.Random(seed)))
         copy = tmp_path / f"copy-{seed}.mcpcap"
         only = parse("kind:request") if seed % 3 == 0 else None
@@ -188,6 +192,15 @@ def test_whatever_a_capture_holds_it_is_copied_or_refused_and_searched(tmp_path:
             assert list(likely_secrets(Capture(copy))) is not None
         except CaptureError:
             assert not copy.exists()
+
+
+def test_whatever_a_capture_holds_it_is_copied_or_refused_and_searched(tmp_path: Path) -> None:
+    check_whatever(20, tmp_path)
+
+
+@pytest.mark.soak
+def test_whatever_a_thousand_captures_hold_they_are_copied_or_refused_and_searched(tmp_path: Path) -> None:
+    check_whatever(1000, tmp_path)
 
 
 def test_the_header_says_that_it_is_a_copy_and_names_nobody(tmp_path: Path) -> None:

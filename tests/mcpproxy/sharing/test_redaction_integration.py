@@ -10,17 +10,21 @@ from types import FrameType
 
 import pytest
 
+import mcpproxy.sharing.frames as sharing_frames
+from captures import exact
+from captures.limits import MOST_VALUES
+from mcpproxy.sharing import redaction
 from mcpproxy.sharing.catalogue import catalogue
 from mcpproxy.sharing.choices import Chosen
 from mcpproxy.sharing.encodings import decoded_base64, encoded
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.patterns import people
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms, passes_luhn
-from mcpproxy.sharing.redaction import MOST, Redactor, Replacement
+from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.redaction import Redactor, Replacement
 
 
 @pytest.fixture(scope="module")
-def redactor() -> Redactor:
+def redactor(secret_rules: None) -> Redactor:
     """One that replaces by default."""
     return Redactor(Pseudonyms(bytes(32)), catalogue(), Chosen(), bodies=True, unparsed=False)
 
@@ -112,20 +116,6 @@ def test_a_redacted_text_is_not_redacted_again(redactor: Redactor) -> None:
     assert again == once or {one.kind for one in made} == {"blob"}
 
 
-def test_pseudonyms_keep_their_form() -> None:
-    make = Pseudonyms(bytes(32))
-    assert PSEUDONYM.fullmatch(make.tag("x"))
-    assert make.email("Bob@Acme.io") == f"{make.user('bob')}@{make.host('acme.IO')}"
-    assert make.ipv4("10.1.2.3").startswith("24")
-    assert make.ipv6("fe80::1").startswith("2001:db8:")
-    for digits in ("4539148803436467", "4111 1111 1111 1111", "73914", "-12.50e3", "0"):
-        new = make.number(digits)
-        assert (len(new), [char.isdigit() for char in new]) == (len(digits), [char.isdigit() for char in digits])
-        assert not passes_luhn(new) or len(digits) < 3
-    assert len(make.identifier("0d3f6a5e-9b1c")) == 13
-    assert Pseudonyms().tag("x") != make.tag("x")
-
-
 LONG = base64.b64encode(json.dumps({"user": "x", "key": "sk_live_" + "aB3dE6gH" * 3, "more": "~~~"}).encode()).decode()
 MAIL = base64.b64encode(b'{"user":"marta.kowalska@acme-corp.io","note":"about nothing at all"}').decode()
 
@@ -171,11 +161,21 @@ def test_base64_in_lines_is_opened(redactor: Redactor, secret: str, front: str, 
     assert secret[24:60] not in redactor.text(f"{front}some_identifier_of_a_key\n{wrapped(secret, 60)}{back}", [])
 
 
-def test_each_character_of_base64_is_decoded_a_bounded_number_of_times() -> None:
+def check_base64(size: int) -> None:
+    """What is decoded and searched of a text that could hold base64 grows with its size, and no faster."""
     word = base64.b64encode(b"some plain words and nothing else. " * 3).decode().rstrip("=")
     units = ["QUtJQVpa", "a-", "a" * 24 + "-", f"v1-{word}_", f"{word}\n", f"{word}-\n", f"{word}\n\n", "aaaa\n"]
-    text = " ".join(unit * (1_250_000 // len(unit)) for unit in units)
+    text = " ".join(unit * (size // len(unit)) for unit in units)
     assert searched(text) < 12 * len(text)
+
+
+def test_each_character_of_base64_is_decoded_a_bounded_number_of_times() -> None:
+    check_base64(20_000)
+
+
+@pytest.mark.soak
+def test_each_character_of_much_base64_is_decoded_a_bounded_number_of_times() -> None:
+    check_base64(1_250_000)
 
 
 def searched(text: str) -> int:
@@ -219,26 +219,32 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "unit"), HOSTILE, ids=[name for name, _ in HOSTILE])
-def test_time_is_linear_in_a_hostile_text(redactor: Redactor, name: str, unit: str) -> None:
-    frames = FrameRedactor(redactor, keep_unparsed=False)
+def redacting_s(redactor: Redactor, unit: str, size: int) -> float:
+    """How long it takes to redact so long a text of this."""
+    raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": (unit * (size // len(unit) + 1))[:size]}}).encode()
+    began = time.process_time()
+    FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
+    return time.process_time() - began
 
-    def seconds(size: int) -> float:
-        raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": (unit * (size // len(unit) + 1))[:size]}}).encode()
-        best = 1e9
-        for _ in range(2):
-            start = time.process_time()
-            frames.frame(raw, "s2c", "line", whole=True)
-            best = min(best, time.process_time() - start)
-        return best
 
-    # Both are longer than any one secret: a shorter text can be a single one, which costs less for each character.
-    small, large = seconds(1 << 17), seconds(1 << 19)
-    assert large < 12 * small + 0.5, name
+@pytest.mark.dear("it redacts twenty hostile texts")
+def test_time_is_linear_in_a_hostile_text(redactor: Redactor) -> None:
+    for name, unit in HOSTILE:
+        # Four times as much; what grows with the square takes sixteen times as long.
+        small, large = redacting_s(redactor, unit, 1 << 15), redacting_s(redactor, unit, 1 << 17)
+        assert large < 12 * small + 0.5, name
+
+
+@pytest.mark.soak
+def test_time_is_linear_in_a_long_hostile_text(redactor: Redactor) -> None:
+    for name, unit in HOSTILE:
+        # Both are longer than any one secret: a shorter text can be a single one, which costs less for each character.
+        small, large = (min(redacting_s(redactor, unit, size) for _ in range(2)) for size in (1 << 17, 1 << 19))
+        assert large < 12 * small + 0.5, name
 
 
 def test_a_place_takes_little_memory(redactor: Redactor) -> None:
-    places = 50_000
+    places = 10_000
     text = json.dumps([f"{number:010}" for number in range(places)])
     tracemalloc.start()
     try:
@@ -249,23 +255,51 @@ def test_a_place_takes_little_memory(redactor: Redactor) -> None:
     assert peak / places < 250, "bytes"
 
 
-def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor) -> None:
-    addresses = [f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}" for index in range(MOST + 10)]
+def check_list_of_secrets(redactor: Redactor, most: int) -> None:
+    """A list of more secrets than that is replaced whole."""
+    addresses = [f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}" for index in range(most + 10)]
     raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": addresses}}).encode()
     redacted = FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
-    assert "more than 100,000 secrets" in redacted.unparsed
+    assert f"more than {most:,} secrets" in redacted.unparsed
     assert b"10.0.1." not in redacted.raw
 
 
-def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_stays_so(redactor: Redactor) -> None:
+def test_a_list_of_secrets_is_replaced_whole(redactor: Redactor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert redaction.MOST == 100_000
+    monkeypatch.setattr(redaction, "MOST", 1000)
+    check_list_of_secrets(redactor, 1000)
+
+
+@pytest.mark.soak
+def test_a_list_of_all_secrets_that_one_may_hold_is_replaced_whole(redactor: Redactor) -> None:
+    check_list_of_secrets(redactor, redaction.MOST)
+
+
+def check_many_values(redactor: Redactor, most: int) -> None:
+    """JSON in a string with more values than that is replaced whole, and what is not judged stays so."""
     frames = FrameRedactor(redactor, keep_unparsed=False)
-    inner = json.dumps([1] * 1_000_001)
+    inner = json.dumps([1] * (most + 1))
     redacted = frames.frame(b'{"jsonrpc":"2.0","id":1,"result":{"v":"%b"}}' % inner.encode(), "s2c", "line", whole=True)
-    assert "more than 1,000,000 values" in redacted.unparsed
+    assert f"more than {most:,} values" in redacted.unparsed
     unjudged = b'{"jsonrpc":"2.0","id":1,"result":{"v":%b}}' % inner.encode()
     redacted = frames.frame(unjudged, "s2c", "line", whole=True)
     assert redacted.unparsed
     assert redacted.is_same
+
+
+def test_json_in_a_string_with_too_many_values_is_replaced_whole_and_unjudged_stays_so(
+    redactor: Redactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert redaction.MOST_PLACES == MOST_VALUES == 1_000_000
+    monkeypatch.setattr(redaction, "MOST_PLACES", 10_000)
+    for module in (exact, sharing_frames):
+        monkeypatch.setattr(module, "MOST_VALUES", 10_000)
+    check_many_values(redactor, 10_000)
+
+
+@pytest.mark.soak
+def test_json_in_a_string_with_a_million_values_is_replaced_whole(redactor: Redactor) -> None:
+    check_many_values(redactor, redaction.MOST_PLACES)
 
 
 @pytest.mark.parametrize(

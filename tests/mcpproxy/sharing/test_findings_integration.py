@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sharing import Account, redacted_copy
@@ -15,8 +15,10 @@ from tests.analysis.traces import CORPUS, read
 from tests.mcpproxy.sharing.planted import secrets
 from tests.mcpproxy.sharing.written import written
 
-SHARE = 25
-"""The suite takes each 25th conversation of the corpus; `make soak` takes all."""
+SHARE = 60
+"""The suite takes each 60th conversation of the corpus; `make soak` takes all."""
+
+pytestmark = pytest.mark.usefixtures("secret_rules")
 
 EXPECTED = {"logging/secret"}
 """Rules about secrets themselves."""
@@ -42,6 +44,7 @@ def check_corpus(step: int, folder: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.dear("it shares thirty conversations, and checks each before and after")
 def test_conversations_of_the_corpus_keep_their_findings(tmp_path: Path) -> None:
     check_corpus(SHARE, tmp_path)
 
@@ -71,7 +74,7 @@ def filled(value: Any, texts: list[str]) -> Any:
     return texts[value] if type(value) is int else value
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.dear("each example is checked, shared and checked again")
 @given(
     st.lists(st.tuples(st.sampled_from(["call", "list", "log", "read", "error"]), VALUE, VALUE), max_size=8),
     st.integers(),
