@@ -31,10 +31,11 @@ test-spark: $(VENV)/spark/.ready
 	@echo "Spark: a minute of one core, and no network once $(VENV)/spark is there."
 	$(VENV)/spark/bin/python -m pytest tests/spark
 
+SPARK := 'pytest>=9' 'pytest-timeout>=2.4' 'hypothesis>=6.150' 'moto[server]>=5.2' --editable '.[ship,spark]'
 $(VENV)/spark/.ready: pyproject.toml | $(VENV)/.made
 	@echo "Setting up $(VENV)/spark, once: 400 MB are fetched."
 	@$(BIN)/python -m venv --clear --without-pip $(VENV)/spark
-	@$(call install,$(VENV)/spark/bin/python,'pytest>=9' 'pytest-timeout>=2.4' 'hypothesis>=6.150' 'moto[server]>=5.2' --editable '.[ship,spark]')
+	@$(call install,$(VENV)/spark/bin/python,$(SPARK))
 	@touch $@
 
 lint: $(VENV)/.check
