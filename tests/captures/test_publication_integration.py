@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,53 +14,80 @@ from captures.integrity import inspect
 from captures.listing import find_captures
 from captures.publication import LEFT_S, new_capture
 from captures.reader import Capture
-from tests.harness import DEADLINE_S
 
 FRAMES = b"".join(b'{"t":%d,"dir":"c2s","raw":"{}"}\n' % number for number in range(3))
-KILLED = """
-import os, signal, sys
-place, left = sys.argv[1], int(sys.argv[2])
-
-def step(event, arguments):
-    # Every step that a path in the folder takes, before it is taken.
-    global left
-    if event.startswith(("os.", "open", "shutil.")) and any(place in str(argument) for argument in arguments):
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-from mcpproxy.cli import dispatch
+IMPORTS = """
+import io, os, signal, sys
 import mcpproxy.cli.import_
-sys.addaudithook(step)
-sys.exit(dispatch(["import", "--from", "ndjson", "-", "-o", f"{place}/x.mcpcap"]))
+from mcpproxy.cli import dispatch
+
+def imported(place, left, frames):
+    # Every step that a path in the folder takes, before it is taken.
+    def step(event, arguments):
+        nonlocal left
+        if event.startswith(("os.", "open", "shutil.")) and any(place in str(argument) for argument in arguments):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.stdin = io.TextIOWrapper(io.BytesIO(frames))
+    sys.stdout = io.StringIO()
+    sys.addaudithook(step)
+    os._exit(dispatch(["import", "--from", "ndjson", "-", "-o", f"{place}/x.mcpcap"]))
+
+frames = os.fsencode(sys.argv[1])
+for line in sys.stdin:
+    place, left = line.split()
+    if not (pid := os.fork()):
+        imported(place, int(left), frames)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
+"""Imports frames into one folder after the other, each in a fork that is killed before the step after so many."""
 
 
-def imported(place: Path, kill_after: int) -> "subprocess.CompletedProcess[bytes]":
-    """An import into a folder, killed before the step after so many."""
-    words = [sys.executable, "-c", KILLED, str(place), str(kill_after)]
-    return subprocess.run(words, input=FRAMES, capture_output=True, timeout=DEADLINE_S)
+class Importer:
+    """Such a process, and what has become of its last fork."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(self, place: Path, kill_after: int) -> int:
+        """The exit code of an import, or minus its signal."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{place} {kill_after}\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
 
 
-def test_a_kill_at_any_step_leaves_a_whole_capture_or_none(tmp_path: Path) -> None:
+@pytest.fixture
+def importer() -> Iterator[Importer]:
+    command = [sys.executable, "-c", IMPORTS, FRAMES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Importer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def test_a_kill_at_any_step_leaves_a_whole_capture_or_none(tmp_path: Path, importer: Importer) -> None:
     seen = set()
     for steps in range(100):
         place = tmp_path / str(steps)
         place.mkdir()
-        done = imported(place, steps)
+        code = importer.run(place, steps)
         there = find_captures(place)
         seen.add(len(there))
         assert there in ([], [place / "x.mcpcap"]), steps
         assert not there or inspect(Capture(there[0])).state == "complete", steps
-        if done.returncode == 0:
+        if code == 0:
             break
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert code == -signal.SIGKILL, steps
         if not there:
             for left in place.iterdir():
                 os.utime(left, (0, 0))
-            assert imported(place, 100).returncode == 0, steps
+            assert importer.run(place, 100) == 0, steps
             assert [path.name for path in place.iterdir()] == ["x.mcpcap"], steps
-    assert done.returncode == 0
+    assert code == 0
     assert steps > 5
     assert seen == {0, 1}
 

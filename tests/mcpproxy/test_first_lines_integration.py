@@ -1,24 +1,53 @@
 """Any first line: it crosses, it is recorded, it has its verdict, and so has what comes after it.
 
-Each line is the first one of a fresh process, because the first frames of a session are judged before orjson is there
-and by a part of the standard library of which nothing has been loaded yet: what a test process has imported long ago
-hides such faults.
+The first frames of a session are judged before orjson is there and by a part of the standard library of which nothing
+has been loaded yet: what a test process has imported long ago hides such faults. So a few lines are each the first one
+of a fresh process, and all of them are judged in forks of a process that has loaded no more than `run` has by then.
 """
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from captures.envelope import judge
+from captures.envelope import judge, lines_members
 from captures.integrity import inspect
+from captures.limits import ODD_LIMIT
 from captures.reader import Capture
-from tests.harness import DEADLINE_S, Place, frames
-from tests.mcpproxy.odd_lines import odd_lines
+from tests.harness import DEADLINE_S, ROOT, Place, frames
+from tests.mcpproxy.odd_lines import BANNERS, JSON, odd_lines
 
 SUITE = odd_lines(320)
-GROUPS = 16
 AFTER = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
+FRESH = """
+import os, sys
+import mcpproxy.relay.stdio, mcpproxy.cli.run
+from captures.early import _judge_flawless
+from mcpproxy.recorder.stdio import early_middles
+read = sys.stdin.buffer.read
+assert not {"orjson", "json", "captures.exact", "captures.envelope"} & set(sys.modules), "it has loaded too much"
+number = 0
+while size := read(10):
+    line = read(int(size))
+    asks, tells = os.pipe()
+    if not os.fork():
+        with open(tells, "wb") as to:
+            if _judge_flawless(line) is not None or number % 16 == 0:
+                to.write(early_middles("s2c", [line])[0])
+        os._exit(0)
+    number += 1
+    os.close(tells)
+    with open(asks, "rb") as answer:
+        told = answer.read()
+    os.wait()
+    sys.stdout.buffer.write(b"%010d" % len(told) + told)
+"""
+"""Tells the record of each line that it reads, judged in a fork of its own; nothing for most lines that are odd.
+
+An odd line is left to code that each fork would have to load anew.
+"""
 
 
 def check_first_line(place: Place, line: bytes, path: Path) -> None:
@@ -47,15 +76,24 @@ def check_stored_verdicts(path: Path, shown: bytes) -> None:
             assert (members["kind"], members.get("problem")) == (verdict.kind, verdict.problem), (shown, members)
 
 
-def test_a_log_banner_as_the_first_line_leaves_both_directions_recorded(place: Place, tmp_path: Path) -> None:
-    check_first_line(place, b"[2026-11-22 12:00:00] ready", tmp_path / "banner.mcpcap")
-    check_first_line(place, b'{"a":1,}', tmp_path / "comma.mcpcap")
-
-
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_every_first_line_is_recorded_in_a_fresh_process(place: Place, tmp_path: Path, group: int) -> None:
-    for number, line in enumerate(SUITE[group::GROUPS]):
+@pytest.mark.dear("a process for each line")
+def test_every_first_line_is_recorded_in_a_fresh_process(place: Place, tmp_path: Path) -> None:
+    for number, line in enumerate((BANNERS[0], JSON[0], *SUITE[3::40])):
         check_first_line(place, line, tmp_path / f"{number}.mcpcap")
+
+
+@pytest.mark.dear("a fork for each line")
+def test_every_first_line_gets_the_record_that_it_would_get_later() -> None:
+    sent = b"".join(b"%010d" % len(line) + line for line in SUITE)
+    done = subprocess.run([sys.executable, "-c", FRESH], input=sent, cwd=ROOT, capture_output=True, check=True)
+    assert done.stderr == b"", "a fork has failed"
+    left = done.stdout
+    for line in SUITE:
+        size = int(left[:10])
+        told, left = left[10 : 10 + size], left[10 + size :]
+        if told and len(line) <= ODD_LIMIT:
+            assert [told] == lines_members("s2c", [line]), line
+    assert not left
 
 
 @pytest.mark.soak
