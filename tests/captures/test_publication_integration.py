@@ -62,7 +62,7 @@ class Importer:
 
 @pytest.fixture
 def importer() -> Iterator[Importer]:
-    command = [sys.executable, "-c", IMPORTS, FRAMES]
+    command = [sys.executable, "-c", IMPORTS, FRAMES.decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Importer(process)
         assert process.stdin is not None

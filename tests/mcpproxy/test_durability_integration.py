@@ -48,13 +48,11 @@ from tests.harness import (
     server_of,
     wait_until,
 )
+from tests.mcpproxy.cli.typed import mcpproxy
 
 STRACE = shutil.which("strace")
-HANGS_MS = 1500
-"""How long the disk hangs: longer than anything waits for a processor, and not so long that the end gives up on it."""
-DELAY_S = HANGS_MS / 2000
-"""A frame that is held up this long has waited for the disk. Some 20 ms are promised, but beside twelve busy loops a
-thread may wait a third of a second for a processor; `bench/` measures."""
+HANGS_S = 10
+"""How long the disk hangs: a hundred times what traffic takes that must pass meanwhile; `bench/` measures delays."""
 
 
 def _can_unshare() -> bool:
@@ -98,8 +96,8 @@ def recorded_and_lost(path: Path, direction: str) -> tuple[int, int]:
     return recorded, lost
 
 
-def verify(place: Place, path: Path) -> tuple[int, dict[str, Any]]:
-    done = place.run("verify", "--json", str(path))
+def verify(path: Path) -> tuple[int, dict[str, Any]]:
+    done = mcpproxy("verify", "--json", path)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -160,37 +158,39 @@ class TestStart:
 
     def test_one_of_many_that_want_the_same_path_gets_it(self, place: Place, tmp_path: Path) -> None:
         path = tmp_path / "x.mcpcap"
-        sessions = [place.start(peer("echo"), capture=path) for _ in range(8)]
+        sessions = [place.start(peer("echo"), capture=path) for _ in range(4)]
         for number, session in enumerate(sessions):
             with contextlib.suppress(BrokenPipeError):
                 session.say(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number)
         codes = [session.finish() for session in sessions]
-        assert sorted(codes) == [0] + [73] * 7
+        assert sorted(codes) == [0] + [73] * 3
         winner = codes.index(0)
         assert [frame.verdict.id for frame in sessions[winner].frames("c2s")] == [b"%d" % winner]
 
-    def test_fifty_overlapping_starts_never_mix(self, place: Place) -> None:
+    @pytest.mark.dear("a process for each start")
+    @pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.soak)])
+    def test_overlapping_starts_never_mix(self, place: Place, count: int) -> None:
         place.environment["MCPPROXY_CAPTURES"] = str(place.captures)
         command = [os.fsdecode(word) for word in place.command(peer("echo"))]
         started = []
-        for _ in range(50):
+        for _ in range(count):
             process = subprocess.Popen(
                 command, env=place.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
             started.append(process)
         for number, process in enumerate(started):
-            out, _ = process.communicate(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number, timeout=60)
+            out, _ = process.communicate(b'{"jsonrpc":"2.0","id":%d,"method":"who"}\n' % number, timeout=DEADLINE_S)
             assert json.loads(out)["id"] == number
             assert process.returncode == 0
         found = sorted(place.captures.rglob("*.mcpcap"))
-        assert len(found) == 50
+        assert len(found) == count
         ids = []
         for path in found:
             assert inspect(Capture(path)).state == "complete"
             own = {frame.verdict.id for frame in read_frames(Capture(path)) if isinstance(frame, Frame)}
             assert len(own) == 1
             ids.append(int(own.pop() or b""))
-        assert sorted(ids) == list(range(50))
+        assert sorted(ids) == list(range(count))
 
     @needs_strace
     def test_every_file_of_ours_is_private_from_its_creation(self, place: Place, tmp_path: Path) -> None:
@@ -259,6 +259,7 @@ def on_small_disk(
 class TestFullDisk:
     """A disk without space."""
 
+    @pytest.mark.dear("the disk is tried again and again to the end")
     def test_to_the_end_the_reserve_takes_gap_and_close(self, place: Place, tmp_path: Path) -> None:
         session, _ = on_small_disk(place, tmp_path, "size=1m", flood(3000, 1000))
         assert sha(session.rest()) == flooded(3000, 1000)
@@ -274,7 +275,7 @@ class TestFullDisk:
         errors = session.errors().decode()
         assert "No space left on device" in errors
         assert re.search(r"\d+ records were lost \(ENOSPC\)", errors)
-        code, told = verify(place, path)
+        code, told = verify(path)
         assert (code, told["state"]) == (3, "incomplete")
 
     def test_in_the_middle_nothing_is_lost_that_can_wait(self, place: Place, tmp_path: Path) -> None:
@@ -300,13 +301,14 @@ class TestFullDisk:
         assert session.end() == 0
         assert session.recorded("c2s") == session.recorded("s2c") == sent
 
+    @pytest.mark.dear("more frames than can wait in memory")
     def test_recording_resumes_when_space_returns_and_the_loss_is_exact(self, place: Place, tmp_path: Path) -> None:
         """More than can wait: 32 MiB."""
-        session, inside = on_small_disk(place, tmp_path, "size=96m", flood(40_000, 1500, 64, "--wait"))
+        session, inside = on_small_disk(place, tmp_path, "size=96m", flood(4_000, 15_000, 8, "--wait"))
         server = wait_until(lambda: [pid for pid in children(session.pid) if inside("x.mcpcap").exists()])
         assert server
         inside("ballast").write_bytes(b"b" * (80 << 20))
-        assert sha(session.hear(40_000 * 1500)) == flooded(40_000, 1500)
+        assert sha(session.hear(4_000 * 15_000)) == flooded(4_000, 15_000)
         size = inside("x.mcpcap").stat().st_size
         inside("ballast").unlink()
         wait_until(lambda: inside("x.mcpcap").stat().st_size > size, "recording to resume")
@@ -314,12 +316,12 @@ class TestFullDisk:
         assert session.end() == 0
         path = tmp_path / "after/x.mcpcap"
         recorded, lost = recorded_and_lost(path, "s2c")
-        assert recorded + lost == 40_000
+        assert recorded + lost == 4_000
         assert lost
         totals = whole_records(path)[-1].members["totals"]
-        assert totals["s2c"]["frames"] == 40_000
-        assert totals["lost"]["bytes"] == lost * 1499
-        assert verify(place, path)[0] == 3
+        assert totals["s2c"]["frames"] == 4_000
+        assert totals["lost"]["bytes"] == lost * 14_999
+        assert verify(path)[0] == 3
 
 
 def limit_files(size: int) -> Callable[[], None]:
@@ -347,7 +349,7 @@ class TestShortWrites:
             assert session.hear(len(self.LINE)) == self.LINE
         return self.LINE * count
 
-    @pytest.mark.parametrize("size", [100_000, 100_001, 100_377])
+    @pytest.mark.parametrize("size", [100_377, *(pytest.param(n, marks=pytest.mark.soak) for n in (100_000, 100_001))])
     def test_whole_lines_stay_and_the_rest_follows_when_it_may(self, place: Place, size: int) -> None:
         session = place.start(peer("echo", "--raw"), preexec_fn=limit_files(size))
         sent = self.talk(session, 100)
@@ -362,7 +364,7 @@ class TestShortWrites:
         assert session.finish() == 0
         assert session.recorded("c2s") == session.recorded("s2c") == sent
         assert session.errors().count(b"File too large") == 1
-        assert verify(place, path)[0] == 0
+        assert verify(path)[0] == 0
 
     def test_to_the_end_the_loss_is_told(self, place: Place) -> None:
         session = place.start(flood(2000, 400), preexec_fn=limit_files(200_000))
@@ -376,7 +378,7 @@ class TestShortWrites:
         missing = 2000 - recorded
         # Besides the frames, a stall for each chunk of eight at most, and the records of the end.
         assert missing <= int(told[1]) <= missing + missing // 8 + 10
-        assert verify(place, session.capture)[0] == 3
+        assert verify(session.capture)[0] == 3
 
     def test_stop_ends_the_session_and_delivers_nothing_unrecorded(self, place: Place) -> None:
         session = place.start(flood(0, 400), "--on-record-error", "stop", preexec_fn=limit_files(200_000))
@@ -400,11 +402,11 @@ class TestShortWrites:
         wait_until(lambda: _unread_in(server) >= 40_000, "the server to wait for the recorder to read")
         assert hearing.is_alive()
         lift_limit(session.pid)
-        hearing.join(60)
+        hearing.join(DEADLINE_S)
         assert sha(received[0]) == flooded(2000, 400)
         assert session.finish() == 0
         assert len(session.frames("s2c")) == 2000
-        assert verify(place, path)[0] == 0
+        assert verify(path)[0] == 0
         assert b"traffic waits" in session.errors()
 
 
@@ -436,23 +438,32 @@ def traced(
     return session
 
 
-def trips(session: Session, count: int, first: int = 0) -> list[float]:
-    """How long each of some round trips took, in seconds."""
-    took = []
+def recorder_of(session: Session) -> int:
+    """The pid of the recorder below strace."""
+    server = server_of(session)
+    return wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
+
+
+def trips(session: Session, count: int, first: int = 0) -> None:
+    """Some round trips."""
     for number in range(first, first + count):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
-        began = time.monotonic()
         session.say(line)
         assert session.hear(len(line)) == line
-        took.append(time.monotonic() - began)
-    return took
 
 
 @needs_strace
 class TestFaultyCalls:
     """Single calls fail, are interrupted, or take seconds."""
 
-    @pytest.mark.parametrize("code", ["ENOSPC", "EIO", "EROFS", "EDQUOT", "EFBIG", "EINTR", "EAGAIN"])
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "ENOSPC",
+            "EINTR",
+            *(pytest.param(n, marks=pytest.mark.soak) for n in ["EIO", "EROFS", "EDQUOT", "EFBIG", "EAGAIN"]),
+        ],
+    )
     def test_a_refused_write_changes_no_traffic_and_loses_nothing(
         self, place: Place, tmp_path: Path, code: str
     ) -> None:
@@ -472,26 +483,42 @@ class TestFaultyCalls:
         assert told.count(b"\n") <= 1
         assert code == "EINTR" or os.strerror(getattr(errno, code)).encode() in told
 
+    @pytest.mark.dear("it is looked again and again whether the disk is back")
     def test_a_write_that_hangs_holds_one_frame_up_for_a_moment(self, place: Place, tmp_path: Path) -> None:
-        hang = f"write:delay_enter={HANGS_MS}ms:when=20"
+        hang = f"write:delay_enter={HANGS_S}s:when=20"
         session = traced(place, tmp_path / "x.mcpcap", hang, server=peer("echo", "--raw"))
-        trips(session, 1)
-        took = trips(session, 200, 1)
-        assert max(took) < DELAY_S, "traffic waited for the disk"
-        wait_until(lambda: len(session.frames()) == 402, "the disk to come back")
+        trips(session, 24)
+        assert len(session.frames()) < 48, "traffic waited for the disk"
+        wait_until(lambda: len(session.frames()) == 48, "the disk to come back")
+        # The other pump has its 20th write still before it, which must not be that of the end.
+        trips(session, 60, 24)
+        wait_until(lambda: len(session.frames()) == 168, "the disk to come back once more")
         assert session.finish() == 0
         assert inspect(Capture(tmp_path / "x.mcpcap")).state == "complete"
 
     def test_a_sync_that_hangs_holds_nothing_up(self, place: Place, tmp_path: Path) -> None:
         log = place.root / "strace"
-        hang = f"fdatasync:delay_enter={HANGS_MS}ms"
-        session = traced(place, tmp_path / "x.mcpcap", hang, server=peer("echo", "--raw"))
-        trips(session, 50)
-        wait_until(lambda: "fdatasync" in log.read_text("latin-1"), "a sync to begin")
-        took = trips(session, 200, 1000)
-        assert max(took) < DELAY_S
-        assert session.finish() == 0
-        assert len(session.frames()) == 500
+        session = traced(place, tmp_path / "x.mcpcap", "fdatasync:delay_enter=60s", server=peer("echo", "--raw"))
+        count = 0
+
+        def ended() -> int:
+            return len(re.findall(r"\bfdatasync(?:\(| resumed>).* = 0", log.read_text("latin-1")))
+
+        def hangs() -> bool:
+            nonlocal count
+            trips(session, 1, count)
+            count += 1
+            return log.read_text("latin-1").count("fdatasync(") > ended()
+
+        wait_until(hangs, "a sync to begin")
+        before = ended()
+        trips(session, 10, count)
+        assert ended() == before, "traffic waited for the disk"
+        recorder = recorder_of(session)
+        with killed_at_the_end(session.pid):
+            session.hang_up()
+            wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
+        assert len(session.frames()) == 2 * (count + 10)
 
     def test_a_failed_sync_is_told_once_and_never_called_durable(self, place: Place, tmp_path: Path) -> None:
         session = traced(place, tmp_path / "x.mcpcap", "fdatasync:error=EIO:when=1", server=peer("echo", "--raw"))
@@ -509,12 +536,11 @@ class TestFaultyCalls:
         """From its tenth write on, each thread hangs for a minute."""
         session = traced(place, tmp_path / "x.mcpcap", "write:delay_enter=60s:when=10+", server=peer("echo", "--raw"))
         trips(session, 30)
-        server = server_of(session)
-        recorder = wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
+        recorder = recorder_of(session)
         # strace waits for its minute, whatever has become of the thread.
         with killed_at_the_end(session.pid):
             session.hang_up()
-            wait_until(lambda: not is_alive(recorder), "the recorder to end", 20)
+            wait_until(lambda: not is_alive(recorder), "the recorder to end, before strace lets go of it", 50)
             assert session.process.stderr is not None
             errors = session.process.stderr.fileno()
             told = re.search(rb"(\d+) records of this session are not yet in the capture", read_some(errors))
@@ -524,10 +550,12 @@ class TestFaultyCalls:
     def test_syncs_come_once_a_second_while_something_is_written(self, place: Place, tmp_path: Path) -> None:
         session = traced(place, tmp_path / "x.mcpcap", "fstat:delay_enter=0", server=peer("echo", "--raw"))
         log = place.root / "strace"
-        until = time.monotonic() + 30
-        while log.read_text("latin-1").count("fdatasync(") < 3:
+
+        def talked_and_synced() -> bool:
             trips(session, 1)
-            assert time.monotonic() < until
+            return log.read_text("latin-1").count("fdatasync(") >= 3
+
+        wait_until(talked_and_synced, "the third sync")
         assert session.finish() == 0
 
 
@@ -567,8 +595,9 @@ class TestKills:
             assert not place.clear()
         return delivered, missing
 
+    @pytest.mark.dear("a session below strace for each write")
     def test_at_chosen_writes(self, tmp_path: Path) -> None:
-        calls = [f"write:when={number}" for number in (1, 2, 3, 7, 20, 111)] + ["fdatasync:when=1", "flock:when=1"]
+        calls = [f"write:when={number}" for number in (1, 2, 3, 20, 111)] + ["flock:when=1"]
         delivered, missing = self.kill_often(tmp_path, calls)
         assert missing == 0
         assert delivered > 100
@@ -581,8 +610,7 @@ class TestKills:
         """
         capture = tmp_path / "x.mcpcap"
         session = traced(place, capture, f"write:delay_{hangs}=3s:when=20", server=peer("echo", "--raw"))
-        server = server_of(session)
-        recorder = wait_until(lambda: [pid for pid in children(session.pid) if server in children(pid)])[0]
+        recorder = recorder_of(session)
         trips(session, 60)
         before = len(session.frames())
         os.kill(recorder, signal.SIGKILL)
@@ -602,7 +630,15 @@ class TestKills:
             print(f"\nkills at write 1 to 200: {delivered:,} frames delivered, {missing} missing")
         assert missing == 0
 
-    @pytest.mark.parametrize("call", ["openat", "fchmod", "flock", "write:when=1", "write:when=2"])
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "openat",
+            "flock",
+            "write:when=1",
+            *(pytest.param(n, marks=pytest.mark.soak) for n in ("fchmod", "write:when=2")),
+        ],
+    )
     def test_during_the_change_of_a_segment_both_are_readable(self, place: Place, tmp_path: Path, call: str) -> None:
         second = tmp_path / "x.2.mcpcap"
         capture = tmp_path / "x.mcpcap"
@@ -668,6 +704,7 @@ class TestPowerLoss:
                 kept[start:end] = bytes(end - start)
         return bytes(kept)
 
+    @pytest.mark.dear("sixty syncs below strace, and a look at what each could leave")
     def test_what_was_synced_is_read_and_nothing_is_misread(self, place: Place, tmp_path: Path) -> None:
         capture = tmp_path / "x.mcpcap"
         log = place.root / "strace"
@@ -677,8 +714,8 @@ class TestPowerLoss:
         # A sync is of all that came while the one before it ran, so a slow machine makes few of them.
         count, until = 0, time.monotonic() + DEADLINE_S
         while len(self.synced_sizes(log)) < 60:
-            trips(session, 50, count)
-            count += 50
+            trips(session, 25, count)
+            count += 25
             assert time.monotonic() < until
         assert session.finish() == 0
         data = capture.read_bytes()
@@ -686,7 +723,7 @@ class TestPowerLoss:
         assert len(sizes) >= 50
         offsets = {record.seq: record.line for record in whole_records(capture)}
         rng = random.Random(7)
-        for number in range(300):
+        for number in range(100):
             synced = rng.choice(sizes)
             lost = tmp_path / f"lost-{number}.mcpcap"
             lost.write_bytes(self.after(rng, data, synced))
@@ -699,11 +736,12 @@ class TestPowerLoss:
 class TestRing:
     """Segments of a real session."""
 
+    @pytest.mark.dear("several segments of frames, twice")
     def test_no_frame_is_lost_or_doubled_at_the_borders(self, place: Place) -> None:
-        session = place.start(flood(20_000, 500), "--ring-size", "1G")
+        session = place.start(flood(5_000, 2_000), "--ring-size", "1G")
         assert len(session.rest()) == 10_000_000
         assert session.finish() == 0
-        small = place.start(flood(20_000, 500), "--ring-size", "4M")
+        small = place.start(flood(5_000, 2_000), "--ring-size", "4M")
         assert len(small.rest()) == 10_000_000
         assert small.finish() == 0
         assert small.capture is not None
@@ -738,7 +776,12 @@ class TestBehindItsBack:
         told: list[bytes] = []
         reading = threading.Thread(target=lambda: told.append(os.read(session.process.stderr.fileno(), 4096)))  # type: ignore[union-attr]
         reading.start()
-        wait_until(lambda: trips(session, 1) and not reading.is_alive(), "the recorder to tell")
+
+        def is_told() -> bool:
+            trips(session, 1)
+            return not reading.is_alive()
+
+        wait_until(is_told, "the recorder to tell")
         assert b"was %b while being written" % how.encode() in told[0]
         trips(session, 5)
         assert session.finish() == 0
@@ -764,9 +807,9 @@ time.time = lambda: time.time_ns() / 1e9
         assert abs(opened["wall_ns"] - time.time_ns()) > 1000 * 10**9, "the clock was not bent"
         stamps = [record.t_ns for record in whole_records(session.capture)]
         assert stamps == sorted(stamps)
-        assert 0 < stamps[-1] < 60 * 10**9
-        assert verify(place, session.capture)[0] == 0
-        shown = place.run("show", str(session.capture), "--time", "delta")
+        assert 0 < stamps[-1] < 3600 * 10**9
+        assert verify(session.capture)[0] == 0
+        shown = mcpproxy("show", session.capture, "--time", "delta")
         assert shown.returncode == 0
         assert b"+-" not in shown.stdout
 
@@ -776,8 +819,8 @@ class TestKey:
 
     def test_many_first_starts_agree_on_one_that_is_private_and_in_no_capture(self, place: Place) -> None:
         environment = {**place.environment, "TOKEN": "canary"}
-        sessions = [place.start(["true"], environment=environment) for _ in range(10)]
-        assert [session.finish() for session in sessions] == [0] * 10
+        sessions = [place.start(["true"], environment=environment) for _ in range(5)]
+        assert [session.finish() for session in sessions] == [0] * 5
         key = (place.root / "config/mcpproxy/key").read_bytes()
         assert len(key) == 32
         assert [path.name for path in (place.root / "config/mcpproxy").iterdir()] == ["key"]
