@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -30,10 +29,11 @@ from captures.integrity import inspect
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from tests.analysis.traces import alarms
+from tests.mcpproxy.cli.typed import mcpproxy
 from tests.npm import installed
 
 SERVER = [sys.executable, str(Path(__file__).parents[1] / "peers/sdk_server.py")]
-DEADLINE_S = 90
+DEADLINE_S = 240
 
 MODES = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
 """How the client opens the session → the revision that must come of it."""
@@ -61,8 +61,11 @@ async def recorded(command: list[str], capture: Path, mode: str, **more: Any) ->
         anyio.fail_after(DEADLINE_S),
         pytest.MonkeyPatch.context() as patched,
     ):
-        # On a busy machine, a server may need more than the two seconds after which this client ends it by a signal.
+        # On a busy machine, a server may need more than the two seconds after which this client ends it by a signal,
+        # and more than the ten after which it asks again, and then takes the server for one of the handshake era.
         patched.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", DEADLINE_S)
+        patched.setattr("mcp.client.stdio._WRITER_FLUSH_TIMEOUT", DEADLINE_S)
+        patched.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", DEADLINE_S)
         async with Client(
             stdio_client(server, stderr),
             mode=mode,
@@ -155,6 +158,7 @@ def talked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return request.param, capture
 
 
+@pytest.mark.dear("the SDK's two ends start for it")
 def test_session_is_recorded_whole(talked: tuple[str, Path]) -> None:
     found = inspect(Capture(talked[1]))
     assert found.state == "complete"
@@ -217,7 +221,8 @@ def test_nothing_waits_longer_than_until_it_is_reacted_to(talked: tuple[str, Pat
 
 
 def test_show_tells_of_it_without_a_fault(talked: tuple[str, Path]) -> None:
-    done = subprocess.run([sys.executable, "-m", "mcpproxy", "show", str(talked[1])], capture_output=True, check=True)
+    done = mcpproxy("show", talked[1])
+    assert done.returncode == 0
     assert done.stderr == b""
     heading = done.stdout.decode().splitlines()[0]
     assert f"{MODES[talked[0]]}  sdk-reader 1.2.3 → sdk-notebook 4.5.6" in heading

@@ -5,14 +5,18 @@ it sends and gets, and the server's application writes down what it hears and sa
 with the capture, exchange by exchange.
 """
 
+import atexit
 import dataclasses
 import json
+import os
 import signal
 import ssl
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +41,9 @@ from mcp_types import (
 
 from captures.frame import Frame
 from tests.analysis.traces import alarms, findings_of
-from tests.harness import DEADLINE_S, ROOT, Place, frames, members_of, wait_until
+from tests.harness import DEADLINE_S, ROOT, Place, frames, is_alive, members_of, wait_until
 from tests.http_harness import Upstream, answering, serving
+from tests.mcpproxy.cli.typed import mcpproxy
 
 SSE, STATELESS = "2024-11-05", "2026-07-28"
 ERAS = (SSE, "2025-03-26", "2025-06-18", "2025-11-25", STATELESS)
@@ -143,20 +148,47 @@ def account(path: Path) -> list[Told]:
 # ---- the peers
 
 
+class Servers:
+    """A process that has loaded the SDK's server and forks one for each conversation."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.peers.sdk_http_server", "--forks"]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._count = 0
+
+    def start(self, folder: Path, *options: str) -> tuple[int, str, Path, Path]:
+        """A server: its process, its URL, its account and the file that its stderr goes to."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._count += 1
+        told, errors = (folder / f"{name}-{self._count}" for name in ("account", "stderr"))
+        self._process.stdin.write(json.dumps([str(errors), str(told), *options]) + "\n")
+        self._process.stdin.flush()
+        pid, url = self._process.stdout.readline().split()
+        return int(pid), url, told, errors
+
+    def close(self) -> None:
+        """Fork no more."""
+        self._process.communicate()
+
+
+@cache
+def servers() -> Servers:
+    made = Servers()
+    atexit.register(made.close)
+    return made
+
+
 @contextmanager
 def serve_sdk(place: Place, *options: str) -> Iterator[tuple[str, Path]]:
     """The SDK's server: its URL, and its account."""
-    told = place.root / f"account-{len(place.sessions)}"
-    command = [sys.executable, "-m", "tests.peers.sdk_http_server", str(told), *options]
-    session = place.start(command, direct=True, cwd=ROOT)
-    url = session.line().decode().strip()
-    assert url, session.errors().decode()
+    pid, url, told, errors = servers().start(place.root, *options)
     try:
         yield url, told
     finally:
-        session.process.send_signal(signal.SIGTERM)
-        session.end()
-    assert session.errors() == b""
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not is_alive(pid), "the server to end")
+    assert errors.read_bytes() == b""
 
 
 @contextmanager
@@ -290,6 +322,14 @@ def said(result: CallToolResult) -> tuple[bool | None, list[str]]:
 # ---- one conversation for each era, with and without the recorder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> Iterator[None]:
+    """Let no client take a server on a busy machine for one of another era, as it does after ten seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sdk_session, "DISCOVER_TIMEOUT_SECONDS", DEADLINE_S)
+        yield
+
+
 @dataclasses.dataclass
 class Run:
     """A conversation through the recorder, and the same without."""
@@ -332,7 +372,7 @@ def through(place: Place, era: str, converse: Callable[[Talk], Awaitable[None]],
             anyio.run(converse, talk)
             # A stream that the client has left is in the account when the server has noticed.
             wait_until(lambda: len(account(told)) >= len(talk.witness.seen), "the server to have ended all exchanges")
-        verified = place.run("verify", str(recorder.capture)).returncode
+        verified = mcpproxy("verify", recorder.capture).returncode
         server = {one.number: one for one in account(told)}
     return Run(era, direct, talk, server, recorder.capture, verified, recorder.errors.decode())
 
@@ -346,6 +386,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield through(place, era, Talk.everything, *(["--sse"] if era == SSE else []))
 
 
+@pytest.mark.dear("the SDK's server is loaded for it, once")
 def test_the_client_cannot_tell_the_recorder_from_the_server(run: Run) -> None:
     assert run.talk.transcript == run.direct.transcript
     assert ("revision", run.era) in run.talk.transcript
@@ -536,24 +577,22 @@ def test_batches_of_2025_03_26(place: Place, accept: str, unit: str, batches: in
     }
 
 
-CLIENTS = 64
-
-
-def test_equal_ids_of_many_clients_at_once_are_told_apart_by_exchange(place: Place) -> None:
+@pytest.mark.parametrize("clients", [12, pytest.param(64, marks=pytest.mark.soak)])
+def test_equal_ids_of_many_clients_at_once_are_told_apart_by_exchange(place: Place, clients: int) -> None:
     async def meet(talk: Talk) -> None:
         async def one(who: int) -> None:
             own = Talk(talk.url, STATELESS)
             own.witness = Witness(talk.witness.seen)
             async with own.client() as client:
-                await own.call(client, "meet", who=f"client {who}", parties=CLIENTS)
+                await own.call(client, "meet", who=f"client {who}", parties=clients)
             talk.transcript += own.transcript
 
         async with anyio.create_task_group() as group:
-            for who in range(CLIENTS):
+            for who in range(clients):
                 group.start_soon(one, who)
 
     run = through(place, STATELESS, meet)
-    expected = [("meet", (False, [f"met client {who}"])) for who in range(CLIENTS)]
+    expected = [("meet", (False, [f"met client {who}"])) for who in range(clients)]
     assert sorted(run.talk.transcript) == sorted(run.direct.transcript) == sorted(expected)
     test_every_message_is_recorded_once_in_its_exchange(run)
     pairs, ids = set(), set()
@@ -564,8 +603,8 @@ def test_equal_ids_of_many_clients_at_once_are_told_apart_by_exchange(place: Pla
             ids.add(asked["id"])
             pairs.add((asked["params"]["arguments"]["who"], answer["id"], answer["result"]["content"][0]["text"]))
     (ident,) = ids
-    assert pairs == {(f"client {who}", ident, f"met client {who}") for who in range(CLIENTS)}
-    assert len({members["conn"] for members in run.exchanges().values()}) >= CLIENTS
+    assert pairs == {(f"client {who}", ident, f"met client {who}") for who in range(clients)}
+    assert len({members["conn"] for members in run.exchanges().values()}) >= clients
     assert run.verified == 0
 
 
