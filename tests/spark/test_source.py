@@ -3,9 +3,8 @@
 import os
 import signal
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import analysis
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.bucket import Bucket
 from tests.analysis.store.written import DAY, OPENED, Written
+from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.shipping import s3
 from tests.spark.compare import rows_of_duckdb, sorted_rows
 from tests.spark.mixed import hostile
 
-DEADLINE_S = 120
 HOSTILE = ("two-segments*", "damaged", "demo", "header-lost", "http", "killed", "newer-format")
 
 
@@ -220,13 +219,6 @@ def workers() -> list[int]:
     return found
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end
-        threading.Event().wait(0.01)
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find the workers in")
 def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scratch: Path) -> None:
     for number in range(6):
@@ -251,7 +243,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
         return sum(stage.numFailedTasks for stage in stages if stage)
 
     # A worker that reads has a folder of its own.
-    until(lambda: bool(list(scratch.glob("mcpproxy-spark-*"))) and bool(workers()))
+    wait_until(lambda: list(scratch.glob("mcpproxy-spark-*")) and workers(), "a worker that reads")
     for pid in workers():
         os.kill(pid, signal.SIGKILL)
     thread.join(DEADLINE_S)

@@ -1,0 +1,240 @@
+"""How the tree is laid out: what is shipped, what every file has, and what no file of ours may do."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("captures", "analysis", "mcpproxy")
+
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+# ---- the build
+
+
+def test_three_packages_are_shipped_by_the_build_configuration() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == list(PACKAGES)
+    assert config["project"]["scripts"] == {"mcpproxy": "mcpproxy.__main__:main"}
+
+
+# ---- every file
+
+
+DOCSTRING = re.compile(rb'(?:#.*\n|\n)*r?"""(.{21,}?)"""', re.DOTALL)
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [path for path in SOURCES if not DOCSTRING.match(path.read_bytes())] == []
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    unsaid = {"common", "core", "event", "events", "flow", "flows", "helper", "helpers", "log", "manager", "misc"}
+    unsaid |= {"packet", "packets", "tools", "util", "utils"}
+    assert [str(path) for path in SOURCES if {path.stem, path.parent.name} & unsaid] == []
+
+
+# ---- what none of them may do
+
+FORBIDDEN_MODULES = {"dill", "marshal", "pickle", "shelve"}
+SAFE_YAML = {"compose", "safe_load", "SafeLoader", "YAMLError", "MarkedYAMLError"}
+SAFE_YAML |= {"Node", "CollectionNode", "MappingNode", "ScalarNode", "SequenceNode"}
+"""What may be used of PyYAML: nothing that makes objects of what a file names."""
+FORBIDDEN_CALLS = {"__import__", "compile", "eval", "exec", "print"}
+"""The first four run what they are given; bare `print` hides whether it is data or talk."""
+
+WORDS = re.compile(
+    rb"dill|marshal|pickle|shelve|yaml|shell|os\.system|tarfile|(?<![.\w])(?:__import__|compile|eval|exec|print)\("
+)
+"""A file without any of these words is not parsed."""
+
+
+def named(node: ast.AST) -> str:
+    """`a.b.c` of such an expression, without what is not a name."""
+    if isinstance(node, ast.Attribute):
+        return f"{named(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def faults(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (
+                f"imports {name.name}" for name in node.names if name.name.partition(".")[0] in FORBIDDEN_MODULES
+            )
+        elif isinstance(node, ast.ImportFrom) and node.module == "yaml":
+            yield "imports from yaml: write yaml.NAME, so that this test sees it"
+        elif isinstance(node, ast.Attribute) and named(node.value) == "yaml" and node.attr not in SAFE_YAML:
+            yield f"uses yaml.{node.attr}"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in FORBIDDEN_MODULES:
+            yield f"imports {node.module}"
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+                yield f"calls {node.func.id}"
+            if named(node.func) in ("os.system", "tarfile.open"):
+                yield f"calls {named(node.func)}"
+            for keyword in node.keywords:
+                if keyword.arg == "shell" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
+                    yield "starts a shell"
+
+
+def test_no_module_runs_text_or_unpacks_objects() -> None:
+    found = [
+        (path, fault)
+        for path in SOURCES
+        if WORDS.search(path.read_bytes())
+        for fault in faults(ast.parse(path.read_bytes()))
+    ]
+    assert found == []
+
+
+def test_the_check_itself_finds_what_it_looks_for() -> None:
+    for text in (
+        "import pickle",
+        "from yaml import load",
+        "yaml.load(x)",
+        "yaml.compose(x, Loader=yaml.FullLoader)",
+        "eval('1')",
+        "print()",
+        "run(x, shell=True)",
+        "run(x, shell=y)",
+        "os.system('x')",
+    ):
+        assert list(faults(ast.parse(text))), text
+        assert WORDS.search(text.encode()), text
+
+
+# ---- what no test may leave to chance
+
+TESTS = ROOT / "tests"
+NO_TESTS = ("bench", "corpus", "peers", "zoo/programs")
+"""Measurements, data, and servers that tests start."""
+WAITS = {"tests/harness.py", "tests/mcpproxy/tui/stage.py", "tests/zoo/visit.py"}
+"""Where the helpers are that wait for a condition, or for programs that others wrote."""
+PENDING = {
+    "tests/analysis/json_schema/test_validator_integration.py",
+    "tests/analysis/rules/test_eras.py",
+    "tests/analysis/rules/test_framing.py",
+    "tests/analysis/rules/test_schema.py",
+    "tests/analysis/rules/test_tasks.py",
+    "tests/analysis/shapes/test_validation_integration.py",
+    "tests/analysis/store/test_load.py",
+    "tests/analysis/store/test_session_times.py",
+    "tests/analysis/store/test_views.py",
+    "tests/mcpproxy/cli/test_show_integration.py",
+    "tests/mcpproxy/doctor/test_urls_integration.py",
+    "tests/mcpproxy/importers/test_exchange_logs_integration.py",
+    "tests/mcpproxy/relay/test_stdio_integration.py",
+    "tests/mcpproxy/report/test_official_schemas_integration.py",
+    "tests/mcpproxy/shipping/s3.py",
+    "tests/mcpproxy/tui/test_checking_integration.py",
+}
+"""Those that are yet to be mended."""
+OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt", "socket", "str"}
+"""What is called in order to learn of a free port, which is anybody's again afterwards."""
+TODAY = {"now", "today", "utcnow", "localtime", "ctime"}
+SUSPECT = re.compile(
+    rb"sleep\((?!0\))|getsockname|(?<![._])settings\(|random\.[a-z]|Random\(\)|Event\(\)\.wait|select\(\[\], ?\[\]|"
+    rb"(?:datetime|date|dt|time)\.(?:now|today|utcnow|localtime|ctime)\("
+)
+"""A file without any of these words is not parsed."""
+
+
+def chances(tree: ast.Module) -> Iterator[str]:
+    """What in a test may come out differently the next time, with its line."""
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    for node in ast.walk(tree):
+        for what in _chances(node, imported):
+            yield f"line {getattr(node, 'lineno', 0)}: {what}"
+
+
+def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.With) and not any(isinstance(one, ast.Yield) for one in ast.walk(node)):
+        called = {named(one.func).rpartition(".")[2] for one in ast.walk(node) if isinstance(one, ast.Call)}
+        if "getsockname" in called and called <= OF_NO_USE:
+            yield "lets go of a port that it was given, so that another may have it"
+    if not isinstance(node, ast.Call):
+        return
+    name = named(node.func)
+    owner, _, last = name.rpartition(".")
+    if last == "sleep" and not _is_zero(node):
+        yield "sleeps: wait for a condition, with wait_until"
+    if (
+        owner == ""
+        and name.startswith(".wait")
+        and isinstance(node.func, ast.Attribute)
+        and _makes(node.func.value, "Event")
+    ):
+        yield "sleeps: wait for a condition, with wait_until"
+    if name == "select.select" and all(isinstance(one, ast.List) and not one.elts for one in node.args[:3]):
+        yield "sleeps: wait for a condition, with wait_until"
+    if (
+        last in TODAY
+        and owner.rpartition(".")[2] in ("datetime", "date", "dt", "time")
+        and (last != "localtime" or not node.args)
+    ):
+        yield f"asks for today ({name})"
+    if name == "settings":
+        yield "has settings of its own: take @examples of tests/examples.py"
+    if (owner == "random" and "random" in imported and last[:1].islower()) or (
+        last in ("Random", "SystemRandom") and not node.args
+    ):
+        yield "draws without a seed"
+
+
+def _is_zero(node: ast.Call) -> bool:
+    return isinstance(node.args[0], ast.Constant) and node.args[0].value == 0 if node.args else False
+
+
+def _makes(node: ast.AST, kind: str) -> bool:
+    return isinstance(node, ast.Call) and named(node.func).rpartition(".")[2] == kind
+
+
+@pytest.mark.dear("reads every test")
+def test_no_test_leaves_anything_to_chance() -> None:
+    left: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        if name.startswith(tuple(f"tests/{place}/" for place in NO_TESTS)) or not SUSPECT.search(path.read_bytes()):
+            continue
+        allowed = "sleeps" if name in WAITS else "has settings" if name == "tests/examples.py" else "-"
+        if found := [what for what in chances(ast.parse(path.read_bytes())) if f": {allowed}" not in what]:
+            left[name] = found
+    assert {name: found for name, found in left.items() if name not in PENDING} == {}
+
+
+def test_the_check_finds_what_depends_on_chance() -> None:
+    for text in (
+        "time.sleep(1)",
+        "sleep(0.1)",
+        "asyncio.sleep(x)",
+        "threading.Event().wait(0.1)",
+        "select.select([], [], [], 0.1)",
+        "with socket.socket() as free:\n    free.bind(('127.0.0.1', 0))\n    port = int(free.getsockname()[1])",
+        "def f():\n    one = create_server(('', 0))\n    at = one.getsockname()[1]\n    one.close()\n    return at",
+        "datetime.now(UTC)",
+        "date.today()",
+        "dt.datetime.now()",
+        "time.localtime()",
+        "@settings(max_examples=3)\ndef test(): ...",
+        "import random\nrandom.choice(x)",
+        "Random()",
+        "random.Random().random()",
+    ):
+        assert list(chances(ast.parse(text))), text
+        assert SUSPECT.search(text.encode()), text
+    for text in (
+        "asyncio.sleep(0)",
+        "with socket.create_server(('', 0)) as one:\n    port = one.getsockname()[1]\n    one.accept()",
+        "time.localtime(0)",
+        "with socket.socket() as ours:\n    ours.bind(('127.0.0.1', 0))\n    yield ours.getsockname()[1]",
+        "random.Random(1).choice(x)",
+        "def draw(random: Random): random.choice(x)",
+        "select.select([one], [], [], 60)",
+    ):
+        assert not list(chances(ast.parse(text))), text
