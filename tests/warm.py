@@ -3,42 +3,53 @@
 Most of what a command costs, half a second and more, is the loading of modules, the same every time. So the first
 command that a test asks for starts a process that loads what all commands need and then waits; each command is a fork
 of it, with the arguments, environment, directory and streams that were asked for. From `main()` on it runs as it would
-by itself, and it ends as the interpreter ends.
+by itself, and it ends as the interpreter ends. A child process that it starts for a module of ours is a fork, too.
 
 What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
 PYTHONIOENCODING and LC_ALL.
 `tests/mcpproxy/cli/test_dispatch_integration.py` runs every command in both ways, and compares.
 """
 
+import atexit
 import gc
 import importlib
 import io
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
 
 ROOT: Final = Path(__file__).parents[1]
 _NUMBER: Final = struct.Struct("!i")
 _LATER: Final = ("mcp_types.methods", "pydantic", "asyncio", "jsonschema_rs")
 """What commands load when they need it."""
-_LEFT_OUT: Final = {"mcpproxy.cli.run", "mcpproxy.cli.serve", "mcpproxy.cli.tui"}
-"""Commands that are started by themselves wherever more than their usage is tested."""
+_REDACTS: Final = {"share", "scan", "ship", "--redact"}
+"""Words of commands that need the rules of secrets."""
 
 
 class Forks:
-    """A process that has loaded the program, and forks one command at a time."""
+    """A process that has loaded the program, and forks commands."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+        self._statuses: dict[int, int] = {}
+        """Where the exit code of a command will be read, by its pid."""
         self._ours, theirs = socket.socketpair()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         with theirs:
@@ -57,8 +68,9 @@ class Forks:
         cwd: Path | None,
         environment: Mapping[str, str],
         within_s: float,
+        code: str = "",
     ) -> "subprocess.CompletedProcess[bytes]":
-        """Run one command to its end.
+        """Run one command to its end, or `code` of Python in its place.
 
         Raises:
             subprocess.TimeoutExpired: it has not ended in so long, and was killed.
@@ -66,53 +78,64 @@ class Forks:
         (asks, feed), (out, prints), (errors, complains) = os.pipe(), os.pipe(), os.pipe()
         with ThreadPoolExecutor(3) as threads:
             try:
-                pid = self.begin(arguments, (asks, prints, complains), cwd, environment)
+                pid = self.begin(arguments, (asks, prints, complains), cwd, environment, code)
             finally:
                 for stream in (asks, prints, complains):
                     os.close(stream)
             threads.submit(_write, feed, stdin)
             printed, complained = threads.submit(_read, out), threads.submit(_read, errors)
             try:
-                code = self.end(within_s)
+                status = self.end(within_s, pid)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
-                self.end(within_s)
+                self.end(within_s, pid)
                 raise subprocess.TimeoutExpired(list(map(str, arguments)), within_s) from None
-            return subprocess.CompletedProcess(arguments, code, printed.result(), complained.result())
+            return subprocess.CompletedProcess(arguments, status, printed.result(), complained.result())
 
     def begin(
-        self, arguments: Sequence[str | Path], streams: Sequence[int], cwd: Path | None, environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str | Path],
+        streams: Sequence[int],
+        cwd: Path | None,
+        environment: Mapping[str, str],
+        code: str = "",
     ) -> int:
-        """Start a command on these as stdin, stdout and stderr; returns its pid. The next has to wait for its `end`."""
+        """Start a command on these as stdin, stdout and stderr; returns its pid, and `end` tells how it has ended."""
         order = {
             "arguments": list(map(str, arguments)),
             "cwd": str(cwd or Path.cwd()),
             "environment": dict(environment),
+            "code": code,
         }
         told = json.dumps(order).encode()
-        self._ours.settimeout(None)
-        socket.send_fds(self._ours, [_NUMBER.pack(len(told))], streams)
-        self._ours.sendall(told)
-        return self._hear()
+        status, tells = os.pipe()
+        with self._lock, os.fdopen(tells, "wb"):
+            socket.send_fds(self._ours, [_NUMBER.pack(len(told))], [*streams, tells])
+            self._ours.sendall(told)
+            said = _all_of(self._ours, _NUMBER.size)
+        assert said, "the process that forks has ended"
+        self._last = int(_NUMBER.unpack(said)[0])
+        self._statuses[self._last] = status
+        return self._last
 
-    def end(self, within_s: float) -> int:
-        """The exit code of the command, or minus the signal that ended it.
+    def end(self, within_s: float, pid: int | None = None) -> int:
+        """The exit code of a command, the last one if none is named, or minus the signal that ended it.
 
         Raises:
             TimeoutError: it has not ended in so long.
         """
-        self._ours.settimeout(within_s)
-        return self._hear()
+        pid = self._last if pid is None else pid
+        if not select.select([self._statuses[pid]], [], [], within_s)[0]:
+            raise TimeoutError
+        with open(self._statuses.pop(pid), "rb") as status:
+            said = status.read(_NUMBER.size)
+        assert said, "the process that forks has ended"
+        return int(_NUMBER.unpack(said)[0])
 
     def close(self) -> None:
         """Let the process end that waits."""
         self._ours.close()
         self._process.wait()
-
-    def _hear(self) -> int:
-        told = _all_of(self._ours, _NUMBER.size)
-        assert told, "the process that forks has ended"
-        return int(_NUMBER.unpack(told)[0])
 
 
 def _write(stream: int, data: bytes) -> None:
@@ -138,40 +161,80 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 
 
 def _load() -> None:
-    for name in (*_LATER, *_modules("captures"), *_modules("analysis"), *_modules("analysis.rules")):
+    from analysis.json_schema import validator
+    from mcpproxy.examination.examine import Wanted, examined
+
+    for name in (*_LATER, *_modules("captures"), *_modules("analysis"), *_modules("mcpproxy.report")):
         importlib.import_module(name)
-    # Else every fork would look through all of it at its end, for a quarter of a second. DuckDB comes later: it
-    # complains about objects of its own that are there at the very end.
+    for name in _modules("mcpproxy.cli"):
+        importlib.import_module(name)
+    # What rules need is made when they run first.
+    for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", Wanted()):
+        pass
+    validator.WORKER.close()
+    # Else every fork would look through all of it, and so copy it.
     gc.collect()
     gc.freeze()
-    for name in (*_modules("analysis.store"), *_modules("mcpproxy.cli")):
-        importlib.import_module(name)
+
+
+@cache
+def _load_rules() -> None:
+    from tests import rules
+
+    rules.load()
+    gc.freeze()
 
 
 def _modules(package: str) -> list[str]:
     path = importlib.import_module(package).__path__
-    return [module.name for module in pkgutil.iter_modules(path, f"{package}.") if module.name not in _LEFT_OUT]
+    return [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
 
 
 def _next(orders: socket.socket) -> dict[str, Any]:
     """What to run; a fork of this process returns with it. Ends when there are no more orders."""
+    running: dict[int, int] = {}
+    ended, wakes = os.pipe()
+    for end in (ended, wakes):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes)
     while True:
-        head, streams, _, _ = socket.recv_fds(orders, _NUMBER.size, 3)
+        ready, _, _ = select.select([orders.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, 1 << 16)
+            _tell_ended(running)
+        if orders.fileno() not in ready:
+            continue
+        head, descriptors, _, _ = socket.recv_fds(orders, _NUMBER.size, 4)
         if not head:
             sys.exit()
+        *streams, tells = descriptors
         order: dict[str, Any] = json.loads(_all_of(orders, _NUMBER.unpack(head)[0]))
+        if _REDACTS & {*order["arguments"]} and "--help" not in order["arguments"]:
+            _load_rules()
         pid = os.fork()
         if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
-            orders.close()
-            os.closerange(3, max(streams) + 1)
+            orders.detach()
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             return order
+        running[pid] = tells
         for stream in streams:
             os.close(stream)
         orders.sendall(_NUMBER.pack(pid))
-        _, status = os.waitpid(pid, 0)
-        orders.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
+
+
+def _tell_ended(running: dict[int, int]) -> None:
+    """Tell of every command that has ended."""
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with suppress(BrokenPipeError), open(running.pop(pid), "wb") as tells:  # nobody may wait any more
+            tells.write(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
 def _become(order: dict[str, Any]) -> None:
@@ -193,10 +256,63 @@ def _become(order: dict[str, Any]) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def _end(command: Callable[[], object]) -> NoReturn:
+    """Run a command, and end as the interpreter does after it, but for taking apart what was loaded.
+
+    That would cost three times as much as a short command itself, as it writes to all of the memory that forks share.
+    """
+    try:
+        code = command()
+    except SystemExit as error:
+        code = error.code
+    except BaseException:  # noqa: BLE001 - the interpreter prints it, too
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined] # as the interpreter does: it waits for the threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else code is not None)
+
+
+def _fork_children() -> None:
+    """Have the children that a command starts be forks of it: they would load the same modules again."""
+    from analysis import child_process
+
+    real = subprocess.Popen
+
+    def started(words: list[str], **how: Any) -> "subprocess.Popen[bytes]":
+        boot = words.index(child_process._BOOT)
+        module = words[boot + 1]
+        sys.stdout.flush()
+        return real(words, **how, preexec_fn=lambda: _be_child(module, how["env"]))
+
+    made = SimpleNamespace(Popen=started, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+    vars(child_process)["subprocess"] = made
+
+
+def _be_child(module: str, environment: Mapping[str, str] | None) -> NoReturn:
+    """Be the child process of a module; stdin, stdout and stderr are in place."""
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
+    try:
+        importlib.import_module(module).main()
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
     _load()
-    _become(_next(socket.socket(fileno=int(sys.argv[1]))))
-    from mcpproxy.__main__ import main
-
-    sys.exit(main())
+    _order = _next(socket.socket(fileno=int(sys.argv[1])))
+    _become(_order)
+    _fork_children()
+    _code = compile(_order["code"], "<code>", "exec")
+    _end(importlib.import_module("mcpproxy.__main__").main if not _order["code"] else lambda: exec(_code, {}))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ import pytest
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.command_line import grammars
 from mcpproxy.cli.completion import SCRIPTS
+from tests.mcpproxy.cli.typed import mcpproxy
 
-DEADLINE_S = 30
+DEADLINE_S = 600
+"""For hangs only."""
 
 COMPLETED = [
     ("mcpproxy ", set(COMMANDS), {"a.mcpcap"}),
@@ -70,10 +73,6 @@ COMPLETED = [
 """What is typed, what must be offered, what must not."""
 
 
-def typed(rows: list[tuple[str, set[str], set[str]]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("line", "offered", "silent"), rows, ids=[row[0].strip() for row in rows])
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A working directory with captures, other things, and a server in `bin`."""
@@ -112,11 +111,18 @@ def need(shell: str) -> str:
     return found
 
 
-def script(shell: str, place: Path) -> Path:
+@cache
+def printed(shell: str) -> bytes:
     """The script as the command prints it."""
+    done = mcpproxy("completion", shell)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def script(shell: str, place: Path) -> Path:
+    """A file of it."""
     path = place.parent / f"completion.{shell}"
-    with path.open("wb") as file:
-        subprocess.run([sys.executable, "-m", "mcpproxy", "completion", shell], check=True, stdout=file)
+    path.write_bytes(printed(shell))
     return path
 
 
@@ -147,7 +153,7 @@ def test_grammar_of_run_is_what_run_accepts() -> None:
 
 
 def test_unknown_shell_is_wrong_usage() -> None:
-    done = subprocess.run([sys.executable, "-m", "mcpproxy", "completion", "csh"], capture_output=True)
+    done = mcpproxy("completion", "csh")
     assert done.returncode == 2
     assert done.stdout == b""
 
@@ -155,34 +161,43 @@ def test_unknown_shell_is_wrong_usage() -> None:
 # ---- bash: the function, and once with a keyboard
 
 
-def bash_offers(place: Path, line: str, breaks: str | None = None) -> set[str]:
-    """What the function answers for a line with the cursor at its end."""
-    words = re.findall(r"=|[^ =]+", line) if breaks is None else line.split()
-    if line.endswith(" "):
-        words.append("")
-    current = "" if words[-1] == "=" else words[-1]
-    commands = f"""
-        source {shlex.quote(str(script("bash", place)))}
-        COMP_WORDS=({" ".join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1}
-        _mcpproxy mcpproxy {shlex.quote(current)} {shlex.quote(words[-2])}
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
+BETWEEN = "----"
+"""What is printed between the answers to two lines."""
+
+
+def bash_offers(place: Path, *lines: str, breaks: str | None = None) -> list[set[str]]:
+    """What the function answers for lines with the cursor at their end."""
+    commands = [f"source {shlex.quote(str(script('bash', place)))}"]
+    for line in lines:
+        words = re.findall(r"=|[^ =]+", line) if breaks is None else line.split()
+        if line.endswith(" "):
+            words.append("")
+        current = "" if words[-1] == "=" else words[-1]
+        commands.append(f"""
+            COMPREPLY=() COMP_WORDS=({" ".join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1}
+            _mcpproxy mcpproxy {shlex.quote(current)} {shlex.quote(words[-2])}
+            printf '%s\\n' "${{COMPREPLY[@]}}" {BETWEEN}
+        """)
     done = subprocess.run(
-        [need("bash"), "--norc", "--noprofile", "-c", commands],
+        [need("bash"), "--norc", "--noprofile", "-c", "\n".join(commands)],
         cwd=place,
         env=environment(place),
         capture_output=True,
         check=True,
     )
     assert done.stderr == b""
-    return {name + "/" if (place / name).is_dir() else name for name in done.stdout.decode().split("\n") if name}
+    answers = done.stdout.decode().split(f"{BETWEEN}\n")[:-1]
+    assert len(answers) == len(lines)
+    return [
+        {name + "/" if (place / name).is_dir() else name for name in answer.split("\n") if name} for answer in answers
+    ]
 
 
-@typed(COMPLETED)
-def test_bash_completes(place: Path, line: str, offered: set[str], silent: set[str]) -> None:
-    found = bash_offers(place, line)
-    assert offered <= found
-    assert not silent & found
+def test_bash_completes(place: Path) -> None:
+    found = bash_offers(place, *(line for line, _, _ in COMPLETED))
+    for (line, offered, silent), names in zip(COMPLETED, found, strict=True):
+        assert offered <= names, line
+        assert not silent & names, line
 
 
 def test_bash_offers_a_program_once_that_is_in_several_directories(place: Path) -> None:
@@ -207,27 +222,30 @@ def test_bash_offers_a_program_once_that_is_in_several_directories(place: Path) 
 
 
 def test_bash_completes_a_group_of_rules(place: Path) -> None:
-    assert {"framing/*", "framing/bom"} <= bash_offers(place, "mcpproxy check --rule fram")
+    (found,) = bash_offers(place, "mcpproxy check --rule fram")
+    assert {"framing/*", "framing/bom"} <= found
 
 
 def test_bash_completes_a_value_behind_an_equals_sign(place: Path) -> None:
-    assert bash_offers(place, "mcpproxy run --fsync=al") == {"always"}
-    assert bash_offers(place, "mcpproxy show --time=") == {"rel", "delta", "abs"}
+    found = bash_offers(place, "mcpproxy run --fsync=al", "mcpproxy show --time=")
+    assert found == [{"always"}, {"rel", "delta", "abs"}]
 
 
 # ---- fish tells what it would offer
 
 
-@typed(COMPLETED)
-def test_fish_completes(place: Path, line: str, offered: set[str], silent: set[str]) -> None:
-    commands = f"source {script('fish', place)}; complete -C {shlex.quote(line)}"
+def test_fish_completes(place: Path) -> None:
+    commands = [f"source {script('fish', place)}"]
+    commands += [f"complete -C {shlex.quote(line)}; echo {BETWEEN}" for line, _, _ in COMPLETED]
     done = subprocess.run(
-        [need("fish"), "--no-config", "-c", commands], cwd=place, env=environment(place), capture_output=True
+        [need("fish"), "--no-config", "-c", "\n".join(commands)], cwd=place, env=environment(place), capture_output=True
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    found = {row.partition("\t")[0] for row in done.stdout.decode().splitlines()}
-    assert offered <= found | {row.replace("\\ ", " ") for row in found}
-    assert not silent & found
+    answers = done.stdout.decode().split(f"{BETWEEN}\n")[:-1]
+    for (line, offered, silent), answer in zip(COMPLETED, answers, strict=True):
+        found = {row.partition("\t")[0] for row in answer.splitlines()}
+        assert offered <= found | {row.replace("\\ ", " ") for row in found}, line
+        assert not silent & found, line
 
 
 # ---- a shell with a keyboard
@@ -313,19 +331,20 @@ def test_zsh_completes_at_the_keyboard(zsh: Keyboard) -> None:
     zsh.wait_for(r"--time=delta of\\ two\\ words.mcpcap")
 
 
-@typed(COMPLETED)
-def test_zsh_lists(zsh: Keyboard, line: str, offered: set[str], silent: set[str]) -> None:
-    prefix = line.rpartition(" ")[2].rpartition("/")[0]
-    expected = {name.removeprefix(f"{prefix}/") if prefix else name for name in offered - {"--"}}
-    # ^D lists. What is typed meanwhile would stop it, so wait for the first answer, where there is to be one.
-    zsh.type(f"{line}\x04")
-    shown = zsh.wait_for(re.escape(line.strip()))
-    shown = zsh.wait_for(re.escape(min(expected, default="")))
-    zsh.type("\x15echo do''ne\n")
-    shown += zsh.wait_for("do''ne")
-    listed = set(re.split(r"  +|\n", plain(shown)))
-    assert expected - listed == set()
-    assert silent & listed == set()
+def test_zsh_lists(zsh: Keyboard) -> None:
+    for line, offered, silent in COMPLETED:
+        prefix = line.rpartition(" ")[2].rpartition("/")[0]
+        expected = {name.removeprefix(f"{prefix}/") if prefix else name for name in offered - {"--"}}
+        # ^D lists. What is typed meanwhile would stop it, so wait for the first answer, where there is to be one.
+        zsh.type(f"{line}\x04")
+        shown = zsh.wait_for(re.escape(line.strip()))
+        shown = zsh.wait_for(re.escape(min(expected, default="")))
+        zsh.type("\x15echo do''ne\n")
+        shown += zsh.wait_for("do''ne")
+        listed = set(re.split(r"  +|\n", plain(shown)))
+        assert expected - listed == set(), line
+        assert silent & listed == set(), line
+        zsh.wait_for("at your service> ")
 
 
 def plain(shown: str) -> str:

@@ -8,16 +8,19 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Final, cast
 
 from tests.harness import ROOT
 from tests.warm import Forks
 
 DEADLINE_S = 600
 """For hangs only: on a busy machine, a command that takes seconds takes minutes."""
+LOADED_LATE: Final = frozenset({"run", "serve", "tui"})
+"""Commands whose start is a part of what they promise."""
 
 
 @cache
@@ -36,7 +39,7 @@ def mcpproxy(
     *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
     """One command, run to its end, in a process that has loaded it already, where that can make no difference."""
-    if {*arguments[:1]} & {"run", "serve", "tui"} or any(
+    if LOADED_LATE.intersection(arguments[:1]) or any(
         name.startswith(("PYTHON", "LC_", "LANG")) for name in environment
     ):
         return cold(*arguments, stdin=stdin, cwd=cwd, **environment)
@@ -48,6 +51,20 @@ def python(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Python code, run to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
     return _forks().run(arguments, b"", cwd or ROOT, _environment(environment), DEADLINE_S, code)
+
+
+def printed(*arguments: str, cwd: Path, environment: dict[str, str]) -> tuple[int, bytes]:
+    """The exit code of a command in this environment, and what it prints to stdout and stderr together."""
+    out, prints = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        pid = _forks().begin(arguments, (nothing, prints, prints), cwd, environment)
+    finally:
+        for stream in (nothing, prints):
+            os.close(stream)
+    with open(out, "rb") as file:
+        output = file.read()
+    return _forks().end(DEADLINE_S, pid), output
 
 
 def cold(
@@ -69,16 +86,83 @@ def complaints(done: "subprocess.CompletedProcess[bytes]") -> bytes:
     return b"".join(line for line in done.stderr.splitlines(True) if not line.startswith(b"mcpproxy: reading "))
 
 
+AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from mcpproxy.__main__ import main
+sys.exit(main())
+"""
+"""A command that its terminal interrupts at Ctrl-C."""
+
+
+class Started(subprocess.Popen[bytes]):
+    """A command that runs in a process that has loaded it already."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        environment: dict[str, str],
+        terminal: int | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """`terminal` is its controlling terminal, in place of pipes."""
+        self.args = [*map(str, arguments)]
+        self.returncode = cast("int", None)
+        self.stdin = self.stdout = self.stderr = None
+        if terminal is not None:
+            self.pid = _forks().begin(arguments, (terminal,) * 3, cwd, environment, AT_A_TERMINAL)
+            return
+        (out, prints), (errors, complains) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = open(out, "rb"), open(errors, "rb")  # noqa: SIM115 - as of any Popen
+        streams = (os.open(os.devnull, os.O_RDONLY), prints, complains)
+        try:
+            self.pid = _forks().begin(arguments, streams, cwd, environment)
+        finally:
+            for stream in streams:
+                os.close(stream)
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        with suppress(TimeoutError):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = DEADLINE_S) -> int:
+        """Wait for its end."""
+        if cast("int | None", self.returncode) is None:
+            self.returncode = _forks().end(DEADLINE_S if timeout is None else timeout, self.pid)
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
+    def __del__(self) -> None:
+        """It is waited for where it was started."""
+
+
 @contextmanager
 def started(*arguments: str | Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     """One command that runs while the block does, and not longer."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=_environment(environment),
-    ) as process:
+    if arguments[0] in LOADED_LATE:
+        made = subprocess.Popen(
+            [sys.executable, "-m", "mcpproxy", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(environment),
+        )
+    else:
+        made = Started(arguments, _environment(environment))
+    with made as process:
         try:
             yield process
         finally:
@@ -92,7 +176,7 @@ def on_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = _environment({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
-    _forks().begin(arguments, (theirs, theirs, theirs), cwd, variables)
+    pid = _forks().begin(arguments, (theirs, theirs, theirs), cwd, variables)
     os.close(theirs)
     os.write(ours, typed)
     output = b""
@@ -100,7 +184,7 @@ def on_terminal(
         while True:
             output += os.read(ours, 65536)
     except OSError:
-        _forks().end(DEADLINE_S)
+        _forks().end(DEADLINE_S, pid)
     finally:
         os.close(ours)
     return output

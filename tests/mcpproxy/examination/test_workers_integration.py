@@ -1,71 +1,61 @@
 """Several processes examine captures exactly as one would, in order, and one that dies costs nothing but time."""
 
-import fcntl
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 
 from analysis import child_process
-from analysis.checking.baseline import Baseline
-from analysis.checking.profile import Costs
-from analysis.filter import parse
 from captures.errors import CaptureError
 from captures.reader import Capture
-from mcpproxy.examination import crew, shares
-from mcpproxy.examination.crew import examined_all, processes
 from mcpproxy.examination.encoding import decoded, encoded, is_last
 from mcpproxy.examination.examine import Wanted, examined
-from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
-from mcpproxy.examination.shares import examined_in_shares
+from mcpproxy.examination.result import Ended
 from tests.analysis.traces import CORPUS, read
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
-from tests.mcpproxy.report.findings import anything, twisted
+from tests.mcpproxy.cli import typed
+from tests.mcpproxy.examination import crews
+from tests.mcpproxy.examination.crews import DEMO, all_of, by_capture, in_shares
+from tests.mcpproxy.report.findings import twisted
 
-DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
-EVERY = 25
-"""Of so many cases of the corpus, one is examined."""
+EVERY = 5
+"""Of so many groups of the corpus, the first case of one is examined."""
+HALF_WAY = 800
+"""Findings of a capture of which a worker has told the first, but far from all: its pipe and we do not hold so many."""
 
 
-@pytest.fixture
-def captures(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Captures with and without findings, damage and frames; one is missing, and one is no capture."""
-    made = [DEMO, twisted(tmp_path / "many.mcpcap", 300)]
-    for group in sorted(CORPUS.glob("*.ndjson")):
-        for number, case in enumerate(read(group)[::EVERY]):
-            made.append(tmp_path / f"{group.stem}-{number}.mcpcap")
-            made[-1].write_bytes(b"".join(line for _, line in case.records()))
-    damaged = tmp_path / "damaged.mcpcap"
+    folder = tmp_path_factory.mktemp("captures")
+    made = [DEMO, twisted(folder / "many.mcpcap", 300)]
+    for group in sorted(CORPUS.glob("*.ndjson"))[::EVERY]:
+        made.append(folder / f"{group.stem}.mcpcap")
+        made[-1].write_bytes(b"".join(line for _, line in read(group)[0].records()))
+    damaged = folder / "damaged.mcpcap"
     damaged.write_bytes(DEMO.read_bytes().replace(b'"method":"tools/call"', b'"method":"tools/cull"', 1))
-    other = tmp_path / "other.mcpcap"
+    other = folder / "other.mcpcap"
     other.write_bytes(b"not a capture\n")
-    return [*made[:3], tmp_path / "missing.mcpcap", damaged, other, *made[3:]]
+    return [*made[:3], folder / "missing.mcpcap", damaged, other, *made[3:]]
 
 
-def all_of(events: Iterator[Event]) -> list[Event | str]:
-    found: list[Event | str] = []
-    try:
-        found += events
-    except CaptureError as error:
-        found.append(str(error))
-    return found
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of which a worker cannot tell all before anybody listens."""
+    return twisted(tmp_path_factory.mktemp("many") / "many.mcpcap", HALF_WAY)
 
 
-def by_capture(captures: list[Path], wanted: Wanted, count: int) -> list[tuple[Path, list[Event | str]]]:
-    return [(path, all_of(events)) for path, events in examined_all(captures, wanted, count)]
-
-
-@given(anything)
-def test_what_was_found_survives_the_way(found: LocatedFinding) -> None:
-    line = encoded(7, found)
-    assert (decoded(line.rstrip(b"\n")), line.count(b"\n"), is_last(line)) == ((7, found), 1, False)
+def hold(check: Callable[..., None], *captures: Path) -> None:
+    """Run a check of `crews` in a process that has loaded the program."""
+    code = (
+        f"import sys; from pathlib import Path; from tests.mcpproxy.examination.crews import {check.__name__} as check;"
+        "check(*map(Path, sys.argv[1:]))"
+    )
+    done = typed.python(code, *captures)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_every_event_survives_the_way(captures: list[Path]) -> None:
@@ -77,84 +67,38 @@ def test_every_event_survives_the_way(captures: list[Path]) -> None:
             assert is_last(line) == isinstance(event, Ended | str)
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        Wanted(),
-        Wanted(lambda rule: rule.startswith("id/")),
-        Wanted(only=parse("method:tools/* level>=warning")),
-        Wanted(
-            baseline=Baseline(
-                found.fingerprint for found in examined(DEMO, Wanted()) if isinstance(found, LocatedFinding)
-            )
-        ),
-    ],
-    ids=["all", "some rules", "a filter", "a baseline"],
-)
-def test_they_find_the_same_in_the_same_order(captures: list[Path], wanted: Wanted) -> None:
-    alone = by_capture(captures, wanted, 0)
-    assert by_capture(captures, wanted, 3) == alone
-    assert [path for path, _ in alone] == captures
-    assert any(isinstance(event, LocatedFinding) for _, events in alone for event in events)
+def test_they_find_the_same_in_the_same_order(captures: list[Path]) -> None:
+    hold(crews.they_find_the_same_in_the_same_order, *captures)
 
 
-def test_events_of_later_captures_wait_within_a_limit(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = by_capture(captures, Wanted(), 0)
-    monkeypatch.setattr(crew, "MOST_WAITING", 0)
-    assert by_capture(captures, Wanted(), 3) == alone
+def test_events_of_later_captures_wait_within_a_limit(captures: list[Path]) -> None:
+    hold(crews.events_of_later_captures_wait_within_a_limit, *captures)
 
 
 def test_a_worker_that_is_killed_costs_no_finding(captures: list[Path]) -> None:
-    alone, others = by_capture(captures, Wanted(), 0), children(os.getpid())
-    found: list[tuple[Path, list[Event | str]]] = []
-    for path, events in examined_all(captures, Wanted(), 3):
-        workers_left = [pid for pid in children(os.getpid()) if pid not in others]
-        for worker in workers_left[:1] if len(found) in (0, 1, 20) else ():
-            os.kill(worker, signal.SIGKILL)
-        found.append((path, all_of(events)))
-    assert found == alone
+    hold(crews.a_worker_that_is_killed_costs_no_finding, *captures)
 
 
-def test_no_finding_comes_twice_if_its_worker_dies_half_way(tmp_path: Path) -> None:
-    many = twisted(tmp_path / "many.mcpcap", 5_000)
-    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
-    for _, events in examined_all([many, many], Wanted(), 2):
-        found: list[Event | str] = [next(events) for _ in range(10)]
-        for worker in children(os.getpid()):
-            if worker not in others:
-                os.kill(worker, signal.SIGKILL)
-        assert found + all_of(events) == alone
+def test_no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
+    hold(crews.no_finding_comes_twice_if_its_worker_dies_half_way, many)
 
 
 def test_all_is_found_though_no_worker_starts(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = by_capture(captures, Wanted(), 0)
+    alone = by_capture(captures[:5], Wanted(), 0)
     monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
-    assert by_capture(captures, Wanted(), 2) == alone
-
-
-def test_small_captures_and_a_single_one_are_left_to_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = tmp_path / "large.mcpcap"
-    large.write_bytes(bytes(2 * crew.WORTH))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(4), raising=False)
-    assert processes([DEMO] * 10, Wanted()) == 0
-    assert processes([large], Wanted()) == 0
-    assert processes([large, tmp_path / "missing.mcpcap"], Wanted()) == 2
-    assert processes([large] * 9, Wanted()) == 4
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large] * 9, Wanted()) == 0
+    assert by_capture(captures[:5], Wanted(), 2) == alone
+    assert in_shares(DEMO, Wanted(), 2) == all_of(examined(DEMO, Wanted()))
 
 
 def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Path) -> None:
     large = tmp_path / "large.mcpcap"
-    repeated(DEMO, 20_000, large)
+    repeated(DEMO, 1_000, large)
     code = """
 import sys
 from pathlib import Path
 from mcpproxy.examination.examine import Wanted
 from mcpproxy.examination.crew import examined_all
-for _, events in examined_all([Path(sys.argv[1])] * 8, Wanted(), 2):
+for _, events in examined_all([Path(sys.argv[1])] * 100_000, Wanted(), 2):
     for event in events:
         pass
 """
@@ -168,76 +112,46 @@ for _, events in examined_all([Path(sys.argv[1])] * 8, Wanted(), 2):
                 wait_until(lambda pid=worker: not is_alive(pid), "a worker to end")  # type: ignore[misc]
 
 
+def test_workers_that_start_as_for_a_user_find_the_same(captures: list[Path]) -> None:
+    """Those of all other tests are forks of a process that has loaded what they need."""
+    assert by_capture(captures[:2], Wanted(), 2) == by_capture(captures[:2], Wanted(), 0)
+
+
 def test_a_capture_that_grows_is_examined_up_to_its_end(tmp_path: Path) -> None:
     growing = tmp_path / "growing.mcpcap"
     lines = DEMO.read_bytes().splitlines(keepends=True)
     growing.write_bytes(b"".join(lines[:-1]))
     assert not any(item.rec == "close" for item in Capture(growing))  # type: ignore[union-attr]
-    first, second = by_capture([growing, growing], Wanted(), 2)
-    assert first == second == (growing, all_of(examined(growing, Wanted())))
+    hold(crews.a_capture_that_grows_is_examined_up_to_its_end, growing)
 
 
 def test_the_places_of_findings_rise_with_the_frames(tmp_path: Path) -> None:
-    ((_, found), _) = by_capture(
-        [twisted(tmp_path / "a.mcpcap", 50)] * 2, Wanted(lambda rule: rule.startswith("id/")), 2
-    )
-    frames = [event.finding.frame for event in found if isinstance(event, LocatedFinding)]
-    assert len(frames) == 50
-    assert all(one < other for one, other in pairwise(frames))
+    hold(crews.the_places_of_findings_rise_with_the_frames, twisted(tmp_path / "a.mcpcap", 50))
 
 
 # ---- one capture, its rules shared out
 
 
-def in_shares(path: Path, wanted: Wanted, count: int) -> list[Event | str]:
-    return all_of(examined_in_shares(path, wanted, count))
+def test_shares_yield_the_events_of_one_process(captures: list[Path]) -> None:
+    hold(crews.shares_yield_the_events_of_one_process, *captures[:8])
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_shares_yield_the_events_of_one_process(captures: list[Path], count: int) -> None:
-    baseline = Baseline(found.fingerprint for found in examined(DEMO, Wanted()) if isinstance(found, LocatedFinding))
-    for number, path in enumerate(captures[:8] + captures[8::3]):
-        wanted = (Wanted(), Wanted(only=parse("level>=warning")), Wanted(baseline=baseline))[number % 3]
-        assert in_shares(path, wanted, count) == all_of(examined(path, wanted))
+@pytest.mark.soak
+def test_shares_yield_the_events_of_one_process_of_the_whole_corpus(tmp_path: Path) -> None:
+    for group in sorted(CORPUS.glob("*.ndjson")):
+        made = []
+        for number, case in enumerate(read(group)):
+            made.append(tmp_path / f"{group.stem}-{number}.mcpcap")
+            made[-1].write_bytes(b"".join(line for _, line in case.records()))
+        hold(crews.they_find_the_same_in_the_same_order, DEMO, *made)
+        hold(crews.shares_yield_the_events_of_one_process, *made)
 
 
 def test_a_share_says_how_far_it_is(tmp_path: Path) -> None:
     large = tmp_path / "large.mcpcap"
-    repeated(DEMO, 10_000, large)
-    events = in_shares(large, Wanted(), 2)
-    assert [type(event) for event in events].count(Reached) == 2
-    assert events == all_of(examined(large, Wanted()))
+    repeated(DEMO, 300, large)
+    hold(crews.a_share_says_how_far_it_is, large)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_share_whose_worker_is_killed_costs_no_finding(tmp_path: Path, victim: int) -> None:
-    many = twisted(tmp_path / "many.mcpcap", 5_000)
-    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
-    events = examined_in_shares(many, Wanted(), 2)
-    found: list[Event | str] = [next(events) for _ in range(10)]
-    os.kill([pid for pid in children(os.getpid()) if pid not in others][victim], signal.SIGKILL)
-    assert found + all_of(events) == alone
-    assert children(os.getpid()) == others
-
-
-def test_shares_are_found_though_no_worker_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
-    assert in_shares(DEMO, Wanted(), 2) == all_of(examined(DEMO, Wanted()))
-
-
-def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = tmp_path / "large.mcpcap"
-    repeated(DEMO, 10_000, large)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(8), raising=False)
-    assert processes([large], Wanted()) == 0
-    monkeypatch.setattr(shares, "WORTH", large.stat().st_size)
-    assert processes([large], Wanted()) == 4
-    assert processes([large], Wanted(costs=Costs())) == 0
-    assert processes([large], Wanted(lambda rule: rule.startswith("id/"))) == 0
-    with large.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # as its recorder does
-        assert processes([large], Wanted()) == 0
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large], Wanted()) == 0
+def test_a_share_whose_worker_is_killed_costs_no_finding(many: Path) -> None:
+    hold(crews.a_share_whose_worker_is_killed_costs_no_finding, many)

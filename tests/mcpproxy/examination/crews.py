@@ -1,0 +1,136 @@
+"""What several processes must do, checked in a process that has loaded the program: its workers are forks of it.
+
+Each check is a function of paths; `test_workers_integration.py` runs it.
+"""
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from analysis.checking.baseline import Baseline
+from analysis.filter import parse
+from captures.errors import CaptureError
+from mcpproxy.examination import crew, examine
+from mcpproxy.examination.crew import examined_all
+from mcpproxy.examination.examine import Wanted, examined
+from mcpproxy.examination.result import Event, LocatedFinding, Reached
+from mcpproxy.examination.shares import examined_in_shares
+from tests.harness import ROOT, children
+
+DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
+
+
+def all_of(events: Iterable[Event]) -> list[Event | str]:
+    """The events of a capture, and the error that they end with."""
+    found: list[Event | str] = []
+    try:
+        found += events
+    except CaptureError as error:
+        found.append(str(error))
+    return found
+
+
+def by_capture(captures: list[Path], wanted: Wanted, count: int) -> list[tuple[Path, list[Event | str]]]:
+    """The events of captures, found by so many processes."""
+    return [(path, all_of(events)) for path, events in examined_all(captures, wanted, count)]
+
+
+def baseline() -> Baseline:
+    """All that is found in the demo."""
+    return Baseline(found.fingerprint for found in examined(DEMO, Wanted()) if isinstance(found, LocatedFinding))
+
+
+def they_find_the_same_in_the_same_order(*captures: Path) -> None:
+    """Whatever is wanted; of a part of it, fewer captures."""
+    for wanted in (
+        Wanted(),
+        Wanted(lambda rule: rule.startswith("id/")),
+        Wanted(only=parse("method:tools/* level>=warning")),
+        Wanted(baseline=baseline()),
+    ):
+        given = [*captures[: None if wanted == Wanted() else 6]]
+        alone = by_capture(given, wanted, 0)
+        assert by_capture(given, wanted, 3) == alone, wanted
+        assert [path for path, _ in alone] == given
+        assert any(isinstance(event, LocatedFinding) for _, events in alone for event in events), wanted
+
+
+def events_of_later_captures_wait_within_a_limit(*captures: Path) -> None:
+    """A limit of nothing."""
+    alone = by_capture([*captures], Wanted(), 0)
+    crew.MOST_WAITING = 0  # type: ignore[misc]
+    assert by_capture([*captures], Wanted(), 3) == alone
+
+
+def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
+    """Some are killed at the start, some when there is nothing left to do."""
+    alone, others = by_capture([*captures], Wanted(), 0), children(os.getpid())
+    found: list[tuple[Path, list[Event | str]]] = []
+    for path, events in examined_all(captures, Wanted(), 3):
+        workers_left = [pid for pid in children(os.getpid()) if pid not in others]
+        for worker in workers_left[:1] if len(found) in (0, 1, len(captures) - 2) else ():
+            os.kill(worker, signal.SIGKILL)
+        found.append((path, all_of(events)))
+    assert found == alone
+
+
+def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
+    """Its worker, and that of the next capture."""
+    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
+    for _, events in examined_all([many, many], Wanted(), 2):
+        found: list[Event | str] = [next(events) for _ in range(10)]
+        for worker in children(os.getpid()):
+            if worker not in others:
+                os.kill(worker, signal.SIGKILL)
+        assert found + all_of(events) == alone
+
+
+def a_capture_that_grows_is_examined_up_to_its_end(growing: Path) -> None:
+    """By each of two workers."""
+    first, second = by_capture([growing, growing], Wanted(), 2)
+    assert first == second == (growing, all_of(examined(growing, Wanted())))
+
+
+def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
+    """In what a worker tells."""
+    ((_, found), _) = by_capture([path] * 2, Wanted(lambda rule: rule.startswith("id/")), 2)
+    frames = [event.finding.frame for event in found if isinstance(event, LocatedFinding)]
+    assert len(frames) == 50
+    assert frames == sorted(set(frames))
+
+
+# ---- one capture, its rules shared out
+
+
+def in_shares(path: Path, wanted: Wanted, count: int) -> list[Event | str]:
+    """The events of a capture whose rules are shared out to so many processes."""
+    return all_of(examined_in_shares(path, wanted, count))
+
+
+def shares_yield_the_events_of_one_process(*captures: Path) -> None:
+    """Of two shares and of three, with whatever is wanted in turn."""
+    accepted = baseline()
+    for number, path in enumerate(captures):
+        wanted = (Wanted(), Wanted(only=parse("level>=warning")), Wanted(baseline=accepted))[number % 3]
+        count = 2 + number % 2
+        assert in_shares(path, wanted, count) == all_of(examined(path, wanted)), (path, count)
+
+
+def a_share_says_how_far_it_is(large: Path) -> None:
+    """Once, though each of two workers says it."""
+    examine.REACHED_EVERY = 256  # type: ignore[misc] # so do the workers, which are forks
+    events = in_shares(large, Wanted(), 2)
+    assert [type(event) for event in events].count(Reached) == 1
+    assert events == all_of(examined(large, Wanted()))
+
+
+def a_share_whose_worker_is_killed_costs_no_finding(many: Path) -> None:
+    """Whichever of them it is."""
+    alone, others = all_of(examined(many, Wanted())), children(os.getpid())
+    for victim in (0, 1):
+        events: Iterator[Event] = examined_in_shares(many, Wanted(), 2)
+        found: list[Event | str] = [next(events) for _ in range(10)]
+        os.kill([pid for pid in children(os.getpid()) if pid not in others][victim], signal.SIGKILL)
+        assert found + all_of(events) == alone
+        assert children(os.getpid()) == others

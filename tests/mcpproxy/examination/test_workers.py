@@ -1,0 +1,57 @@
+"""How many processes examine captures, and that what they find survives the way."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from analysis.checking.profile import Costs
+from mcpproxy.examination import crew, shares
+from mcpproxy.examination.crew import processes
+from mcpproxy.examination.encoding import decoded, encoded, is_last
+from mcpproxy.examination.examine import Wanted
+from mcpproxy.examination.result import LocatedFinding
+from tests.harness import ROOT
+from tests.mcpproxy.report.findings import anything
+
+DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
+
+
+@given(anything)
+def test_what_was_found_survives_the_way(found: LocatedFinding) -> None:
+    line = encoded(7, found)
+    assert (decoded(line.rstrip(b"\n")), line.count(b"\n"), is_last(line)) == ((7, found), 1, False)
+
+
+def test_small_captures_and_a_single_one_are_left_to_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large.mcpcap"
+    large.write_bytes(bytes(2 * crew.WORTH))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(4), raising=False)
+    assert processes([DEMO] * 10, Wanted()) == 0
+    assert processes([large], Wanted()) == 0
+    assert processes([large, tmp_path / "missing.mcpcap"], Wanted()) == 2
+    assert processes([large] * 9, Wanted()) == 4
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
+    assert processes([large] * 9, Wanted()) == 0
+
+
+def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large.mcpcap"
+    large.write_bytes(DEMO.read_bytes())
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(8), raising=False)
+    assert processes([large], Wanted()) == 0
+    monkeypatch.setattr(shares, "WORTH", large.stat().st_size)
+    assert processes([large], Wanted()) == 4
+    assert processes([large], Wanted(costs=Costs())) == 0
+    assert processes([large], Wanted(lambda rule: rule.startswith("id/"))) == 0
+    with large.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as its recorder does
+        assert processes([large], Wanted()) == 0
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
+    assert processes([large], Wanted()) == 0
