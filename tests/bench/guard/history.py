@@ -13,14 +13,13 @@ import argparse
 import json
 import re
 import sys
-import sysconfig
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.bench.guard.reverts import Revert, Suite, revert, undefined
+from tests.bench.guard.reverts import Revert, Suite, revert
 from tests.bench.guard.scratch import ROOT, Scratch, end_on_signals
 
 LIST: Final = Path(__file__).with_name("history.toml")
@@ -60,7 +59,6 @@ class Search:
     def __init__(self, scratch: Scratch, quick: bool, whole: bool) -> None:
         self.scratch, self.quick, self.whole = scratch, quick, whole
         self.suite = Suite(scratch.root)
-        self.ruff = Path(sysconfig.get_path("scripts")) / "ruff"
         self.unsound: set[str] = set()
         """Tests that fail when nothing is taken back."""
 
@@ -76,8 +74,6 @@ class Search:
         entry = Entry(entry.commit, taken.subject, sorted(taken.texts), entry.test)
         if not taken.texts:
             return Outcome(entry, "does not apply")
-        if any(undefined(self.ruff, text) for text in taken.texts.values()):
-            return Outcome(entry, "broken", "a name is not defined")
         for how, tests in self._steps(entry, taken):
             if self.unsound:
                 tests = [test for place in tests for test in self._expanded(place) if test not in self.unsound]

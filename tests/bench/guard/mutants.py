@@ -1,8 +1,8 @@
 """Small changes of the product, made at random from a fixed seed: how many of them fail a test.
 
     python -m tests.bench.guard.mutants --map MAP --results FILE [--repository DIR] [--revision REVISION]
-                                        [--product REVISION] [--only GROUP ...] [--part K/N] [--budget SECONDS]
-                                        [--again] [--scratch DIR] [--json]
+                                        [--product REVISION] [--only GROUP ...] [--count N] [--part K/N]
+                                        [--budget SECONDS] [--again] [--scratch DIR] [--json]
     python -m tests.bench.guard.mutants --compare BEFORE AFTER [--json]
 
 Twelve groups of modules, 25 changes each. For each change, the tests run that execute the line, by the map that
@@ -102,10 +102,10 @@ def rows(path: Path) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
-def _all(root: Path, groups: Sequence[str]) -> Iterator[tuple[str, Mutant]]:
+def _all(root: Path, groups: Sequence[str], count: int) -> Iterator[tuple[str, Mutant]]:
     for group in groups:
         texts = {path: (root / path).read_text("utf-8") for path in modules(root, group)}
-        for mutant in mutants(texts, COUNT, f"{SEED}:{group}"):
+        for mutant in mutants(texts, count, f"{SEED}:{group}"):
             yield group, mutant
 
 
@@ -153,6 +153,7 @@ def main() -> int:
     parser.add_argument("--revision", default="HEAD", help="of the suite")
     parser.add_argument("--product", metavar="REVISION", help="of the product, if it is another")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS), metavar="GROUP", help="of modules")
+    parser.add_argument("--count", type=int, default=COUNT, help="of each group; 8 are among 25")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="of the changes, the K-th of each N")
     parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="for each change; 45")
     parser.add_argument("--again", action="store_true", help="try those anew that had survived")
@@ -170,7 +171,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         place = (options.scratch or Path(folder)).absolute()
         scratch = Scratch(place, options.repository, options.revision, options.product)
-        for number, (group, mutant) in enumerate(_all(scratch.root, options.only)):
+        for number, (group, mutant) in enumerate(_all(scratch.root, options.only, options.count)):
             before = known.get(mutant.key)
             is_done = before is not None and not (options.again and before["outcome"] not in KILLED)
             if is_done or number % parts != part - 1:

@@ -66,7 +66,7 @@ class _Finder:
 
     def visit(self, node: ast.AST) -> None:
         """Collect the changes of a node and of what is below it."""
-        if isinstance(node, ast.JoinedStr) or _is_docstring(node) or _is_all(node):
+        if isinstance(node, ast.JoinedStr) or _is_docstring(node) or _is_for_others(node):
             return
         lines, within = self._lines, self._within
         if isinstance(node, ast.stmt):
@@ -182,8 +182,9 @@ def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _is_all(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and any(_named(target) == "__all__" for target in node.targets)
+def _is_for_others(node: ast.AST) -> bool:
+    """Whether a statement is for type checkers, or for those who import the module."""
+    return isinstance(node, ast.Assign) and any(_named(each) in ("__all__", "TYPE_CHECKING") for each in node.targets)
 
 
 def mutants(texts: Mapping[str, str], count: int, seed: str) -> list[Mutant]:

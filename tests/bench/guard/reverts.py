@@ -3,9 +3,11 @@
 import ast
 import re
 import subprocess
+import sysconfig
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,7 +37,7 @@ def revert(tree: Path, commit: str) -> Revert:
     """Take the product's part of a commit back, in the repository at `tree`, whose files stay as they are.
 
     Modules that have moved since are found, as `git revert` finds them. Where today's lines differ from those of the
-    commit, they stay. A module that would not compile stays as it is.
+    commit, they stay, and so does a part without which a module would not compile or use names that it does not define.
     """
     base = _alone(tree, commit)
     ours, theirs = _alone(tree, "HEAD", base), _alone(tree, f"{commit}^", base)
@@ -50,7 +52,8 @@ def revert(tree: Path, commit: str) -> Revert:
         if _MODULE.fullmatch(path) and path not in staged
     }
     texts |= {path: _reconciled(tree, blobs) for path, blobs in staged.items() if set(blobs) == {1, 2, 3}}
-    texts = {path: text for path, text in texts.items() if _differs(git(tree, "show", f"HEAD:{path}"), text)}
+    texts = {path: _sound(git(tree, "show", f"HEAD:{path}"), text) for path, text in texts.items()}
+    texts = {path: text for path, text in texts.items() if text}
     subject = git(tree, "log", "-1", "--format=%s", commit).strip()
     names, files = _tests_of(tree, commit)
     return Revert(commit, subject, texts, frozenset(names), files)
@@ -71,13 +74,27 @@ def _reconciled(tree: Path, blobs: Mapping[int, str]) -> str:
         return git(tree, "merge-file", "-p", "--ours", *map(str, paths))
 
 
-def _differs(before: str, after: str) -> bool:
-    """Whether a text is that of another module, and compiles."""
+def _sound(before: str, after: str) -> str:
+    """What becomes of a module; only a part of it if the whole would not compile; empty if it would stay the same."""
+    if not _is_defined(after):
+        lines, wanted = before.splitlines(keepends=True), after.splitlines(keepends=True)
+        after = before
+        for tag, at, end, first, last in reversed(SequenceMatcher(None, lines, wanted, autojunk=False).get_opcodes()):
+            changed = [*lines[:at], *wanted[first:last], *lines[end:]]
+            if tag != "equal" and _is_defined("".join(changed)):
+                lines, after = changed, "".join(changed)
+    return after if _code(before) != _code(after) else ""
+
+
+def _is_defined(text: str) -> bool:
+    """Whether a module compiles and defines all names that it uses; if not, any test of it fails."""
     try:
-        compile(after, "module", "exec", dont_inherit=True)
-        return _code(before) != _code(after)
+        compile(text, "module", "exec", dont_inherit=True)
     except SyntaxError:
         return False
+    ruff = Path(sysconfig.get_path("scripts")) / "ruff"
+    command = [str(ruff), "check", "--isolated", "--quiet", "--select", "F821,F823", "--target-version", "py311", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).returncode == 0
 
 
 def _code(text: str) -> str:
@@ -149,9 +166,3 @@ class Suite:
         parts = [name.rpartition(".") for name in names]
         words += [re.compile(rf"from {re.escape(package)} import .*\b{last}\b") for package, _, last in parts]
         return [path for path, text in self.texts.items() if any(word.search(text) for word in words)]
-
-
-def undefined(ruff: Path, text: str) -> bool:
-    """Whether a module uses names that it does not define, so that any test of it fails."""
-    command = [str(ruff), "check", "--isolated", "--quiet", "--select", "F821,F823", "--target-version", "py311", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).returncode != 0
