@@ -1,4 +1,4 @@
-"""The recordings that a module exports: one over stdio, one over HTTP."""
+"""The recordings that all modules export: one over stdio, one over HTTP."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,12 @@ from tests.harness import Place
 from tests.mcpproxy.exporters.recorded import demo, over_http
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stdio(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return demo(tmp_path_factory.mktemp("demo"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = Place(tmp_path_factory.mktemp("http"))
     yield over_http(place)

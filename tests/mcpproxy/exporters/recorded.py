@@ -93,8 +93,8 @@ def _result(number: int, result: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
 
 
-def corpus(folder: Path, every: int = 1) -> list[Path]:
-    """A capture of each conversation of the corpus, or of every so many."""
+def corpus(folder: Path, every: int) -> list[Path]:
+    """Captures of one in so many conversations of the corpus."""
     folder.mkdir()
     made = []
     for trace in TRACES:
@@ -105,10 +105,20 @@ def corpus(folder: Path, every: int = 1) -> list[Path]:
     return made
 
 
+_EXPORTED: dict[tuple[Any, ...], Path] = {}
+"""Where the tables of captures are, for captures as large as they were."""
+
+
 def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
-    """How many rows a table has, in a database that `export` has written, read by DuckDB itself."""
-    done = mcpproxy("export", "--format", "duckdb", "--force", "-o", folder, *captures)
-    assert done.returncode == 0, done.stderr.decode()
-    with duckdb.connect(str(folder / "captures.duckdb"), read_only=True) as connection:
+    """How many rows a table has, in a database that `export` has written, read by DuckDB itself.
+
+    It is written to the folder, unless that has been done for the same captures before.
+    """
+    holds = tuple((path, path.stat().st_size) for path in captures)
+    if holds not in _EXPORTED:
+        done = mcpproxy("export", "--format", "duckdb", "--force", "-o", folder, *captures)
+        assert done.returncode == 0, done.stderr.decode()
+        _EXPORTED[holds] = folder / "captures.duckdb"
+    with duckdb.connect(str(_EXPORTED[holds]), read_only=True) as connection:
         ((count,),) = connection.execute(f"select count(*) from {table} where {where}").fetchall()
     return int(count)

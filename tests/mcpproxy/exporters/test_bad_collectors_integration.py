@@ -26,7 +26,6 @@ from mcpproxy.exporters.reading import Reading
 from tests.harness import DEADLINE_S, Place, wait_until
 from tests.http_harness import Authority
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import demo
 from tests.mcpproxy.exporters.test_collector_integration import ask, backend, following, talk
 from tests.mcpproxy.exporters.test_otlp_integration import exported
 
@@ -137,21 +136,16 @@ def silent(client: socket.socket, over: threading.Event) -> None:
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo(tmp_path_factory.mktemp("demo"))
-
-
-@pytest.fixture(scope="module")
-def count(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+def count(stdio: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     """How many spans the capture has."""
-    return len(exported(tmp_path_factory.mktemp("out") / "spans", capture).spans)
+    return len(exported(tmp_path_factory.mktemp("out") / "spans", stdio).spans)
 
 
 @pytest.fixture
-def spans(capture: Path) -> list[CallSpan]:
+def spans(stdio: Path) -> list[CallSpan]:
     """Some spans."""
     made = CaptureSpans("0" * 32, Histograms())
-    return [span for item in Reading(capture) for span in made.feed(item)]
+    return [span for item in Reading(stdio) for span in made.feed(item)]
 
 
 NO_ANSWER = "no connection, or no answer in time"
@@ -246,25 +240,23 @@ def test_a_request_stays_below_what_collectors_accept(spans: list[CallSpan]) -> 
 
 
 @pytest.mark.parametrize("answer", [slow_body, endless_body])
-def test_once_the_head_has_come_the_rest_of_the_answer_does_not_matter(
-    answer: Answer, capture: Path, count: int
-) -> None:
+def test_once_the_head_has_come_the_rest_of_the_answer_does_not_matter(answer: Answer, stdio: Path, count: int) -> None:
     with listening(answer) as url:
-        done = mcpproxy("export", "--to", url, capture)
+        done = mcpproxy("export", "--to", url, stdio)
     assert (done.returncode, complaints(done)) == (0, f"mcpproxy: sent {count} spans\n".encode())
 
 
 @pytest.mark.parametrize("answer", [endless_body, endless_redirect])
-def test_an_endless_answer_takes_no_memory(answer: Answer, capture: Path) -> None:
+def test_an_endless_answer_takes_no_memory(answer: Answer, stdio: Path) -> None:
     with listening(answer) as url:
         # What is not limited is hundreds of megabytes within a time-out.
-        words = ["export", "--to", url, str(capture)]
+        words = ["export", "--to", url, str(stdio)]
         done = subprocess.run([sys.executable, "-c", MEASURED, *words], capture_output=True, timeout=DEADLINE_S)
     assert done.returncode == (2 if answer is endless_redirect else 0), done.stderr
     assert int(done.stderr.splitlines()[-1]) < 250
 
 
-def test_spans_that_the_collector_rejects_are_counted(capture: Path, count: int) -> None:
+def test_spans_that_the_collector_rejects_are_counted(stdio: Path, count: int) -> None:
     rejected = ExportTraceServiceResponse(
         partial_success=ExportTracePartialSuccess(rejected_spans=2)
     ).SerializeToString()
@@ -275,16 +267,16 @@ def test_spans_that_the_collector_rejects_are_counted(capture: Path, count: int)
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
     with listening(rejecting) as url:
-        done = mcpproxy("export", "--to", url, capture)
+        done = mcpproxy("export", "--to", url, stdio)
     assert done.returncode == 2
     lines = complaints(done).decode()
     assert "the collector rejects some of the spans; they are dropped\n" in lines
     assert f"mcpproxy: sent {count - 2} spans\nmcpproxy: ▲ 2 spans dropped" in lines
 
 
-def test_a_request_that_cannot_be_made_is_told_and_not_repeated(capture: Path, count: int) -> None:
+def test_a_request_that_cannot_be_made_is_told_and_not_repeated(stdio: Path, count: int) -> None:
     with backend() as there:
-        done = mcpproxy("export", "--to", there.url, capture, OTEL_EXPORTER_OTLP_HEADERS="x-token=a%0Asecret")
+        done = mcpproxy("export", "--to", there.url, stdio, OTEL_EXPORTER_OTLP_HEADERS="x-token=a%0Asecret")
     assert done.returncode == 2
     assert not there.bodies
     assert b"the exporter cannot build a request from them; check the variables OTEL_EXPORTER_OTLP_" in done.stderr
@@ -292,7 +284,7 @@ def test_a_request_that_cannot_be_made_is_told_and_not_repeated(capture: Path, c
     assert b"secret" not in done.stderr
 
 
-@pytest.mark.parametrize("answer", [slow_head, endless_head, silent])
+@pytest.mark.parametrize("answer", [slow_head, endless_head, pytest.param(silent, marks=pytest.mark.soak)])
 def test_ctrl_c_ends_a_live_export_however_bad_the_collector(answer: Answer, place: Place) -> None:
     asked = threading.Event()
 

@@ -3,6 +3,7 @@
 import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,16 +24,15 @@ from mcpproxy.exporters.otlp.sdk import Collector
 from mcpproxy.exporters.otlp.sender import SPAN_COST, Sender
 from mcpproxy.exporters.reading import Reading
 from tests.harness import DEADLINE_S, Place, peer, wait_until
-from tests.http_harness import free_port
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import counted, demo
+from tests.mcpproxy.exporters.recorded import counted
 from tests.mcpproxy.exporters.test_otlp_integration import METRICS, exported
 
 
 class Backend:
     """A collector that takes OTLP over HTTP, and remembers what it got."""
 
-    def __init__(self, port: int, statuses: Iterator[int] | None, *, no_metrics: bool) -> None:
+    def __init__(self, listener: socket.socket | None, statuses: Iterator[int] | None, *, no_metrics: bool) -> None:
         self.spans: list[Any] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.heads: list[dict[str, str]] = []
@@ -57,7 +57,12 @@ class Backend:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=listener is None)
+        if listener is not None:
+            self._server.socket.close()
+            self._server.socket = listener
+            self._server.server_port = listener.getsockname()[1]
+            self._server.server_activate()
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -90,23 +95,28 @@ class Backend:
 
 
 @contextmanager
-def backend(port: int = 0, statuses: Iterator[int] | None = None, *, no_metrics: bool = False) -> Iterator[Backend]:
-    made = Backend(port, statuses, no_metrics=no_metrics)
+def backend(
+    listener: socket.socket | None = None, statuses: Iterator[int] | None = None, *, no_metrics: bool = False
+) -> Iterator[Backend]:
+    made = Backend(listener, statuses, no_metrics=no_metrics)
     try:
         yield made
     finally:
         made.close()
 
 
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo(tmp_path_factory.mktemp("demo"))
+@contextmanager
+def nothing_listens() -> Iterator[tuple[str, socket.socket]]:
+    """The URL of a port that is ours and refuses connections, until its socket listens."""
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{ours.getsockname()[1]}", ours
 
 
-def test_the_collector_gets_the_spans_of_the_file(capture: Path, tmp_path: Path) -> None:
-    told = exported(tmp_path / "out", capture)
+def test_the_collector_gets_the_spans_of_the_file(stdio: Path, tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", stdio)
     with backend() as there:
-        done = mcpproxy("export", "--to", there.url, capture, OTEL_EXPORTER_OTLP_HEADERS="x-token=abc")
+        done = mcpproxy("export", "--to", there.url, stdio, OTEL_EXPORTER_OTLP_HEADERS="x-token=abc")
         assert (done.returncode, complaints(done)) == (0, f"mcpproxy: sent {len(told.spans)} spans\n".encode())
         assert sorted(span.SerializeToString(deterministic=True) for span in there.spans) == sorted(
             span.SerializeToString(deterministic=True) for _, span in told.spans
@@ -150,6 +160,7 @@ def ask(session: Any, number: int) -> None:
     assert session.line()
 
 
+@pytest.mark.dear("a recorder and a live export start")
 def test_spans_are_sent_as_they_come_and_the_histograms_at_the_end(place: Place) -> None:
     session = talk(place, 2)
     with backend() as there, following("--to", there.url, session.capture, place=place) as process:
@@ -169,11 +180,10 @@ def test_spans_are_sent_as_they_come_and_the_histograms_at_the_end(place: Place)
         assert there.measured()["mcp.client.session.duration"] == 1
 
 
+@pytest.mark.dear("a recorder and a live export start")
 def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
-    port = free_port()
     session = talk(place, 3)
-    quick = {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
-    with following("--to", f"http://127.0.0.1:{port}", session.capture, place=place, **quick) as process:
+    with nothing_listens() as (url, listener), following("--to", url, session.capture, place=place) as process:
         assert process.stderr is not None
         told = process.stderr.readline()
         while b"cannot reach" not in told:
@@ -184,7 +194,7 @@ def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
             b"spans are kept and sent again\n"
         )
         ask(session, 9)
-        with backend(port) as there:
+        with backend(listener) as there:
             wait_until(lambda: len(there.spans) >= 8, "the spans that waited")
             session.finish()
             _, errors = process.communicate(timeout=DEADLINE_S)
@@ -194,10 +204,10 @@ def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
             assert len(there.spans) == 2 * counted(session.capture, folder=place.root / "tables")
 
 
-def test_what_never_arrives_is_counted(capture: Path, tmp_path: Path) -> None:
-    spans = len(exported(tmp_path / "out", capture).spans)
-    url = f"http://127.0.0.1:{free_port()}"
-    done = mcpproxy("export", "--to", url, capture, OTEL_EXPORTER_OTLP_TIMEOUT="1")
+def test_what_never_arrives_is_counted(stdio: Path, tmp_path: Path) -> None:
+    spans = len(exported(tmp_path / "out", stdio).spans)
+    with nothing_listens() as (url, _):
+        done = mcpproxy("export", "--to", url, stdio, OTEL_EXPORTER_OTLP_TIMEOUT="1")
     assert done.returncode == 2
     assert complaints(done).splitlines()[1:] == [
         b"mcpproxy: sent 0 spans",
@@ -206,9 +216,9 @@ def test_what_never_arrives_is_counted(capture: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_refusal_is_told_and_not_repeated(capture: Path) -> None:
+def test_a_refusal_is_told_and_not_repeated(stdio: Path) -> None:
     with backend(statuses=iter([401] * 100)) as there:
-        done = mcpproxy("export", "--to", there.url, capture)
+        done = mcpproxy("export", "--to", there.url, stdio)
         assert done.returncode == 2
         assert b"the collector refuses" in complaints(done)
         assert b": it answered 401; they are dropped\n" in complaints(done)
@@ -217,9 +227,9 @@ def test_a_refusal_is_told_and_not_repeated(capture: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 307])
-def test_a_redirect_delivers_nothing_and_that_is_told(status: int, capture: Path) -> None:
+def test_a_redirect_delivers_nothing_and_that_is_told(status: int, stdio: Path) -> None:
     with backend(statuses=iter([status] * 100)) as there:
-        done = mcpproxy("export", "--to", there.url, capture)
+        done = mcpproxy("export", "--to", there.url, stdio)
     assert done.returncode == 2
     lines = complaints(done).decode()
     assert f"refuses spans: it answered {status}; redirects are not followed; they are dropped\n" in lines
@@ -227,9 +237,9 @@ def test_a_redirect_delivers_nothing_and_that_is_told(status: int, capture: Path
     assert "spans dropped: the collector did not accept them\n" in lines
 
 
-def test_a_back_end_that_takes_spans_only_is_told_and_fine(capture: Path) -> None:
+def test_a_back_end_that_takes_spans_only_is_told_and_fine(stdio: Path) -> None:
     with backend(no_metrics=True) as there:
-        done = mcpproxy("export", "--to", there.url, capture)
+        done = mcpproxy("export", "--to", there.url, stdio)
         assert (done.returncode, there.metrics) == (0, [])
         assert complaints(done).decode().splitlines() == [
             "mcpproxy: the collector accepts no histograms, only spans",
@@ -237,23 +247,24 @@ def test_a_back_end_that_takes_spans_only_is_told_and_fine(capture: Path) -> Non
         ]
 
 
-def test_a_collector_that_is_busy_gets_them_later(capture: Path) -> None:
+def test_a_collector_that_is_busy_gets_them_later(stdio: Path) -> None:
     with backend(statuses=iter([503, 429])) as there:
-        done = mcpproxy("export", "--to", there.url, capture)
+        done = mcpproxy("export", "--to", there.url, stdio)
         assert (done.returncode, complaints(done).count(b"\n")) == (0, 1)
         assert len({span.span_id for span in there.spans}) == len(there.spans) > 0
 
 
-def test_memory_is_bounded_while_a_collector_is_down(capture: Path) -> None:
+def test_memory_is_bounded_while_a_collector_is_down(stdio: Path) -> None:
     made = CaptureSpans("0" * 32, Histograms())
-    spans: list[CallSpan] = [span for item in Reading(capture) for span in made.feed(item)]
+    spans: list[CallSpan] = [span for item in Reading(stdio) for span in made.feed(item)]
     heard: list[str] = []
-    sender = Sender(_slow(f"http://127.0.0.1:{free_port()}"), heard.append, queue_bytes=100 * SPAN_COST)
     rounds = 50
-    for _ in range(rounds):
-        sender.put(spans)
-        assert sender.waiting <= 100
-    sent = sender.close(0.1)
+    with nothing_listens() as (url, _):
+        sender = Sender(_slow(url), heard.append, queue_bytes=100 * SPAN_COST)
+        for _ in range(rounds):
+            sender.put(spans)
+            assert sender.waiting <= 100
+        sent = sender.close(0.1)
     assert (sent.sent, sent.dropped) == (0, rounds * len(spans))
 
 
@@ -302,8 +313,8 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 """
 
 
-def test_without_the_exporter_the_extra_is_named(capture: Path) -> None:
-    words = ["export", "--to", "http://127.0.0.1:9", str(capture)]
+def test_without_the_exporter_the_extra_is_named(stdio: Path) -> None:
+    words = ["export", "--to", "http://127.0.0.1:9", str(stdio)]
     done = subprocess.run([sys.executable, "-c", WITHOUT_EXPORTER, *words], capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
     assert done.stderr.endswith(b"which is not installed: pip install 'mcpproxy[otel]'\n")

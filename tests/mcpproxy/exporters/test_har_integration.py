@@ -3,7 +3,6 @@
 import base64
 import json
 import subprocess
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tests.analysis.store.written import Written
 from tests.harness import DEADLINE_S, Place, frames, wait_until
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import corpus, counted, over_http
+from tests.mcpproxy.exporters.recorded import corpus, counted
 from tests.npm import installed
 from tests.readers import program
 
@@ -32,13 +31,6 @@ def response(flow: http.HTTPFlow) -> None:
 def done() -> None:
     print("FLOWS " + json.dumps(flows))
 """
-
-
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = Place(tmp_path_factory.mktemp("http"))
-    yield over_http(place)
-    assert not place.clear()
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +67,9 @@ def read_by_mitmproxy(har: Path, folder: Path) -> list[list[Any]]:
     return flows
 
 
-def test_every_exchange_is_an_entry_in_the_order_of_their_beginnings(capture: Path, tmp_path: Path) -> None:
-    found = entries(tmp_path / "out.har", capture)
-    assert len(found) == counted(capture, folder=tmp_path / "tables", table="http_exchanges") == 4
+def test_every_exchange_is_an_entry_in_the_order_of_their_beginnings(http: Path, tmp_path: Path) -> None:
+    found = entries(tmp_path / "out.har", http)
+    assert len(found) == counted(http, folder=tmp_path / "tables", table="http_exchanges") == 4
     starts = [datetime.fromisoformat(entry["startedDateTime"]) for entry in found]
     assert starts == sorted(starts)
     opening, ready, call, picture = found
@@ -93,10 +85,10 @@ def test_every_exchange_is_an_entry_in_the_order_of_their_beginnings(capture: Pa
         assert entry["time"] == sum(entry["timings"][phase] for phase in ("send", "wait", "receive"))
 
 
-def test_a_stream_is_its_text_and_each_event_has_its_time(capture: Path, tmp_path: Path) -> None:
-    _, _, call, _ = entries(tmp_path / "out.har", capture)
+def test_a_stream_is_its_text_and_each_event_has_its_time(http: Path, tmp_path: Path) -> None:
+    _, _, call, _ = entries(tmp_path / "out.har", http)
     text = call["response"]["content"]["text"]
-    recorded = [frame for frame in frames(capture, "s2c") if frame.unit == "sse_event"]
+    recorded = [frame for frame in frames(http, "s2c") if frame.unit == "sse_event"]
     assert text.count("\n\n") == len(recorded) == 3
     for block, frame in zip(text.split("\n\n"), recorded, strict=False):
         assert block == f"id: {frame.event_id}\ndata: {frame.raw.decode()}"
@@ -110,15 +102,16 @@ def test_a_stream_is_its_text_and_each_event_has_its_time(capture: Path, tmp_pat
     assert times[0] >= 0
 
 
-def test_it_fits_the_schema_of_the_format(capture: Path, schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
-    entries(tmp_path / "out.har", capture)
+def test_it_fits_the_schema_of_the_format(http: Path, schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
+    entries(tmp_path / "out.har", http)
     schema.validate(json.loads((tmp_path / "out.har").read_bytes()))
     with pytest.raises(jsonschema_rs.ValidationError):
         schema.validate({"log": {"version": "1.2", "creator": {}, "entries": []}})
 
 
-def test_mitmproxy_reads_what_crossed(capture: Path, tmp_path: Path) -> None:
-    found = entries(tmp_path / "out.har", capture)
+@pytest.mark.dear("mitmproxy starts")
+def test_mitmproxy_reads_what_crossed(http: Path, tmp_path: Path) -> None:
+    found = entries(tmp_path / "out.har", http)
     flows = read_by_mitmproxy(tmp_path / "out.har", tmp_path)
     assert len(flows) == len(found)
     for entry, (method, url, sent, status, got) in zip(found, flows, strict=True):
@@ -130,20 +123,32 @@ def test_mitmproxy_reads_what_crossed(capture: Path, tmp_path: Path) -> None:
     assert "two\\nlines \\u00fc" in streamed
 
 
+def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> None:
+    """Export one in so many conversations over HTTP, and have all of them read."""
+    made = corpus(folder / "captures", every)
+    http = [path for path in made if b'"transport":"http"' in path.read_bytes()[:400]]
+    found = entries(folder / "out.har", *http)
+    assert len(http) > 300 / every
+    tables = folder / "tables"
+    left_out = counted(*http, folder=tables, table="http_exchanges", where="method is null")
+    assert len(found) == counted(*http, folder=tables, table="http_exchanges") - left_out
+    schema.validate(json.loads((folder / "out.har").read_bytes()))
+    inside = {(entry["_mcp"]["capture"], message["frame"]) for entry in found for message in entry["_mcp"]["messages"]}
+    carried = "frames join http_exchanges using (capture, exchange)"
+    assert len(inside) == counted(*http, folder=tables, table=carried, where="http_exchanges.method is not null")
+    assert len(read_by_mitmproxy(folder / "out.har", folder)) == len(found)
+
+
+@pytest.mark.dear("mitmproxy reads a share of the corpus")
+def test_conversations_of_the_corpus_fit_schema_and_mitmproxy(schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
+    check_corpus(15, schema, tmp_path)
+
+
+@pytest.mark.soak
 def test_every_conversation_of_the_corpus_fits_schema_and_mitmproxy(
     schema: jsonschema_rs.Validator, tmp_path: Path
 ) -> None:
-    http = [path for path in corpus(tmp_path / "captures", every=3) if b'"transport":"http"' in path.read_bytes()[:400]]
-    found = entries(tmp_path / "out.har", *http)
-    assert len(http) > 100
-    left_out = counted(*http, folder=tmp_path / "tables", table="http_exchanges", where="method is null")
-    assert len(found) == counted(*http, folder=tmp_path / "tables", table="http_exchanges") - left_out
-    schema.validate(json.loads((tmp_path / "out.har").read_bytes()))
-    inside = {(entry["_mcp"]["capture"], message["frame"]) for entry in found for message in entry["_mcp"]["messages"]}
-    carried = "frames join http_exchanges using (capture, exchange)"
-    tables = tmp_path / "tables"
-    assert len(inside) == counted(*http, folder=tables, table=carried, where="http_exchanges.method is not null")
-    assert len(read_by_mitmproxy(tmp_path / "out.har", tmp_path)) == len(found)
+    check_corpus(1, schema, tmp_path)
 
 
 def test_a_body_that_is_not_text_is_base64(tmp_path: Path) -> None:
@@ -182,8 +187,8 @@ def test_a_capture_of_stdio_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["one.mcpcap"]
 
 
-def test_a_filter_selects_exchanges(capture: Path, tmp_path: Path) -> None:
-    (entry,) = entries(tmp_path / "out.har", "--filter", "method:tools/call", capture)
+def test_a_filter_selects_exchanges(http: Path, tmp_path: Path) -> None:
+    (entry,) = entries(tmp_path / "out.har", "--filter", "method:tools/call", http)
     assert json.loads(entry["request"]["postData"]["text"])["method"] == "tools/call"
 
 

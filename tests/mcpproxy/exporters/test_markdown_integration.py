@@ -11,7 +11,7 @@ from cmarkgfm.cmark import Options
 
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.exporters.recorded import counted, demo
+from tests.mcpproxy.exporters.recorded import counted
 from tests.mcpproxy.html_report.conversations import busy
 
 HOSTILE = (
@@ -104,20 +104,19 @@ def test_no_text_of_a_peer_acts_or_leaves_its_place(hostile: Path) -> None:
     assert rendered.elements.count("details") == rendered.elements.count("summary")
 
 
-def test_each_message_is_folded_with_its_whole_body(tmp_path: Path) -> None:
-    capture = demo(tmp_path / "captures")
-    rendered = Rendered(shown(capture))
-    assert rendered.elements.count("details") == counted(capture, folder=tmp_path / "tables", table="frames")
+def test_each_message_is_folded_with_its_whole_body(stdio: Path, tmp_path: Path) -> None:
+    rendered = Rendered(shown(stdio))
+    assert rendered.elements.count("details") == counted(stdio, folder=tmp_path / "tables", table="frames")
     assert '"name": "word_count"' in "".join(rendered.inside)
 
 
-def test_it_begins_with_versions_and_findings(tmp_path: Path) -> None:
-    text = shown(demo(tmp_path))
+def test_it_begins_with_versions_and_findings(stdio: Path) -> None:
+    text = shown(stdio)
     head, _, rest = text.partition("### Findings: ")
     for fact in ("mcpproxy-demo-client 1.0.0", "mcpproxy-demo 1.0.0", "2026-07-28", "stdio", "mcpproxy 0."):
         assert f"<code>{fact}" in head, fact
     count, rows = rest.partition("\n")[0], _findings(rest)
-    found = [json.loads(line) for line in mcpproxy("check", "--json", tmp_path).stdout.splitlines()]
+    found = [json.loads(line) for line in mcpproxy("check", "--json", stdio).stdout.splitlines()]
     assert int(count) == sum(times for *_, times in rows) == sum("rule" in line for line in found) > 5
     levels = [level for level, *_ in rows]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
@@ -132,7 +131,7 @@ def _findings(text: str) -> list[tuple[str, str, int, int]]:
 
 
 def test_findings_that_differ_only_in_the_frame_are_one_row(tmp_path: Path) -> None:
-    text = shown(busy(tmp_path / "busy.mcpcap", 1_000))
+    text = shown(busy(tmp_path / "busy.mcpcap", 600))
     rows = [row for row in _findings(text) if row[1] == "capability/undeclared-log-messages"]
     found = [json.loads(line) for line in mcpproxy("check", "--json", tmp_path).stdout.splitlines()]
     frames = [one["frame"] for one in found if one.get("rule") == "capability/undeclared-log-messages"]
@@ -140,19 +139,18 @@ def test_findings_that_differ_only_in_the_frame_are_one_row(tmp_path: Path) -> N
     assert len(frames) > 5
 
 
-def test_a_filter_selects_messages(tmp_path: Path) -> None:
-    text = shown("--filter", "method:tools/list", demo(tmp_path))
+def test_a_filter_selects_messages(stdio: Path) -> None:
+    text = shown("--filter", "method:tools/list", stdio)
     assert set(re.findall(r"<summary><code>.*?(tools/\w+)", text)) == {"tools/list"}
     assert text.count("<details>") == 4
-    assert shown("--filter", "method:tools/list", "--limit", "1", tmp_path).count("<details>") == 1
-    assert shown("--filter", "method:tools/list", "--tail", "1", tmp_path).count("<details>") == 1
+    assert shown("--filter", "method:tools/list", "--limit", "1", stdio).count("<details>") == 1
+    assert shown("--filter", "method:tools/list", "--tail", "1", stdio).count("<details>") == 1
 
 
-def test_export_writes_the_same(tmp_path: Path) -> None:
-    capture = demo(tmp_path)
-    done = mcpproxy("export", "--format", "markdown", "-o", tmp_path / "out.md", capture)
+def test_export_writes_the_same(stdio: Path, tmp_path: Path) -> None:
+    done = mcpproxy("export", "--format", "markdown", "-o", tmp_path / "out.md", stdio)
     assert (done.returncode, complaints(done)) == (0, b"")
-    assert (tmp_path / "out.md").read_text("utf-8") == shown(capture)
+    assert (tmp_path / "out.md").read_text("utf-8") == shown(stdio)
 
 
 def test_a_long_body_is_cut_and_says_how_to_see_all_of_it(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric, MetricsData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 
+from mcpproxy.cli import dispatch
+from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
-from mcpproxy.exporters.otlp.histograms import SERIES_KEPT
 from tests.analysis.store.written import Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import corpus, counted
@@ -100,15 +101,26 @@ def test_each_call_is_a_span_of_both_sides(stdio: Path, http: Path, tmp_path: Pa
         assert all(clients[span.parent_span_id].name == span.name for span in servers)
 
 
-def test_every_conversation_of_the_corpus_has_the_spans_of_its_exchanges(tmp_path: Path) -> None:
-    captures = corpus(tmp_path / "captures", every=4)
-    told = exported(tmp_path / "out", tmp_path / "captures")
-    calls = counted(tmp_path / "captures", folder=tmp_path / "tables")
-    assert len(captures) > 500
+def check_corpus(every: int, folder: Path) -> None:
+    """Each call of one in so many conversations has its spans."""
+    captures = corpus(folder / "captures", every)
+    told = exported(folder / "out", folder / "captures")
+    calls = counted(folder / "captures", folder=folder / "tables")
+    assert len(captures) > 2000 / every
     assert len(told.spans) == 2 * calls
     assert len({(span.trace_id, span.span_id) for _, span in told.spans}) == 2 * calls
     for _, span in told.spans:
         assert (span.status.code == Status.STATUS_CODE_ERROR) == ("error.type" in values(span.attributes))
+
+
+@pytest.mark.dear("it exports a share of the corpus")
+def test_conversations_of_the_corpus_have_the_spans_of_their_exchanges(tmp_path: Path) -> None:
+    check_corpus(20, tmp_path)
+
+
+@pytest.mark.soak
+def test_every_conversation_of_the_corpus_has_the_spans_of_its_exchanges(tmp_path: Path) -> None:
+    check_corpus(1, tmp_path)
 
 
 def test_the_attributes_of_a_call_are_those_of_the_conventions(http: Path, tmp_path: Path) -> None:
@@ -266,19 +278,26 @@ def test_times_that_no_reader_can_hold_are_bounded(wall_ns: Any, tmp_path: Path)
         assert 0 <= span.start_time_unix_nano <= span.end_time_unix_nano < 1 << 63
 
 
-def test_names_of_peers_cannot_make_series_without_end(tmp_path: Path) -> None:
+def test_names_of_peers_cannot_make_series_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert histograms.SERIES_KEPT == 2_000
+    kept = 50
+    monkeypatch.setattr(histograms, "SERIES_KEPT", kept)
     one = Written(tmp_path / "one.mcpcap", "files", 1, 1_795_000_000_000_000_000)
     one.handshake()
-    for number in range(SERIES_KEPT + 200):
+    for number in range(kept + 200):
         one.call(20 + number, number + 2, f"tool-{number}")
         one.answer(20 + number, number + 2, content=[])
     one.close()
     other = Written(tmp_path / "other.mcpcap", "files", 2, 1_795_000_000_000_000_000)
     other.handshake()
     other.close()
-    told = exported(tmp_path / "out", tmp_path / "one.mcpcap", tmp_path / "other.mcpcap")
-    assert len(told.points) <= SERIES_KEPT + 4
+    words = ["--format", "otlp", "-o", tmp_path / "out", tmp_path / "one.mcpcap", tmp_path / "other.mcpcap"]
+    assert dispatch(["export", *map(str, words)]) == 0, capfd.readouterr()
+    told = Told(tmp_path / "out")
+    assert len(told.points) <= kept + 4
     overflow = [point for _, point in told.points if "otel.metric.overflow" in values(point.attributes)]
     total = sum(point.count for metric, point in told.points if metric.name == "mcp.client.operation.duration")
     assert len(overflow) == 4, "one for each histogram, however many captures have them"
-    assert total == SERIES_KEPT + 202  # with a handshake of each
+    assert total == kept + 202  # with a handshake of each

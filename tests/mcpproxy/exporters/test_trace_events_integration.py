@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import corpus, counted
@@ -88,11 +90,22 @@ def test_each_call_is_a_pair_and_each_message_a_slice(stdio: Path, http: Path, t
         assert counts["X"] == messages
 
 
-def test_every_conversation_of_the_corpus_follows_the_format(tmp_path: Path) -> None:
-    captures = corpus(tmp_path / "captures", every=4)
-    found = events(tmp_path / "out.json", tmp_path / "captures")
-    assert Counter(event["ph"] for event in found)["b"] == counted(tmp_path / "captures", folder=tmp_path / "tables")
+def check_corpus(every: int, folder: Path) -> None:
+    """One in so many conversations follows the format."""
+    captures = corpus(folder / "captures", every)
+    found = events(folder / "out.json", folder / "captures")
+    assert Counter(event["ph"] for event in found)["b"] == counted(folder / "captures", folder=folder / "tables")
     assert len({event["pid"] for event in found}) > len(captures) / 2
+
+
+@pytest.mark.dear("it exports a share of the corpus")
+def test_conversations_of_the_corpus_follow_the_format(tmp_path: Path) -> None:
+    check_corpus(20, tmp_path)
+
+
+@pytest.mark.soak
+def test_every_conversation_of_the_corpus_follows_the_format(tmp_path: Path) -> None:
+    check_corpus(1, tmp_path)
 
 
 def test_an_arrow_leads_to_what_the_server_asks_in_the_course_of_a_call(http: Path, tmp_path: Path) -> None:
