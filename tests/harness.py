@@ -333,7 +333,7 @@ def is_alive(pid: int) -> bool:
     return bool(shown) and not shown.startswith(b"Z")
 
 
-def _is_ending(pid: int, grace_s: float = 5.0) -> bool:
+def _is_ending(pid: int, grace_s: float = 30.0) -> bool:
     """Whether a process that was seen goes away by itself: the guard, for one, ends a moment after us."""
     until = time.monotonic() + grace_s
     while is_alive(pid) and time.monotonic() < until:

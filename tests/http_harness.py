@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from captures.record import Record
 from tests.harness import DEADLINE_S, Place, Session, frames, members_of, read_some, records, wait_until
+from tests.warm_serve import serves
 
 Ending = Literal["eof", "reset"]
 Script = Callable[["Wire"], None]
@@ -324,11 +325,16 @@ def chunked(*chunks: bytes) -> bytes:
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port
+    """A port that nothing listens on, and that the system gives to nobody else until this process ends.
+
+    Who asks for it by its number may listen on it all the same, with SO_REUSEADDR, as servers have it.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port: int = held.getsockname()[1]
+    held.detach()  # stays open
+    return port
 
 
 def assert_ours(answer: bytes, status: int) -> None:
@@ -422,10 +428,19 @@ class Serving:
 
 
 def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, Path]:
-    """`mcpproxy serve`, just started, and where it records."""
+    """`mcpproxy serve`, just started, and where it records.
+
+    It is forked from a process that has loaded it, unless `how` says how it is to start, see `Place.start`.
+    """
     capture = place.root / f"serve-{len(place.sessions)}.mcpcap"
     if surroundings.authority is not None and arguments[-1].startswith("https:") and "--ca-file" not in arguments:
         arguments = ("--ca-file", str(surroundings.authority.file), *arguments)
+    if not how:
+        words = ["--capture", str(capture), *arguments]
+        forked: Any = serves().start(words, place.environment, uvloop=surroundings.uvloop)
+        session = Session(forked, place, None)
+        place.sessions.append(session)
+        return session, capture
     start = ["-m", "mcpproxy"] if surroundings.uvloop else ["-c", _WITHOUT_UVLOOP]
     command = [sys.executable, "-P", *start, "serve", "--capture", str(capture), *arguments]
     return place.start(command, direct=True, **how), capture

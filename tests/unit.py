@@ -6,6 +6,7 @@ this promise fails, in `make test` as well.
 """
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,11 @@ def is_unit(path: Path) -> bool:
     return not path.stem.endswith(INTEGRATION)
 
 
+def _in_main_thread() -> bool:
+    """Another thread may be one that an earlier test has left, and which says nothing about the one that runs."""
+    return threading.current_thread() is threading.main_thread()
+
+
 class Watch:
     """A plugin: fails a unit test that starts something, or sleeps."""
 
@@ -35,14 +41,14 @@ class Watch:
         self._tell_of(time, "sleep", "sleeps")
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._did is not None and event in _STARTS:
+        if self._did is not None and event in _STARTS and _in_main_thread():
             self._did.append(f"starts a process ({event} {arguments[:1]!r:.80})")
 
     def _tell_of(self, owner: Any, name: str, does: str) -> None:
         real: Callable[..., Any] = getattr(owner, name)
 
         def told(*arguments: Any, **named: Any) -> Any:
-            if self._did is not None:
+            if self._did is not None and _in_main_thread():
                 self._did.append(does)
             return real(*arguments, **named)
 

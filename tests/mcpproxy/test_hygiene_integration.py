@@ -93,6 +93,13 @@ def test_meaning_is_computed_without_a_database_or_a_screen() -> None:
     assert loaded & {"aiofiles", "asyncio", "duckdb", "mcpproxy", "pydantic", "rich", "textual"} == set()
 
 
+def test_what_makes_text_harmless_loads_nothing_else() -> None:
+    code = "import sys, re; old = set(sys.modules); import mcpproxy.sanitise; print(sorted(set(sys.modules) - old))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "unicodedata" not in loaded
+    assert not {"json", "orjson", "asyncio", "captures", "analysis"} & set(re.findall(r"\w+", loaded))
+
+
 def loaded_by(*statements: str) -> set[str]:
     """What a fresh interpreter has loaded after some statements and had not before."""
     code = "\n".join(["import sys; before = set(sys.modules)", *statements, "print(*(set(sys.modules) - before))"])

@@ -28,7 +28,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 import warnings
@@ -250,9 +249,11 @@ def serve(arguments: list[str], prefix: str = "") -> None:
 
 def fork_servers() -> None:
     """Serve what lines of stdin ask for, to its end."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     for line in sys.stdin:
         errors, *arguments = json.loads(line)
+        with contextlib.suppress(ChildProcessError):  # those that have ended
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if os.fork() == 0:
             with open(errors, "wb") as file, open(os.devnull, "rb") as nothing:
                 os.dup2(file.fileno(), 2)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness import Place, Session, members_of
 from tests.http_harness import OK, Upstream, Wire, answering, post
+from tests.mcpproxy.cli.typed import mcpproxy
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 BOOM = b'{"jsonrpc":"2.0","id":%d,"method":"boom"}\n'
@@ -72,7 +73,7 @@ def say(session: Session, *lines: bytes) -> None:
 
 
 def verified(place: Place, path: Path) -> tuple[int, dict[str, Any]]:
-    done = place.run("verify", "--json", str(path))
+    done = mcpproxy("verify", "--json", path)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -184,7 +185,7 @@ def test_what_a_fault_of_the_writer_costs_is_counted(place: Place) -> None:
     )
     assert recorded + lost == 38, "every frame is recorded or counted"
     assert close["totals"]["lost"]["records"] >= lost > 0
-    text = place.run("verify", str(session.capture)).stdout
+    text = mcpproxy("verify", session.capture).stdout
     assert b"a fault in mcpproxy ended the recording of a stream" in text
-    shown = place.run("show", str(session.capture)).stdout
+    shown = mcpproxy("show", session.capture).stdout
     assert "a fault in mcpproxy ended the recording of a stream" in shown.decode()

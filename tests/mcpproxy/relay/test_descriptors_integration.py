@@ -67,9 +67,10 @@ def sockets(count: int, *, blocking: bool) -> Iterator[list[tuple[socket.socket,
         yield pairs
 
 
+@pytest.mark.dear("much more than sockets hold, in both directions")
 def test_a_socket_for_each_stream_as_node_gives_them(place: Place) -> None:
     """Non-blocking ones, with much more in both directions at once than they hold."""
-    load = random.Random(1).randbytes(4 << 20)
+    load = random.Random(1).randbytes(2 << 20)
     with sockets(2, blocking=False) as ((to_us, stdin), (from_us, stdout)):
         session = place.start(RAW, stdin=stdin, stdout=stdout)
         stdin.close()
@@ -226,7 +227,7 @@ for line in sys.stdin.buffer:
 os._exit(5)
 """
     session = place.start([sys.executable, "-I", "-S", "-c", code])
-    for number in range(500):
+    for number in range(200):
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number
         session.say(line)
         assert session.line() == line
@@ -245,8 +246,9 @@ def test_a_stderr_that_nobody_will_ever_read_ends_the_server_as_without_us(place
     assert statuses[0] == statuses[1]
 
 
+@pytest.mark.dear("more than the quota of stderr")
 def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place: Place) -> None:
-    size = 12 << 20
+    size = 9 << 20
     session = place.start(peer("stderr_flood", "--bytes", str(size), "--status", "2"))
     heard: list[bytes] = []
     listener = threading.Thread(target=lambda: heard.append(session.errors()))
@@ -260,16 +262,17 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     (totals,) = [row["totals"]["stderr"] for row in members_of(session.capture or Path(), "close")]
     recorded = sum(row["size"] + len(row.get("delim", "\n")) for row in rows)
     assert totals == {"bytes": size, "recorded": recorded}
-    assert 8 << 20 <= recorded < 10 << 20
+    assert 8 << 20 <= recorded < size
 
 
+@pytest.mark.dear("a frame larger than all memory that the recorder may take")
 def test_a_gigantic_frame_is_streamed(place: Place) -> None:
-    """160 MiB, which are in no place of ours at once: not even where a busy machine makes us queue what is recorded.
+    """120 MiB, which are in no place of ours at once: not even where a busy machine makes us queue what is recorded.
 
     Then 32 MiB may be in the queue and as many in the journal, beside the 30 MiB of a recorder that has seen a large
     frame.
     """
-    size = 160 << 20
+    size = 120 << 20
     session = place.start(peer("giant_frame", "--bytes", str(size), "--fill", "euro", "--end"))
     heard = 0
     peak = 0
@@ -282,7 +285,7 @@ def test_a_gigantic_frame_is_streamed(place: Place) -> None:
     assert 0 < peak < 110 << 10
     (frame,) = session.frames("s2c")
     assert len(frame.raw) == size
-    assert frame.raw.decode().count("€") > 50_000_000
+    assert frame.raw.decode().count("€") > 40_000_000
     assert frame.whole
 
 
@@ -297,12 +300,12 @@ def _peak_kib(pid: int) -> int:
 
 
 def test_a_client_that_pauses_holds_the_server_up_and_no_memory(place: Place) -> None:
-    session = place.start(peer("flood", "--frames", "20000", "--size", "2000"))
+    session = place.start(peer("flood", "--frames", "5000", "--size", "8000"))
     session.line()
     wait_until(Standstill(session.pid), "back-pressure to reach the server")
     assert _peak_kib(session.pid) < 60 << 10
     numbers = [json.loads(line)["params"]["data"]["n"] for line in session.rest().splitlines()]
-    assert numbers == list(range(1, 20000))
+    assert numbers == list(range(1, 5000))
     assert session.end() == 0
 
 
@@ -322,11 +325,11 @@ class Standstill:
 
 
 def test_random_chunks_arrive_as_they_were_sent_in_both_directions(place: Place) -> None:
-    """1-byte writes, split characters, many frames in one write: 50 rounds, each with its own way of cutting."""
+    """1-byte writes, split characters, many frames in one write: 20 rounds, each with its own way of cutting."""
     session = place.start(RAW)
     text = ("".join(chr(point) for point in (0x7A, 0xE9, 0x20AC, 0x1D11E)) * 40).encode()
     sent = b""
-    for seed in range(50):
+    for seed in range(20):
         chance = random.Random(seed)
         load = b"".join(
             chance.choice([text, b"\n", b"\r\n", b"\xff\x00", REQUEST]) for _ in range(chance.randrange(1, 40))

@@ -203,7 +203,7 @@ def test_polite_signals_do_not_end_the_guard(place: Place) -> None:
 
 
 SERVERS = ["echo", "stubborn", "grandchild", "exit_code", "flood"]
-AT_ONCE = 25
+AT_ONCE = 20
 
 
 def _signal_at_random(place: Place, rounds: int, seed: int) -> None:
@@ -245,8 +245,9 @@ def _end_grandchildren(place: Place) -> list[int]:
     return left
 
 
+@pytest.mark.dear("a session for each moment")
 def test_a_signal_at_any_moment_leaves_no_orphan_and_no_hang(place: Place) -> None:
-    _signal_at_random(place, 100, seed=1)
+    _signal_at_random(place, AT_ONCE, seed=1)
 
 
 @pytest.mark.soak

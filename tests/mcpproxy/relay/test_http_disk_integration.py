@@ -7,6 +7,7 @@ import pytest
 
 from tests.harness import Place, members_of, wait_until
 from tests.http_harness import Upstream, answering, post, serving
+from tests.mcpproxy.cli.typed import mcpproxy
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"pad":"%b"}}}' % (b"p" * 2000)
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
@@ -37,7 +38,7 @@ def test_a_disk_that_refuses_changes_no_traffic_and_recording_resumes(place: Pla
         assert client.hear(len(OK)) == OK
     assert served.errors.count(b"File too large") == 1
     assert len(members_of(served.capture, "frame")) == 2 * 61
-    assert place.run("verify", str(served.capture)).returncode == 0
+    assert mcpproxy("verify", served.capture).returncode == 0
 
 
 def test_a_disk_that_refuses_to_the_end_is_told(place: Place) -> None:
@@ -53,4 +54,4 @@ def test_a_disk_that_refuses_to_the_end_is_told(place: Place) -> None:
         served.wait_to_hear(b"File too large")
     assert b"File too large" in served.errors
     assert b"records" in served.errors.splitlines()[-2]
-    assert place.run("verify", str(served.capture)).returncode == 3
+    assert mcpproxy("verify", served.capture).returncode == 3

@@ -3,6 +3,7 @@
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,18 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         pytest.skip("there is no openssl to make certificates with")
 
 
-@pytest.mark.parametrize(("tls", "uvloop"), [(True, False), (False, True), (True, True)], ids=["TLS", "uvloop", "both"])
-@pytest.mark.parametrize(
-    "attack", list(attacks(test_http_abuse_integration, test_http_fairness_integration)), ids=name_of
-)
+SURROUNDINGS = {"TLS": (True, False), "uvloop": (False, True), "both": (True, True)}
+
+
+def in_turn() -> Iterator[Any]:
+    """Each attack in the suite in one of the surroundings, one after the other, and in soak in the other two."""
+    for number, attack in enumerate(attacks(test_http_abuse_integration, test_http_fairness_integration)):
+        for turn, (name, (tls, uvloop)) in enumerate(SURROUNDINGS.items()):
+            marks = [pytest.mark.soak] if (number - turn) % len(SURROUNDINGS) else []
+            yield pytest.param(attack, tls, uvloop, marks=marks, id=f"{name_of(attack)}-{name}")
+
+
+@pytest.mark.parametrize(("attack", "tls", "uvloop"), list(in_turn()))
 def test_in_other_surroundings(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
@@ -84,6 +93,6 @@ def test_a_connection_that_was_closed_already_can_be_ended(
         asked.set()
         wire.rest()
 
-    with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+    with Upstream(script) as upstream, serving(place, upstream, before="pass") as served, served.client() as client:
         client.say(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert asked.wait(DEADLINE_S)
