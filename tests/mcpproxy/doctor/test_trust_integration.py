@@ -64,7 +64,7 @@ def test_a_server_of_a_cloned_repository_is_started_only_by_its_name(home: Path,
     assert "· " + client in done.stdout.decode()
     assert "\n\n2 servers of the project not started" in done.stdout.decode()
     (row,) = doctor(home, client, "odd; name", code=0)
-    assert (row["works"], row["verdicts"], mark.exists()) == (True, [], True)
+    assert (row["works"], verdicts([row]), mark.exists()) == (True, {}, True)
 
 
 def test_a_server_that_was_approved_in_the_client_is_started(home: Path) -> None:
