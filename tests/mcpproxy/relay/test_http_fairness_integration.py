@@ -166,7 +166,7 @@ def beside_flood(place: Place, kind: str, rounds: int) -> tuple[float, float]:
 
 def test_a_compressed_flood_is_recorded_whole_and_in_order(place: Place) -> None:
     """The content of a few compressed bytes is recorded piece by piece, all of it before what came after it."""
-    count = 5_000
+    count = 2_500
     events = b"".join(b'data:{"jsonrpc":"2.0","method":"m","params":{"n":%d}}\n\n' % n for n in range(count))
     result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
     last = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(result), result)
@@ -188,7 +188,7 @@ def test_a_compressed_flood_is_recorded_whole_and_in_order(place: Place) -> None
 
 
 def test_what_has_crossed_is_recorded_though_the_recorder_is_ended_meanwhile(place: Place) -> None:
-    count = 20_000
+    count = 10_000
     events = (b'data:{"jsonrpc":"2.0","method":"m","params":{"n":%d}}\n\n' % n for n in range(count))
     body = gzip.compress(b"".join(events))
 
