@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,22 @@ def _result(number: int, result: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
 
 
-def corpus(folder: Path, every: int) -> list[Path]:
-    """Captures of one in so many conversations of the corpus."""
-    folder.mkdir()
-    made = []
+@cache
+def _conversations(every: int) -> list[tuple[str, bytes]]:
+    found = []
     for trace in TRACES:
         for number, case in enumerate(cases(trace.read_bytes().splitlines())):
             if isinstance(case, Case) and number % every == 0:
-                made.append(folder / f"{trace.stem}-{number}.mcpcap")
-                made[-1].write_bytes(b"".join(line for _, line in case.records()))
-    return made
+                found.append((f"{trace.stem}-{number}.mcpcap", b"".join(line for _, line in case.records())))
+    return found
+
+
+def corpus(folder: Path, every: int) -> list[Path]:
+    """Captures of one in so many conversations of the corpus."""
+    folder.mkdir()
+    for name, data in _conversations(every):
+        (folder / name).write_bytes(data)
+    return [folder / name for name, _ in _conversations(every)]
 
 
 _EXPORTED: dict[tuple[Any, ...], Path] = {}

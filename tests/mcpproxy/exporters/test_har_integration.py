@@ -141,7 +141,7 @@ def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> N
 
 @pytest.mark.dear("mitmproxy reads a share of the corpus")
 def test_conversations_of_the_corpus_fit_schema_and_mitmproxy(schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
-    check_corpus(15, schema, tmp_path)
+    check_corpus(20, schema, tmp_path)
 
 
 @pytest.mark.soak

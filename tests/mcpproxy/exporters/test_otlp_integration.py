@@ -115,7 +115,7 @@ def check_corpus(every: int, folder: Path) -> None:
 
 @pytest.mark.dear("it exports a share of the corpus")
 def test_conversations_of_the_corpus_have_the_spans_of_their_exchanges(tmp_path: Path) -> None:
-    check_corpus(20, tmp_path)
+    check_corpus(40, tmp_path)
 
 
 @pytest.mark.soak

@@ -100,7 +100,7 @@ def check_corpus(every: int, folder: Path) -> None:
 
 @pytest.mark.dear("it exports a share of the corpus")
 def test_conversations_of_the_corpus_follow_the_format(tmp_path: Path) -> None:
-    check_corpus(20, tmp_path)
+    check_corpus(40, tmp_path)
 
 
 @pytest.mark.soak
