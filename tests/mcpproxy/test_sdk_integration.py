@@ -145,7 +145,7 @@ def outcomes(exchanges: list[Exchange]) -> Counter[tuple[str, Outcome]]:
     return Counter((exchange.request.method, exchange.outcome) for exchange in exchanges)
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=["legacy", "auto", pytest.param("2026-07-28", marks=pytest.mark.soak)])
 def talked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """One recorded conversation for each way to open a session."""
     capture = tmp_path_factory.mktemp("sdk") / "talked.mcpcap"

@@ -377,7 +377,13 @@ def through(place: Place, era: str, converse: Callable[[Talk], Awaitable[None]],
     return Run(era, direct, talk, server, recorder.capture, verified, recorder.errors.decode())
 
 
-@pytest.fixture(scope="module", params=ERAS)
+SUITE = (SSE, "2025-11-25", STATELESS)
+"""One revision of each transport and era; the others are in soak."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(era, marks=[] if era in SUITE else [pytest.mark.soak]) for era in ERAS]
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     era: str = request.param
     with pytest.MonkeyPatch.context() as patch, own_place(tmp_path_factory.mktemp("serve")) as place:

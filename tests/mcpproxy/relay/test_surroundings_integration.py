@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,19 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+LESS_TELLING = {"optimised", "no bytecode", "no utf-8 mode", "unknown locale", "no terminal type", "fault handler"}
+"""In soak: others come closer to breaking something in the same way."""
+
+
+def each(surroundings: dict[str, Any]) -> list[Any]:
+    """A case for each, by its name."""
+    return [
+        pytest.param(value, id=name, marks=[pytest.mark.soak] if name in LESS_TELLING else [])
+        for name, value in surroundings.items()
+    ]
+
+
+@pytest.mark.parametrize("options", each(OPTIONS))
 def test_options_of_the_interpreter_change_nothing(place: Place, options: tuple[str, ...]) -> None:
     session = place.start(peer("echo", "--raw", "--status", "3"), python=options)
     talk(session)
@@ -70,7 +83,7 @@ VARIABLES: dict[str, dict[str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
+@pytest.mark.parametrize("variables", each(VARIABLES))
 def test_only_bytes_of_the_server_come_out_in_any_environment(place: Place, variables: dict[str, str | None]) -> None:
     merged = {**place.environment, **variables}
     environment = {name: value for name, value in merged.items() if value is not None}
