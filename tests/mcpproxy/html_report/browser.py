@@ -18,6 +18,18 @@ document.addEventListener("securitypolicyviolation", (event) => {
   window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
 });
 """
+_WALK: Final = """
+(async () => {
+  const titles = [];
+  const table = document.querySelector("table.traffic");
+  for (let number = 0; number < %(count)d; number++) {
+    table.dispatchEvent(new KeyboardEvent("keydown", {key: "%(key)s", bubbles: true, cancelable: true}));
+    await new Promise((resolve) => setTimeout(resolve));
+    titles.push(document.querySelector("aside.detail h3").textContent);
+  }
+  return titles;
+})()
+"""
 
 
 def chromium() -> str:
@@ -71,6 +83,12 @@ class Opened:
         answer = self._cdp.send("Runtime.evaluate", options)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def walk(self, key: str, count: int) -> list[str]:
+        """Press a key so often in the traffic, in the page itself; returns the titles of the details shown."""
+        self.page.focus("table.traffic")
+        titles: list[str] = self.run(_WALK % {"key": key, "count": count})
+        return titles
 
     def work_s(self) -> float:
         """What scripts, styles and layout have taken so far, however busy the machine is with other things."""

@@ -1,4 +1,4 @@
-"""A browser for a module, and its report opened in it for each test; a module gives the report as `file`."""
+"""One browser for all tests, and a module's report opened in it for each test; a module gives the report as `file`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from tests.mcpproxy.html_report.browser import Opened, browser, opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def started() -> Iterator[Browser]:
     with browser() as made:
         yield made
