@@ -6,7 +6,7 @@ of it, with the arguments, environment, directory and streams that were asked fo
 by itself, and it ends as the interpreter ends. A child process that it starts for a module of ours is a fork, too.
 
 What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
-PYTHONIOENCODING and LC_ALL.
+LC_ALL; that of PYTHONIOENCODING is done here.
 `tests/mcpproxy/cli/test_dispatch_integration.py` runs every command in both ways, and compares.
 """
 
@@ -244,12 +244,13 @@ def _become(order: dict[str, Any]) -> None:
     os.environ.update(order["environment"])
     sys.argv[:] = [str(ROOT / "mcpproxy/__main__.py"), *order["arguments"]]
     sys.path[0] = order["cwd"]
+    encoding = order["environment"].get("PYTHONIOENCODING")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         before = getattr(sys, name)
         stream = io.TextIOWrapper(
             open(number, "wb" if number else "rb", closefd=False),  # noqa: SIM115 - it is open to the end
-            encoding=before.encoding,
-            errors=before.errors,
+            encoding=encoding or before.encoding,
+            errors="strict" if encoding and number < 2 else before.errors,
             line_buffering=number == 2 or os.isatty(number),
         )
         setattr(sys, name, stream)

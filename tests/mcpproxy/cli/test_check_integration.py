@@ -27,10 +27,10 @@ from mcpproxy.importers.trace import Case
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines
-from tests.harness import ROOT, children, is_alive, prepared, wait_until
+from tests.harness import ROOT, children, is_alive, wait_until
 from tests.http_harness import free_port, post
 from tests.mcpproxy.cli.test_follow_integration import DEADLINE_S, Growing, Output
-from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
+from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, python, started
 from tests.mcpproxy.report.findings import twisted
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
@@ -500,33 +500,50 @@ def large(path: Path, id_: int, count: int = 1) -> Path:
     return path
 
 
+ALONE = """
+import os, sys
+from mcpproxy.__main__ import main
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+sys.exit(main())
+"""
+"""A command that has one processor."""
+SHARED_OUT = """
+import sys
+from mcpproxy.__main__ import main
+from mcpproxy.examination import shares
+shares.WORTH = 1 << 20
+sys.exit(main())
+"""
+"""A command to which a capture of 1 MiB is a large one."""
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
-@pytest.mark.parametrize("form", ["text", "json", "junit", "sarif", "github"])
-def test_several_captures_are_reported_in_order(tmp_path: Path, form: str) -> None:
+def test_several_captures_are_reported_in_order(tmp_path: Path) -> None:
     names = [large(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
     assert crew.processes(names, Wanted()) in (0, min(4, os.cpu_count() or 1))
     missing = tmp_path / "none.mcpcap"
     missing.write_bytes(b"no capture\n")
-    done = mcpproxy("check", "--format", form, *IDS, *names[:2], missing, *names[2:])
-    one = prepared("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", [sys.executable, "-m", "mcpproxy"])
-    alone = subprocess.run(
-        [*one, "check", "--format", form, *IDS, *names[:2], missing, *names[2:]], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    places = [done.stdout.index(name.name.encode()) for name in names]
-    assert places == sorted(places)
+    for form in ("text", "json", "junit", "sarif", "github"):
+        words = ("check", "--format", form, *IDS, *names[:2], missing, *names[2:])
+        done, alone = mcpproxy(*words), python(ALONE, *words)
+        assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr), form
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+        places = [done.stdout.index(name.name.encode()) for name in names]
+        assert places == sorted(places)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
-def test_one_large_capture_is_reported_as_by_one_process(tmp_path: Path) -> None:
-    name = large(tmp_path / "large.mcpcap", 1, shares.WORTH // crew.WORTH)
+@pytest.mark.parametrize("size", [1 << 20, pytest.param(shares.WORTH, marks=pytest.mark.soak)])
+def test_one_large_capture_is_reported_as_by_one_process(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = large(tmp_path / "large.mcpcap", 1, -(-size // crew.WORTH))
+    monkeypatch.setattr(shares, "WORTH", size)
     if not crew.processes([name], Wanted()):
         pytest.skip("there is one processor")
-    one = prepared("os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", [sys.executable, "-m", "mcpproxy"])
     for form in ("text", "json"):
-        done = mcpproxy("check", "--format", form, name)
-        alone = subprocess.run([*one, "check", "--format", form, name], capture_output=True, check=False)
+        words = ("check", "--format", form, name)
+        done, alone = mcpproxy(*words) if size > 1 << 20 else python(SHARED_OUT, *words), python(ALONE, *words)
         assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
         assert done.stdout
 

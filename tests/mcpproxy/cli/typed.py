@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -40,7 +41,7 @@ def mcpproxy(
 ) -> "subprocess.CompletedProcess[bytes]":
     """One command, run to its end, in a process that has loaded it already, where that can make no difference."""
     if LOADED_LATE.intersection(arguments[:1]) or any(
-        name.startswith(("PYTHON", "LC_", "LANG")) for name in environment
+        name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONIOENCODING" for name in environment
     ):
         return cold(*arguments, stdin=stdin, cwd=cwd, **environment)
     return _forks().run(arguments, stdin, cwd, _environment(environment), DEADLINE_S)
@@ -133,6 +134,17 @@ class Started(subprocess.Popen[bytes]):
         if cast("int | None", self.returncode) is None:
             self.returncode = _forks().end(DEADLINE_S if timeout is None else timeout, self.pid)
         return self.returncode
+
+    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:  # noqa: A002
+        """All that it prints from now on."""
+        assert input is None
+        assert self.stdout is not None
+        assert self.stderr is not None
+        with ThreadPoolExecutor(1) as pool:
+            errors = pool.submit(self.stderr.read)
+            output = self.stdout.read()
+            self.wait(timeout)
+            return output, errors.result()
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal, unless it has ended."""
