@@ -33,6 +33,7 @@ assert is_complete(installed("npm", ["a@1"]))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_npm_gives_up_soon_without_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
