@@ -59,11 +59,11 @@ bench: $(VENV)/.check
 # The long loops: 500 kills, 65,536 truncations, 10,000 bit flips, 100,000 conversations at random for the checker,
 # 10,000 idle streams through `serve`, the corpus with each record lost in turn; then every property test on new examples.
 soak: setup
-	@echo "Soak: hours of two cores, and no network; it ends with one line for the long loops and one for the property tests."
+	@echo "Soak: hours of two cores, some GB of memory, and no network."
 	@failed=0; \
 	$(PYTEST) -m soak --timeout 3600 || failed=1; \
 	$(PYTEST) -m 'hypothesis and not soak' --hypothesis-profile soak --timeout 3600 || failed=1; \
-	exit $$failed
+	[ $$failed = 0 ] && echo "soak: all passed" || { echo "soak: something failed, see above"; exit 1; }
 
 # The official conformance suite, from npm, with `serve` and without; NODE names a Node 22 or newer.
 NODE ?= node

@@ -147,6 +147,7 @@ def main() -> int:
             place.clear()
     for line in different:
         print(line)
+    print(f"conformance: {len(different)} checks come out differently through the recorder")
     return 1 if different else 0
 
 
