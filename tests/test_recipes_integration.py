@@ -16,7 +16,8 @@ from typing import NamedTuple
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs/ci.md"
-RUN_S = 100
+RUN_S = 600
+"""For hangs only."""
 CLIENT = """
 import sys
 import anyio
@@ -39,6 +40,52 @@ def add(a: int, b: int) -> str:
 
 """
 START = "server.run()\n"
+SMALL_CLIENT = """
+import json, os, subprocess, sys
+
+kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kept)
+
+def say(**message):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\\n")
+    server.stdin.flush()
+
+def ask(number, method, **params):
+    say(id=number, method=method, params=params)
+    while not (line := server.stdout.readline()).startswith(b"{"):
+        assert line
+    return json.loads(line)["result"]
+
+ask(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "small", "version": "1"})
+say(method="notifications/initialized")
+ask(1, "tools/list")
+assert ask(2, "tools/call", name="add", arguments={"a": 19, "b": 23})["content"][0]["text"] == "42"
+server.stdin.close()
+server.wait()
+"""
+"""Gives its server as little as the client of the SDK does, whose start takes a second."""
+SMALL_SERVER = """
+import json, sys
+
+number = {"type": "integer"}
+ADD = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": number, "b": number}}}
+INFO = {"capabilities": {"tools": {}}, "serverInfo": {"name": "adder", "version": "1"}}
+
+def answer(method, params):
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], **INFO}
+    if method == "tools/list":
+        return {"tools": [ADD]}
+    return {"content": [{"type": "text", "text": str(sum(params["arguments"].values()))}]}
+
+"""
+SMALL_START = """
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = answer(asked["method"], asked["params"])
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
 FAULTY = 'print("Loaded 1 tool", flush=True)\n'
 """What does not belong on stdout."""
 RULE = "framing/stdout-not-json"
@@ -56,7 +103,9 @@ class Step(NamedTuple):
 class Job:
     """A job in its folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, small: bool = False) -> None:
+        """`small` takes a client and a server without the SDK."""
+        self.small = small
         self.folder = folder / "checkout"
         self.folder.mkdir()
         programs = folder / "bin"
@@ -71,10 +120,11 @@ class Job:
             "LC_ALL": "C.UTF-8",
             "CI": "true",
         }
-        (self.folder / "client.py").write_text(CLIENT)
+        (self.folder / "client.py").write_text(SMALL_CLIENT if small else CLIENT)
 
     def serves(self, *, faulty: bool) -> None:
-        (self.folder / "server.py").write_text(SERVER + FAULTY * faulty + START)
+        server, start = (SMALL_SERVER, SMALL_START) if self.small else (SERVER, START)
+        (self.folder / "server.py").write_text(server + FAULTY * faulty + start)
 
     def shell(self, text: str) -> "subprocess.CompletedProcess[str]":
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
@@ -122,6 +172,11 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
 
 
+@pytest.fixture
+def small_job(tmp_path: Path) -> Job:
+    return Job(tmp_path, small=True)
+
+
 def test_the_job_for_github_fails_at_the_check_and_still_reports(job: Job) -> None:
     job.serves(faulty=True)
     done = job.run(github())
@@ -143,36 +198,36 @@ def test_the_job_for_github_passes_with_a_sound_server(job: Job) -> None:
     assert len(done) == len(github()) > 2
 
 
-def test_the_job_for_gitlab_has_its_report_whether_it_fails_or_not(job: Job) -> None:
+def test_the_job_for_gitlab_has_its_report_whether_it_fails_or_not(small_job: Job) -> None:
     (report,) = re.findall(r" junit: (.*)", section("GitLab"))
-    job.serves(faulty=True)
-    assert [one.returncode for one in job.run(gitlab()).values()] == [0, 1]
-    root = ET.parse(job.folder / report).getroot()
+    small_job.serves(faulty=True)
+    assert [one.returncode for one in small_job.run(gitlab()).values()] == [0, 1]
+    root = ET.parse(small_job.folder / report).getroot()
     assert [case.attrib["name"] for case in root.iterfind("testsuite/testcase[failure]")] == [RULE]
-    for capture in (job.folder / "captures").iterdir():
+    for capture in (small_job.folder / "captures").iterdir():
         capture.unlink()
-    job.serves(faulty=False)
-    assert [one.returncode for one in job.run(gitlab()).values()] == [0, 0]
-    assert ET.parse(job.folder / report).getroot().attrib["failures"] == "0"
+    small_job.serves(faulty=False)
+    assert [one.returncode for one in small_job.run(gitlab()).values()] == [0, 0]
+    assert ET.parse(small_job.folder / report).getroot().attrib["failures"] == "0"
 
 
-def test_a_baseline_accepts_what_the_next_job_finds_again_and_nothing_new(job: Job) -> None:
+def test_a_baseline_accepts_what_the_next_job_finds_again_and_nothing_new(small_job: Job) -> None:
     record = github()[0].line
-    job.serves(faulty=True)
-    assert job.shell(record).returncode == 0
+    small_job.serves(faulty=True)
+    assert small_job.shell(record).returncode == 0
     update, check = section("A baseline").splitlines()
-    assert [job.shell(line).returncode for line in (update, check)] == [0, 0]
-    assert job.shell(record).returncode == 0
-    assert "2 accepted by the baseline" in job.shell(f"{check} --rule {RULE}").stdout
-    (job.folder / "accepted.jsonl").write_text("")
-    assert job.shell(check).returncode == 1
+    assert [small_job.shell(line).returncode for line in (update, check)] == [0, 0]
+    assert small_job.shell(record).returncode == 0
+    assert "2 accepted by the baseline" in small_job.shell(f"{check} --rule {RULE}").stdout
+    (small_job.folder / "accepted.jsonl").write_text("")
+    assert small_job.shell(check).returncode == 1
 
 
-def test_a_job_that_trusts_the_environment_fails_and_is_shown_the_capture(job: Job) -> None:
-    job.serves(faulty=False)
-    job.environment["MCPPROXY_CAPTURES"] = "captures"
-    assert job.shell(github()[0].line.replace("--capture captures/ ", "")).returncode == 0
-    done = job.shell("mcpproxy check captures")
-    (capture,) = (job.folder.parent / "home").rglob("*.mcpcap")
+def test_a_job_that_trusts_the_environment_fails_and_is_shown_the_capture(small_job: Job) -> None:
+    small_job.serves(faulty=False)
+    small_job.environment["MCPPROXY_CAPTURES"] = "captures"
+    assert small_job.shell(github()[0].line.replace("--capture captures/ ", "")).returncode == 0
+    done = small_job.shell("mcpproxy check captures")
+    (capture,) = (small_job.folder.parent / "home").rglob("*.mcpcap")
     assert (done.returncode, done.stdout) == (2, "")
     assert str(capture) in done.stderr
