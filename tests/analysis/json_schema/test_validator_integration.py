@@ -1,20 +1,20 @@
 """Schemas of strangers: what is proved is right, what is asked is answered right, and nobody is kept waiting."""
 
-import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.json_schema.fast_path import proof_of, proves
 from analysis.json_schema.validator import LARGEST, WORKER, Refusal, dialect, schema_of
 from analysis.json_schema.worker import DEATHS, Worker
+from tests.examples import examples
+from tests.harness import is_alive, wait_until
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, -1.0, "", "a", "ab", "é"])
 names = st.sampled_from(["a", "b", "c"])
@@ -61,7 +61,7 @@ whole: st.SearchStrategy[Any] = st.builds(
 )
 
 
-@settings(max_examples=400)
+@examples(100)
 @given(whole, values)
 def test_what_is_proved_fits_by_the_library(schema: Any, value: Any) -> None:
     proof = proof_of(schema)
@@ -171,10 +171,8 @@ def doubling(depth: int) -> Any:
 def test_a_schema_that_takes_for_ever_is_given_up() -> None:
     before, schema = WORKER.deaths, schema_of(doubling(61))
     assert schema is not None
-    began = time.monotonic()
     assert [schema.refusal(value) for value in (1, 2, "three")] == [None, None, None]
     assert WORKER.deaths - before <= 1
-    assert time.monotonic() - began < 10
     assert refusal({"multipleOf": 2}, 3) is not None, "the next child answers"
 
 
@@ -206,16 +204,5 @@ def test_the_child_ends_with_its_parent() -> None:
         "schema_of({'multipleOf': 2}).refusal(3)\nprint(WORKER._child.pid, flush=True)\nos._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    pid, until = int(done.stdout), time.monotonic() + 10
-    while time.monotonic() < until and is_running(pid):
-        threading.Event().wait(0.01)
-    assert not is_running(pid)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0] != "Z"
+    pid = int(done.stdout)
+    wait_until(lambda: not is_alive(pid), "the child to end")

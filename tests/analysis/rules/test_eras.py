@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.checking.checker import Checker
@@ -16,6 +16,7 @@ from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.traces import check, grave, stdio
+from tests.examples import examples
 
 GROUPS = ("lifecycle", "version", "modern", "method")
 
@@ -78,7 +79,7 @@ def faults_of(case: Case) -> dict[str, str]:
     return checker.faults
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), said), max_size=12))
 def test_no_rule_fails_whatever_is_said(frames: list[tuple[str, Any]]) -> None:
     assert faults_of(stdio("anything", *frames)) == {}
@@ -104,7 +105,7 @@ def over_http(fields: list[str], body: object, status: str, answer: object) -> C
     return case
 
 
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(
     st.lists(st.sampled_from(["MCP-Protocol-Version: x", "MCP-Protocol-Version: 2026-07-28", "Mcp-Session-Id: s"])),
     said,

@@ -1,11 +1,10 @@
 """What the recorder notes of a frame by itself, and what the rules of framing, jsonrpc, id and batch find in it."""
 
 import json
-import os
 from base64 import b64decode
 from pathlib import Path
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analysis.checking.checker import Checker
@@ -13,9 +12,8 @@ from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.frame import Direction, Frame, Unit
 from tests.analysis.traces import check, stdio
+from tests.examples import examples
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "300"))
-"""`make soak` sets more."""
 ENVELOPES = Path(__file__).parents[2] / "corpus" / "envelope" / "frames.ndjson"
 MIB = 1 << 20
 
@@ -63,7 +61,7 @@ texts = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(60)
 @given(texts, st.sampled_from(["c2s", "s2c"]), st.booleans())
 @example('\ufeff{"jsonrpc":"2.0","id":1}', "c2s", True)
 @example('{"jsonrpc":"2.0","error":{"code":[]}}', "s2c", True)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.protocol.methods import METHODS
@@ -29,7 +29,6 @@ def result(number: int, value: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "result": value}
 
 
-@settings(deadline=None)  # the first look loads the types
 @given(method=st.sampled_from(sorted(METHODS)), version=st.sampled_from(REVISIONS), one=JSON, two=JSON, other=JSON)
 def test_no_rule_fails_whatever_is_said(method: str, version: str, one: Any, two: Any, other: Any) -> None:
     start = {"protocolVersion": version, "capabilities": {}, "clientInfo": other}

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.message import Notification
@@ -14,6 +14,7 @@ from analysis.rules.ext_tasks.keys import KEPT, Keys
 from analysis.rules.tasks.related_tasks import MOST
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio
+from tests.examples import examples
 
 GROUPS: Final = ("tasks", "ext-tasks")
 TASKS: Final[dict[str, Any]] = {
@@ -138,7 +139,7 @@ said = st.one_of(
 
 
 @pytest.mark.parametrize("opening", [HANDSHAKE, ()], ids=["handshake", "modern"])
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), said), max_size=20))
 def test_no_rule_fails_whatever_is_said(opening: tuple[Any, ...], frames: list[tuple[str, Any]]) -> None:
     said = [(direction, {"jsonrpc": "2.0", **message}) for direction, message in frames]

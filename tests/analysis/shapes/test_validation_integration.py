@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.message import MISSING, Number
@@ -179,9 +179,9 @@ def has(method: str, rank: int) -> bool:
 CASES = [(part, method, rank) for part, method in BODIES for rank in range(len(REVISIONS)) if has(method, rank)]
 
 
-@pytest.mark.parametrize(("part", "method", "rank"), CASES)
-def test_a_flawless_body_has_no_problems(part: Part, method: str, rank: int) -> None:
-    assert problems(part, method, rank, body(part, method, rank)) == []
+def test_a_flawless_body_has_no_problems() -> None:
+    for case in CASES:
+        assert problems(*case, body(*case)) == [], case
 
 
 # ---- against the official types
@@ -288,20 +288,37 @@ def is_elsewhere(method: str, rank: int, path: tuple[Any, ...]) -> bool:
     )
 
 
-@pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not on this machine")
-@pytest.mark.parametrize(("part", "method", "rank"), CASES)
-def test_the_official_schema_of_the_revision_agrees(part: Part, method: str, rank: int) -> None:
+SHARE = 8
+"""The suite tries one of so many mutations of a body, others for each; `make soak` all."""
+
+
+def unlike_the_schema(part: Part, method: str, rank: int, first: int, every_nth: int) -> list[Any]:
+    """The mutations of a body of which the official schema says something else."""
     flawless = body(part, method, rank)
     assert fits(part, method, rank, flawless)
     wrong = []
-    for path, how, strange in mutations(flawless):
+    for path, how, strange in [*mutations(flawless)][first % every_nth :: every_nth]:
         if is_elsewhere(method, rank, path):
             continue
         value = mutated(flawless, path, how, strange)
         found = [one for one in problems(part, method, rank, value) if one.kind in ("shape", "null", "scalar")]
         if (found == []) is not fits(part, method, rank, value):
             wrong.append((path, how, strange, found))
-    assert wrong == []
+    return wrong
+
+
+@pytest.mark.dear("the official schemas are read, and asked about thousands of bodies")
+@pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not on this machine")
+def test_the_official_schema_of_the_revision_agrees() -> None:
+    for number, case in enumerate(CASES):
+        assert unlike_the_schema(*case, number, SHARE) == [], case
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not on this machine")
+def test_the_official_schema_of_the_revision_agrees_about_every_mutation() -> None:
+    for case in CASES:
+        assert unlike_the_schema(*case, 0, 1) == [], case
 
 
 def types_of_the_handshake_era() -> set[Any]:
@@ -366,13 +383,11 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)  # the first look loads the types
 @given(case=st.sampled_from(CASES), value=JSON, request_params=JSON)
 def test_nothing_raises(case: tuple[Part, str, int], value: Any, request_params: Any) -> None:
     assert len(problems(*case, value, request_params)) <= MOST
 
 
-@settings(deadline=None)  # the first look loads the types
 @given(case=st.sampled_from(CASES), data=st.data())
 def test_a_body_with_anything_in_one_place_raises_nothing_and_is_not_quoted(
     case: tuple[Part, str, int], data: st.DataObject
@@ -470,7 +485,6 @@ def test_uris(uri: str, is_fine: bool) -> None:
     assert [one.kind for one in found] == ([] if is_fine else ["resource-uri"])
 
 
-@settings(deadline=None)  # the first look loads the types
 @given(st.binary())
 def test_base64_of_anything_is_base64(raw: bytes) -> None:
     from base64 import b64encode
@@ -506,12 +520,12 @@ def refusals(form: Form, validate: Callable[..., object], value: Any) -> Iterato
         yield from validation._refused(error, form, value, Look("params"))
 
 
-@pytest.mark.parametrize(("part", "method", "rank"), CASES)
-def test_what_is_proved_flawless_neither_pass_refuses(part: Part, method: str, rank: int) -> None:
+def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> None:
+    """What is proved flawless of the mutations of a body, neither pass refuses."""
     proved = 0
     flawless = body(part, method, rank)
-    values = [flawless, *(mutated(flawless, *mutation) for mutation in mutations(flawless))]
-    for value in values:
+    some = [*mutations(flawless)][first % every_nth :: every_nth]
+    for value in (flawless, *(mutated(flawless, *mutation) for mutation in some)):
         kind = body_of(part, method, rank, value)
         if kind is None:
             continue
@@ -523,3 +537,14 @@ def test_what_is_proved_flawless_neither_pass_refuses(part: Part, method: str, r
             assert look.problems == [], value
             assert list(refusals(form, validate, value)) == [], value
     assert proved
+
+
+def test_what_is_proved_flawless_neither_pass_refuses() -> None:
+    for number, case in enumerate(CASES):
+        prove(*case, number, SHARE)
+
+
+@pytest.mark.soak
+def test_what_is_proved_flawless_of_every_mutation_neither_pass_refuses() -> None:
+    for case in CASES:
+        prove(*case, 0, 1)

@@ -16,8 +16,9 @@ import pytest
 
 import analysis
 from analysis.store import cache
+from analysis.store import open as open_module
 from analysis.store.cache_files import directory
-from analysis.store.open import MOST_ATTACHED, Source, Sources, prepare, sources, weed, with_sources
+from analysis.store.open import Source, Sources, prepare, sources, weed, with_sources
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
@@ -26,8 +27,11 @@ from tests.analysis.store.written import Written
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
-MANY = 600
-"""Calls, so that a capture is large enough for the cache."""
+MANY = 60
+"""Calls, so that a capture is large enough for the cache of these tests."""
+SMALLEST = 32 << 10
+LARGE = 600
+"""Calls, so that a capture is large enough for any cache."""
 BLOCKS_AT = 3 * 4096
 """Bytes of a file of DuckDB before its blocks."""
 
@@ -37,10 +41,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of this test alone; it is not there yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
     return tmp_path / "cache/mcpproxy/sql"
 
 
-def written(path: Path, number: int = 0, calls: int = MANY) -> Path:
+def written(path: Path, number: int = 0, calls: int = LARGE) -> Path:
     talk = Written(path, "a", number)
     for id_ in range(calls):
         talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
@@ -48,14 +53,37 @@ def written(path: Path, number: int = 0, calls: int = MANY) -> Path:
     return talk.close()
 
 
+def recorded(path: Path, number: int = 0, calls: int = MANY) -> Path:
+    return written(path, number, calls)
+
+
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("original") / "a.mcpcap")
+    return recorded(tmp_path_factory.mktemp("original") / "a.mcpcap")
 
 
 @pytest.fixture
 def capture(original: Path, tmp_path: Path) -> Path:
+    """One that is in no cache, and may be changed."""
     return Path(shutil.copy(original, tmp_path / "a.mcpcap"))
+
+
+@pytest.fixture(scope="module")
+def filled(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the original."""
+    place = tmp_path_factory.mktemp("filled") / "cache"
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("XDG_CACHE_HOME", str(place))
+        changed.setattr(cache, "SMALLEST", SMALLEST)
+        sources([original])
+    return place
+
+
+@pytest.fixture
+def cached(original: Path, filled: Path, folder: Path) -> Path:
+    """One that is in the cache of this test, and stays as it is."""
+    shutil.copytree(filled, folder.parents[1])
+    return original
 
 
 def counts(found: Sources, *, findings: bool = False) -> tuple[int, ...]:
@@ -78,17 +106,17 @@ def files(folder: Path) -> list[Path]:
 
 def test_findings_come_once_however_often_they_are_made(capture: Path) -> None:
     (source,) = sources([capture]).readable
-    made = [cache.store(capture, source.id, findings=True) for _ in range(3)]
+    made = [cache.store(capture, source.id, findings=True) for _ in range(2)]
     assert len(set(made)) == 1
     found = Sources([source._replace(database=made[0])], [], [])
     alone = Sources([source], [], [])
     assert counts(found, findings=True) == counts(alone, findings=True)
 
 
-def test_findings_of_another_time_are_not_there_when_nobody_asks(capture: Path) -> None:
-    with_findings = sources([capture], findings=True)
+def test_findings_of_another_time_are_not_there_when_nobody_asks(cached: Path) -> None:
+    with_findings = sources([cached], findings=True)
     assert counts(with_findings, findings=True)[2] > 0
-    again = sources([capture])
+    again = sources([cached])
     assert again.readable == with_findings.readable
     assert counts(again)[2] == 0
 
@@ -105,10 +133,10 @@ def test_file_is_made_once_and_is_for_the_user_alone(capture: Path, folder: Path
     assert counts(sources([capture])) == (2 * MANY, MANY, 0)
 
 
-def test_answers_are_the_same_with_and_without(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_it = _everything(sources([capture], findings=True))
+def test_answers_are_the_same_with_and_without(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = _everything(sources([cached], findings=True))
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "0")
-    without = sources([capture], findings=True)
+    without = sources([cached], findings=True)
     assert only(without).database is None
     assert _everything(without) == with_it
 
@@ -120,13 +148,13 @@ def _everything(found: Sources) -> list[str]:
         return [str(connection.execute(f"select * from {table} order by all").fetchall()) for table in tables]
 
 
-def test_findings_are_added_when_they_are_asked_for_and_then_stay(capture: Path, folder: Path) -> None:
-    plain = only(sources([capture])).database
-    full = only(sources([capture], findings=True)).database
+def test_findings_are_added_when_they_are_asked_for_and_then_stay(cached: Path, folder: Path) -> None:
+    plain = only(sources([cached])).database
+    full = only(sources([cached], findings=True)).database
     assert files(folder) == [full]
     assert full != plain
-    assert only(sources([capture])).database == full
-    assert counts(sources([capture], findings=True), findings=True)[2] > 0
+    assert only(sources([cached])).database == full
+    assert counts(sources([cached], findings=True), findings=True)[2] > 0
 
 
 def test_findings_can_be_asked_for_at_once(capture: Path, folder: Path) -> None:
@@ -135,7 +163,7 @@ def test_findings_can_be_asked_for_at_once(capture: Path, folder: Path) -> None:
 
 
 def test_small_captures_are_not_worth_a_file(tmp_path: Path, folder: Path) -> None:
-    found = sources([written(tmp_path / "small.mcpcap", calls=5)])
+    found = sources([recorded(tmp_path / "small.mcpcap", calls=5)])
     assert only(found).database is None
     assert counts(found) == (10, 5, 0)
     assert files(folder) == []
@@ -145,12 +173,12 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")
     try:
-        growing.append(b"".join(lines[:1001]))
+        growing.append(b"".join(lines[: MANY + 1]))
         found = sources([Path(growing.path)])
         assert only(found).database is None
-        assert counts(found) == (1000, 500, 0)
-        growing.append(b"".join(lines[1001:1101]))
-        assert counts(found) == (1100, 550, 0)
+        assert counts(found) == (MANY, MANY // 2, 0)
+        growing.append(b"".join(lines[MANY + 1 : MANY + 21]))
+        assert counts(found) == (MANY + 20, MANY // 2 + 10, 0)
         with duckdb.connect() as connection:
             prepare(connection, found.readable)
             assert connection.execute("select is_live from captures").fetchall() == [(True,)]
@@ -166,13 +194,13 @@ def test_large_growing_captures_have_one_file_which_the_next_replaces(
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")
     try:
-        growing.append(b"".join(lines[:1001]))
+        growing.append(b"".join(lines[: MANY + 1]))
         first = sources([Path(growing.path)])
-        assert counts(first) == (1000, 500, 0)
-        growing.append(b"".join(lines[1001:1101]))
-        assert counts(first) == (1000, 500, 0)
+        assert counts(first) == (MANY, MANY // 2, 0)
+        growing.append(b"".join(lines[MANY + 1 : MANY + 21]))
+        assert counts(first) == (MANY, MANY // 2, 0)
         second = sources([Path(growing.path)])
-        assert counts(second) == (1100, 550, 0)
+        assert counts(second) == (MANY + 20, MANY // 2 + 10, 0)
         assert files(folder) == [only(second).database]
         with duckdb.connect() as connection:
             prepare(connection, second.readable)
@@ -185,7 +213,7 @@ def test_large_growing_captures_have_one_file_which_the_next_replaces(
 
 def test_changed_captures_are_loaded_anew_and_their_old_file_goes(capture: Path, folder: Path) -> None:
     first = only(sources([capture])).database
-    written(capture, calls=MANY + 1)
+    recorded(capture, calls=MANY + 1)
     found = sources([capture])
     assert only(found).database not in (None, first)
     assert files(folder) == [only(found).database]
@@ -229,7 +257,7 @@ def test_the_order_in_which_captures_are_named_changes_nothing(
     shutil.copy(capture, tmp_path / "copy.mcpcap")
     paths = [*sorted(tmp_path.glob("*.mcpcap")), tmp_path / "nowhere.mcpcap"]
     told = []
-    for order in (*(paths[at:] + paths[:at] for at in range(len(paths))), paths[::-1]):
+    for order in (paths, paths[::-1], paths[2:] + paths[:2]):
         found = sources(order)
         with duckdb.connect() as connection:
             prepare(connection, found.readable)
@@ -294,26 +322,26 @@ def without_a_key(file: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [truncated, emptied, overwritten, bits_flipped, of_another, without_a_key])
-def test_spoiled_files_are_thrown_away_and_made_again(capture: Path, spoil: Callable[[Path], None]) -> None:
-    before = sources([capture])
+def test_spoiled_files_are_thrown_away_and_made_again(cached: Path, spoil: Callable[[Path], None]) -> None:
+    before = sources([cached])
     file = only(before).database
     assert file is not None
     spoil(file)
     assert counts(before) == (2 * MANY, MANY, 0)
     # Whether it was noticed before it was opened or by opening it, the next run has a good one.
-    assert counts(sources([capture])) == (2 * MANY, MANY, 0)
-    again = only(sources([capture])).database
+    assert counts(sources([cached])) == (2 * MANY, MANY, 0)
+    again = only(sources([cached])).database
     assert again is not None
     with duckdb.connect(str(again), read_only=True) as connection:
         assert connection.execute("select count(*) from frames").fetchall() == [(2 * MANY,)]
 
 
-@pytest.mark.parametrize("spoil", [truncated, overwritten, of_another])
-def test_findings_are_not_added_to_a_spoiled_file(capture: Path, spoil: Callable[[Path], None]) -> None:
-    file = only(sources([capture])).database
+@pytest.mark.parametrize("spoil", [overwritten, of_another])
+def test_findings_are_not_added_to_a_spoiled_file(cached: Path, spoil: Callable[[Path], None]) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     spoil(file)
-    assert counts(sources([capture], findings=True), findings=True)[:2] == (2 * MANY, MANY)
+    assert counts(sources([cached], findings=True), findings=True)[:2] == (2 * MANY, MANY)
 
 
 def spoil_block(file: Path, number: int) -> bool:
@@ -354,12 +382,13 @@ def rows(found: Sources) -> tuple[object, ...]:
         return tuple(connection.execute(sql).fetchall() for sql in [*asked, "select * from latency"])
 
 
-def test_whatever_block_is_damaged_the_answer_is_the_same(capture: Path) -> None:
+def answers_the_same(capture: Path, first: int, every_nth: int) -> None:
+    """Damage one block after the other, and ask."""
     expected = with_sources([capture], rows)
-    number, found_out = 0, 0
+    number, damaged, found_out = first, 0, 0
     file = only(sources([capture])).database
     assert file is not None
-    whole = file.read_bytes()
+    blocks = (file.stat().st_size - BLOCKS_AT) // cache.BLOCK
     while spoil_block(file, number):
         try:
             assert rows(sources([capture])) == expected
@@ -367,13 +396,25 @@ def test_whatever_block_is_damaged_the_answer_is_the_same(capture: Path) -> None
             found_out += 1
         spoil_block(file, number)
         assert with_sources([capture], rows) == expected
-        number += 1
+        number += every_nth
+        damaged += 1
     # Some are noticed when the file is opened.
-    assert (number, found_out > number / 3) == ((len(whole) - BLOCKS_AT) // cache.BLOCK, True)
+    assert (damaged, found_out > damaged / 3) == (len(range(first, blocks, every_nth)), True)
 
 
-def test_only_the_damaged_file_is_thrown_away(capture: Path, tmp_path: Path) -> None:
-    found = sources([capture, written(tmp_path / "b.mcpcap", 1)])
+@pytest.mark.dear("the capture is loaded anew for each damaged block")
+def test_whatever_block_is_damaged_the_answer_is_the_same(cached: Path) -> None:
+    """One of four; `make soak` damages each in turn."""
+    answers_the_same(cached, 1, 4)
+
+
+@pytest.mark.soak
+def test_whatever_block_of_all_is_damaged_the_answer_is_the_same(cached: Path) -> None:
+    answers_the_same(cached, 0, 1)
+
+
+def test_only_the_damaged_file_is_thrown_away(cached: Path, tmp_path: Path) -> None:
+    found = sources([cached, recorded(tmp_path / "b.mcpcap", 1)])
     one, other = (source.database for source in found.readable)
     assert one is not None
     assert other is not None
@@ -384,16 +425,16 @@ def test_only_the_damaged_file_is_thrown_away(capture: Path, tmp_path: Path) -> 
     assert (one.exists(), other.exists()) == (False, True)
 
 
-def test_nothing_is_thrown_away_because_somebody_says_so(capture: Path) -> None:
-    found = sources([capture])
+def test_nothing_is_thrown_away_because_somebody_says_so(cached: Path) -> None:
+    found = sources([cached])
     file = only(found).database
     assert file is not None
     weed(found.readable, duckdb.Error("Corrupt database file: computed checksum 1 does not match"))
     assert file.exists()
 
 
-def test_a_damaged_file_is_told_once_and_no_more(capture: Path) -> None:
-    file = only(sources([capture])).database
+def test_a_damaged_file_is_told_once_and_no_more(cached: Path) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     spoil_rows(file)
     asked = []
@@ -403,12 +444,13 @@ def test_a_damaged_file_is_told_once_and_no_more(capture: Path) -> None:
         raise duckdb.Error("Corrupt database file")
 
     with pytest.raises(duckdb.Error, match="Corrupt"):
-        with_sources([capture], use)
+        with_sources([cached], use)
     assert len(asked) == 2
 
 
-def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path) -> None:
-    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(MOST_ATTACHED + 1)]
+def test_notebooks_open_files_that_are_copied_however_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_module, "MOST_ATTACHED", 1)
+    paths = [recorded(tmp_path / f"{number}.mcpcap", number) for number in range(2)]
     found = sources(paths).readable
     for one in found:
         assert one.database is not None
@@ -434,22 +476,22 @@ def made_a_folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [piped, made_a_folder])
-def test_what_is_no_file_is_not_waited_for_and_goes(capture: Path, spoil: Callable[[Path], None]) -> None:
-    file = only(sources([capture])).database
+def test_what_is_no_file_is_not_waited_for_and_goes(cached: Path, spoil: Callable[[Path], None]) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     spoil(file)
-    assert counts(sources([capture])) == (2 * MANY, MANY, 0)
+    assert counts(sources([cached])) == (2 * MANY, MANY, 0)
     assert file.is_file()
 
 
-def test_file_that_is_gone_when_it_is_needed_does_no_harm(capture: Path) -> None:
-    found = sources([capture])
+def test_file_that_is_gone_when_it_is_needed_does_no_harm(cached: Path) -> None:
+    found = sources([cached])
     cache.clear()
     assert counts(found) == (2 * MANY, MANY, 0)
 
 
 def test_capture_that_is_gone_when_it_is_needed_is_told(tmp_path: Path) -> None:
-    one, other = (written(tmp_path / f"{number}.mcpcap", number, 5) for number in (1, 2))
+    one, other = (recorded(tmp_path / f"{number}.mcpcap", number, 5) for number in (1, 2))
     found = sources([one, other])
     one.unlink()
     with duckdb.connect() as connection:
@@ -514,7 +556,9 @@ ASKED = """
 import sys
 from pathlib import Path
 import duckdb
+from analysis.store import cache
 from analysis.store.open import prepare, sources
+cache.SMALLEST = int(sys.argv[2])
 found = sources([Path(sys.argv[1])])
 with duckdb.connect() as connection:
     prepare(connection, found.readable)
@@ -528,7 +572,20 @@ def test_full_or_read_only_disk_is_done_without(capture: Path, tmp_path: Path, o
     disk = tmp_path / "disk"
     disk.mkdir()
     script = f'mount -t tmpfs -o {options} none "$1" || exit 99; shift; exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(disk), sys.executable, "-c", ASKED, str(capture)]
+    command = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        str(disk),
+        sys.executable,
+        "-c",
+        ASKED,
+        str(capture),
+        str(SMALLEST),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(disk)})
     if done.returncode == 99:
         pytest.skip("no tmpfs can be mounted here")
@@ -539,8 +596,8 @@ def test_full_or_read_only_disk_is_done_without(capture: Path, tmp_path: Path, o
 
 
 def test_runs_at_the_same_time_do_not_disturb_each_other(capture: Path, folder: Path) -> None:
-    command = [sys.executable, "-c", ASKED, str(capture)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    command = [sys.executable, "-c", ASKED, str(capture), str(SMALLEST)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = {process.communicate(timeout=100)[0] for process in running}
     assert said == {f"True {2 * MANY}\n"}
     assert len(files(folder)) == 1
@@ -578,7 +635,7 @@ def test_cap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, given
 
 
 def test_oldest_use_goes_first(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
+    paths = [recorded(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
     made = [only(sources([path])).database for path in paths[:3]]
     for age, file in zip((100, 300, 200), made, strict=True):
         assert file is not None
@@ -590,7 +647,7 @@ def test_oldest_use_goes_first(tmp_path: Path, folder: Path, monkeypatch: pytest
 
 
 def test_files_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [written(tmp_path / f"{number}.mcpcap", number) for number in range(3)]
+    paths = [recorded(tmp_path / f"{number}.mcpcap", number) for number in range(3)]
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "1K")
     found = sources(paths)
     assert all(one.database is not None and one.database.exists() for one in found.readable)
@@ -616,7 +673,7 @@ def test_files_of_others_stay(tmp_path: Path, folder: Path, monkeypatch: pytest.
     folder.symlink_to(elsewhere)
     monkeypatch.setenv("MCPPROXY_CACHE_SIZE", "10K")
     for number in range(2):
-        sources([written(tmp_path / f"{number}.mcpcap", number)])
+        sources([recorded(tmp_path / f"{number}.mcpcap", number)])
     ours = {one.name for one in files(folder)} - {"mine.duckdb", "project.duckdb"}
     assert len(ours) == 1
     assert cache.clear().files == 1
@@ -637,24 +694,24 @@ def test_files_of_others_stay(tmp_path: Path, folder: Path, monkeypatch: pytest.
     ],
     ids=["a view", "a generated column"],
 )
-def test_a_file_with_sql_of_its_own_is_not_used(capture: Path, folder: Path, own: str) -> None:
-    file = only(sources([capture])).database
+def test_a_file_with_sql_of_its_own_is_not_used(cached: Path, folder: Path, own: str) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     with duckdb.connect(str(file)) as connection:
         connection.execute(own)
-    found = sources([capture])
+    found = sources([cached])
     assert counts(found) == (2 * MANY, MANY, 0)
     with duckdb.connect() as connection:
-        prepare(connection, sources([capture]).readable)
+        prepare(connection, sources([cached]).readable)
         assert connection.execute("select count(*) from frames where dir = 'x'").fetchall() == [(0,)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_file_of_somebody_else_is_not_used(capture: Path) -> None:
-    file = only(sources([capture])).database
+def test_a_file_of_somebody_else_is_not_used(cached: Path) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     os.chown(file, 4711, 4711)
-    assert cache.find(capture, only(sources([capture])).id) == file
+    assert cache.find(cached, only(sources([cached])).id) == file
     assert file.stat().st_uid == os.getuid()
 
 
@@ -667,15 +724,15 @@ def test_a_home_whose_name_is_no_utf_8_has_no_cache(
     assert counts(found) == (2 * MANY, MANY, 0)
 
 
-def test_an_error_that_only_says_so_costs_nothing(capture: Path) -> None:
-    found = sources([capture])
+def test_an_error_that_only_says_so_costs_nothing(cached: Path) -> None:
+    found = sources([cached])
     for words in ("Could not read", "Corrupt database file"):
         assert not weed(found.readable, duckdb.Error(words))
         assert not weed([], duckdb.Error(words))
 
 
-def test_storage_is_one_that_older_databases_read(capture: Path) -> None:
-    file = only(sources([capture])).database
+def test_storage_is_one_that_older_databases_read(cached: Path) -> None:
+    file = only(sources([cached])).database
     assert file is not None
     with duckdb.connect() as connection:
         connection.execute(f"attach '{file}' as made (read_only)")

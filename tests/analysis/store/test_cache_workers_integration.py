@@ -19,7 +19,10 @@ from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, killed_at_the_end, wait_until
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
-CAPTURES = 5
+CAPTURES = 3
+CALLS = 60
+WORTH = 1 << 13
+"""Of so few calls."""
 MEMORY = 2 << 30
 
 
@@ -27,6 +30,7 @@ MEMORY = 2 << 30
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(cache, "SMALLEST", WORTH)
     return tmp_path / "cache"
 
 
@@ -36,7 +40,7 @@ def captures(tmp_path: Path) -> list[Path]:
     made = []
     for number in range(CAPTURES):
         talk = Written(tmp_path / f"{number}.mcpcap", "a", number)
-        for id_ in range(600 + number):
+        for id_ in range(CALLS + number):
             talk.call(id_, id_, "dig", depth=id_, why="because " * 10)
             talk.answer(id_ + 0.5, id_, content=[{"type": "text", "text": "dug"}])
         made.append(talk.close())
@@ -65,7 +69,7 @@ def test_each_capture_gets_a_file_with_all_its_rows(captures: list[Path]) -> Non
 
 
 def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_workers, "WORTH", 1 << 17)
+    monkeypatch.setattr(cache_workers, "WORTH", WORTH)
     if processes(tasks_of(captures), MEMORY) < 2:
         pytest.skip("there is one processor")
     alone = sources(captures[:1]).readable
@@ -73,7 +77,7 @@ def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monk
     found = sources(captures)
     assert (found.refused, [one.path for one in found.readable]) == ([], captures)
     assert found.readable[0] == alone[0]
-    assert [frames_in(one.database) for one in found.readable] == [2 * (600 + number) for number in range(CAPTURES)]
+    assert [frames_in(one.database) for one in found.readable] == [2 * (CALLS + number) for number in range(CAPTURES)]
 
 
 def test_where_memory_is_short_one_process_has_all_of_it() -> None:
@@ -107,10 +111,10 @@ def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Pa
 
 
 def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_workers, "WORTH", 1 << 17)
+    monkeypatch.setattr(cache_workers, "WORTH", WORTH)
     monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
     found = sources(captures)
-    assert [frames_in(one.database) for one in found.readable] == [2 * (600 + number) for number in range(CAPTURES)]
+    assert [frames_in(one.database) for one in found.readable] == [2 * (CALLS + number) for number in range(CAPTURES)]
 
 
 def test_what_a_worker_prints_besides_is_no_answer(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +133,7 @@ cache_workers.main()
 """
     monkeypatch.setattr(child_process, "_BOOT", noise)
     made = list(fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY))
-    assert sorted(frames_in(one.file) for one in made) == [2 * (600 + number) for number in range(CAPTURES)]
+    assert sorted(frames_in(one.file) for one in made) == [2 * (CALLS + number) for number in range(CAPTURES)]
 
 
 def test_the_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import duckdb
 import pytest
 
 import analysis
+from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.open import prepare, sources
 from analysis.store.reference import view_texts
 from analysis.store.tables import NAMES
 from captures.errors import NewerFormat, NotACapture
-from tests.analysis.store.test_cache_integration import MANY, written
+from tests.analysis.store.test_cache_integration import MANY, SMALLEST, recorded
 from tests.analysis.store.written import Written
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
@@ -24,6 +25,7 @@ DEMO = CORPUS / "demo.mcpcap"
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
 
 
 def test_importing_the_package_loads_no_database() -> None:
@@ -127,7 +129,7 @@ def facts(connection: duckdb.DuckDBPyConnection) -> list[object]:
 
 
 def test_rows_are_the_same_on_every_road(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [written(tmp_path / f"{number}.mcpcap", number, MANY if number < 4 else 5) for number in range(6)]
+    paths = [recorded(tmp_path / f"{number}.mcpcap", number, MANY if number < 4 else 5) for number in range(6)]
     told = []
     for cap, most in (("1G", 16), ("1G", 2), ("1G", 0), ("0", 16)):
         monkeypatch.setenv("MCPPROXY_CACHE_SIZE", cap)
@@ -142,7 +144,7 @@ def test_rows_are_the_same_on_every_road(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_connection_needs_no_file_any_more(tmp_path: Path) -> None:
-    path, small = written(tmp_path / "a.mcpcap"), written(tmp_path / "b.mcpcap", 1, 5)
+    path, small = recorded(tmp_path / "a.mcpcap"), recorded(tmp_path / "b.mcpcap", 1, 5)
     found = sources([path, small])
     with duckdb.connect() as connection:
         prepare(connection, found.readable)
@@ -154,7 +156,7 @@ def test_connection_needs_no_file_any_more(tmp_path: Path) -> None:
 
 
 def test_progress_rises_to_the_size_of_what_is_read(tmp_path: Path) -> None:
-    paths = [written(tmp_path / f"{number}.mcpcap", number, MANY if number < 2 else 5) for number in range(4)]
+    paths = [recorded(tmp_path / f"{number}.mcpcap", number, MANY if number < 2 else 5) for number in range(4)]
     told: list[tuple[int, int]] = []
     found = sources(paths, progress=lambda *now: told.append(now))
     with duckdb.connect() as connection:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.exchange import ENDLESS
 from captures.identity import path_id
-from tests.analysis.store.test_views import CORPUS, Base, loaded
+from tests.analysis.store.test_views_integration import CORPUS, Base, loaded
 from tests.analysis.store.written import Written
+from tests.examples import examples
 
 
 def times(*paths: Path) -> list[dict[str, Any]]:
@@ -254,7 +255,7 @@ CONVERSATION = st.lists(
 
 
 # To set up a database takes longer than to ask it, so one has many conversations.
-@settings(max_examples=15)
+@examples(5)
 @given(st.lists(CONVERSATION, min_size=1, max_size=10))
 def test_any_conversation_is_divided_as_its_milliseconds_are(
     tmp_path_factory: pytest.TempPathFactory, conversations: list[list[tuple[str, int, int]]]

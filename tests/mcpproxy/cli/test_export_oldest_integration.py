@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from analysis.store.reference import relations
-from tests.analysis.store.test_views import conversations
+from tests.analysis.store.test_views_integration import conversations
 from tests.mcpproxy.cli.typed import DEADLINE_S, mcpproxy
 from tests.wheels import installed
 

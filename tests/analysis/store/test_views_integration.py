@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.checking.checker import Checker
@@ -33,6 +33,7 @@ from captures.reader import Capture, read_frames
 from captures.record import Record
 from mcpproxy.report.sql_page import page
 from tests.analysis.store.written import DAY, MS, OPENED, Written
+from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
 CORPUS = sorted((ROOT / "tests/corpus/captures").glob("*.mcpcap"))
@@ -825,7 +826,7 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10)
 @given(said=st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), MESSAGES), max_size=25))
 def test_views_agree_with_the_core_whatever_is_said(tmp_path_factory: pytest.TempPathFactory, said: list[Any]) -> None:
     one = Written(tmp_path_factory.mktemp("said") / "x.mcpcap", "x")
