@@ -515,7 +515,7 @@ LOADED_S: Final = 1800
 
 def screen_peak(path: Path, home: Path) -> Run:
     """Open a capture on a terminal, and wait until all of it is shown and checked; the larger process counts."""
-    from tests.mcpproxy.tui.test_pty_integration import children, terminal  # of tests, which a mere command needs not
+    from tests.mcpproxy.tui.terminals import children, terminal  # of tests, which a mere command needs not
 
     end = time.monotonic() + LOADED_S
     with terminal(home, str(path), size=(160, 40)) as shown:

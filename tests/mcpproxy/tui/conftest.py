@@ -1,8 +1,18 @@
-"""Each test has a cache, keys and a history of its own."""
+"""Each test has a cache, keys and a history of its own; what every app of a process does alike is done once."""
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+
+from analysis import child_process
+from mcpproxy.tui.data import step_thread
+from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 
 
 @pytest.fixture(autouse=True)
@@ -11,3 +21,39 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def cheaper() -> Iterator[None]:
+    """A run of the app for a third of its cost: forked workers, style sheets that are parsed once, no search.
+
+    The app's search for garbage goes through all that pytest holds, too, whenever nothing was read for two seconds.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if CAN_ADOPT:
+            process = SimpleNamespace(Popen=Forked, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+            patch.setattr(child_process, "subprocess", process)
+        patch.setattr(step_thread, "garbage", SimpleNamespace(set_aside=lambda: None))
+        _share_styles(patch)
+        yield
+
+
+def _share_styles(patch: pytest.MonkeyPatch) -> None:
+    """Have all apps keep what they have parsed in one place, by the variables of their themes."""
+    known: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[RuleSet]]] = {}
+
+    def begin(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:
+        first_begin(self, variables=variables)
+        share(self)
+
+    def set_variables(self: Stylesheet, variables: dict[str, str]) -> None:
+        self._parse_cache = {}  # type: ignore[assignment]
+        first_set_variables(self, variables)
+        share(self)
+
+    def share(self: Stylesheet) -> None:
+        self._parse_cache = known.setdefault(tuple(sorted(self._variables.items())), {})  # type: ignore[assignment]
+
+    first_begin, first_set_variables = Stylesheet.__init__, Stylesheet.set_variables
+    patch.setattr(Stylesheet, "__init__", begin)
+    patch.setattr(Stylesheet, "set_variables", set_variables)

@@ -180,9 +180,9 @@ def corpus(name: str) -> Make:
 
 
 def huge(folder: Path) -> list[Path]:
-    """30,000 frames."""
+    """10,000 frames, of which the last have a number of five digits."""
     middles = conversation(2)
-    for number in range(15_000):
+    for number in range(5_000):
         middles += [said("c2s", CALL % (1000 + number, number)), said("s2c", FINE % (1000 + number, number))]
     return [record(folder / "huge" / "20261118T110640Z-4f2a.mcpcap", [*middles, END])]
 
@@ -208,21 +208,21 @@ async def listed(stage: Stage) -> None:
     assert isinstance(screen, sessions.SessionsScreen)
     rows = screen._rows
     await stage.until(lambda: all("…" not in rows.line(row).cells["findings"][0].text for row in range(len(rows))))
-    await stage.still()
+    await stage.settled()
 
 
 async def nothing(stage: Stage) -> None:
     """What to do if there are no sessions: as no row says that the search has ended, the text must."""
     await listed(stage)
     await stage.see(NOTHING_YET.splitlines()[0])
-    await stage.still()
+    await stage.settled()
 
 
 async def opened(stage: Stage) -> None:
     """The traffic of the first capture, understood and checked."""
     await stage.open()
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-    await stage.still()
+    await stage.settled()
 
 
 def then(*keys: str, see: str = "") -> Act:
@@ -233,7 +233,7 @@ def then(*keys: str, see: str = "") -> Act:
         await stage.press(*keys)
         if see:
             await stage.see(see)
-        await stage.still()
+        await stage.settled()
 
     return act
 
@@ -245,7 +245,7 @@ async def finding(stage: Stage) -> None:
     await stage.see("at six")
     await stage.press("/", *"at six")
     await stage.see("1 of 1")
-    await stage.still()
+    await stage.settled()
 
 
 async def sql(stage: Stage) -> None:
@@ -259,7 +259,7 @@ async def sql(stage: Stage) -> None:
     # How long it took differs from time to time.
     stage.app.sql.answer = answer._replace(took_s=0.02)
     stage.app.screen.post_message(Replied())
-    await stage.still()
+    await stage.settled()
 
 
 async def definition(stage: Stage) -> None:
@@ -269,7 +269,7 @@ async def definition(stage: Stage) -> None:
     await stage.see("move_file")
     await stage.press("enter")
     await stage.see("parameters")
-    await stage.still()
+    await stage.settled()
 
 
 async def live(stage: Stage) -> None:
@@ -279,7 +279,7 @@ async def live(stage: Stage) -> None:
     await stage.see("following", "search")
     await stage.until(lambda: stage.traffic.reading.understood == len(stage.traffic.reading.index))
     await stage.until(lambda: stage.traffic.reading.findings.checked == len(stage.traffic.reading.index))
-    await stage.still()
+    await stage.settled()
 
 
 @dataclass(frozen=True)

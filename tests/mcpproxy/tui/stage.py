@@ -1,30 +1,36 @@
 """Stage: captures, a running app, and the text on its screen, for the tests of the screens."""
 
 import asyncio
+import sys
+import threading
 import time
+import traceback
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import thread as futures_thread
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import pytest
+from _pytest.mark import ParameterSet
 from textual import events
+from textual._queue import Queue
 from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
+from analysis.child_process import PythonChild
 from captures.frame import Direction
-from captures.record import members, stderr_members
+from captures.record import members, seal, stderr_members
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.app import TuiApp
+from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
 
 DEADLINE_S = 400.0
-PRESSED_S = 0.2
-"""How long to wait for a key that itself waits for something."""
-POLL_S = 0.02
-LOOK_S = 0.03
-LOOKS = 10
-"""A screen is still if so many looks in a row see the same."""
 NOTHING = "Nothing recorded yet. Put this in front\n\n    mcpproxy run --\n"
 
 INITIALIZE = (
@@ -38,6 +44,10 @@ INITIALIZED = (
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"n":%d}}}'
 FINE = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"found %d"}]}}'
 WRONG = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,"message":"no such page"}}'
+
+UNKNOWN = b'{"jsonrpc":"2.0","id":4711,"result":{}}'
+NOISE = b"Loaded 3 plugins"
+FLOAT = b'{"jsonrpc":"2.0","id":7.0,"method":"ping"}'
 
 Middles = list[tuple[str, bytes]]
 
@@ -83,6 +93,20 @@ def captured(folder: Path, name: str = "library", calls: int = 6, stamp: str = "
     return record(folder / name / f"{stamp}.mcpcap", [*conversation(calls, name), END])
 
 
+def wrong(folder: Path, noise: int = 1) -> Path:
+    """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
+    middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
+    return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
+
+
+def timed(path: Path, middles: Middles, stamps_ms: list[int]) -> Path:
+    """A capture whose records have given times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = zip([*middles, END], [*stamps_ms, stamps_ms[-1]], strict=True)
+    path.write_bytes(b"".join(seal(seq, ms * 10**6, *middle) for seq, (middle, ms) in enumerate(records)))
+    return path
+
+
 def _pressed(key: str) -> events.Key:
     """The event for a key, as Textual makes it of terminal input."""
     name = _character_to_key(key) if len(key) == 1 and not key.isalnum() else key
@@ -91,6 +115,59 @@ def _pressed(key: str) -> events.Key:
     except KeyError:
         character = None
     return events.Key(name, character)
+
+
+async def _pause(end: float) -> None:
+    """Wait a little before the next look, the longer the longer it takes: what is awaited may need the processor."""
+    waited_s = max(0.0, time.monotonic() - end + DEADLINE_S)
+    await asyncio.sleep(min(0.002 + waited_s / 10, 0.05))
+
+
+def _waits(pump: MessagePump) -> bool:
+    """Whether a widget, a screen or the app has nothing to do but to wait for its next message."""
+    queue: Queue[Any] = pump._message_queue
+    waiters: Iterable[asyncio.Future[bool]] = queue.ready_event._waiters
+    waits = any(not waiter.done() for waiter in waiters)
+    return waits and queue.empty() and not pump._next_callbacks
+
+
+OURS = {"captures", "analysis", "mcpproxy", "tests"}
+"""The packages whose code a thread of the app may run: some of it calls what a test has given it."""
+
+
+def working_threads() -> list[str]:
+    """Where each thread is that works for the app, and does not wait for work, for output or for its next look."""
+    threads = {thread.ident: thread for thread in threading.enumerate()}
+    found = []
+    for ident, running in sys._current_frames().items():
+        if ident not in threads or threads[ident] is threading.main_thread():
+            continue
+        stack = [one for one, _ in traceback.walk_stack(running)]
+        ours = [one for one in stack if one.f_globals.get("__name__", "").partition(".")[0] in OURS]
+        if not _rests(stack, ours):
+            at = (ours or stack)[0]
+            found.append(f"thread {threads[ident].name} at {at.f_code.co_filename}:{at.f_lineno} {at.f_code.co_name}")
+    return found
+
+
+def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
+    """Whether a thread is not of the app, or has nothing to do.
+
+    Args:
+        stack: its frames, the innermost first.
+        ours: those of our own code.
+    """
+    inner = stack[0]
+    pools = [one for one in stack if one.f_code is futures_thread._worker.__code__]
+    if pools and not ours:
+        known = pools[0].f_locals
+        return inner is pools[0] and known.get("work_item") is None and known["work_queue"].empty()
+    if not ours or ours[-1].f_globals["__name__"].startswith("tests."):
+        return True
+    at = ours[0].f_code
+    if at is StepThread._run.__code__:
+        return inner.f_globals.get("__name__") == "threading"
+    return at is PythonChild.read_lines.__code__ and inner is ours[0]
 
 
 class Stage:
@@ -107,11 +184,11 @@ class Stage:
     async def until(self, condition: Callable[[], object], what: str = "") -> None:
         """Wait for a condition; fails at the deadline, with the text on the screen."""
         end = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
-            assert time.monotonic() < end, f"waited in vain for {what or condition}; the screen:\n{self.text()}"
-            await asyncio.sleep(POLL_S)
         await self.drawn()
+        while not condition():
+            assert time.monotonic() < end, f"waited in vain for {what or condition}; the screen:\n{self.text()}"
+            await _pause(end)
+            await self.drawn()
 
     async def see(self, *texts: str) -> None:
         """Wait until all of some texts are on the screen."""
@@ -134,42 +211,88 @@ class Stage:
         return self.app.checking.pid
 
     async def drawn(self) -> None:
-        """Wait until all pending messages, and those that they cause, are handled."""
-        for _ in range(2):
-            await self.pilot.pause(0)
-
-    async def still(self) -> None:
-        """Wait until all reading, checking and querying is done and drawn."""
-        end, looks, before = time.monotonic() + DEADLINE_S, 0, ""
-        while looks < LOOKS:
+        """Wait until every pending message, and each that it causes, is handled, and what it changes is drawn."""
+        end, ready = time.monotonic() + DEADLINE_S, asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        while True:
             assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
-            assert time.monotonic() < end, f"the screen is never still:\n{before}"
-            await self.pilot.pause(LOOK_S)
-            now = self.text()
-            looks = looks + 1 if now == before and not self._is_busy() else 0
-            before = now
+            assert time.monotonic() < end, f"{self._undrawn()}; the screen:\n{self.text()}"
+            if ready:
+                await asyncio.sleep(0)
+            elif self.app._exit or not self._undrawn():
+                return
+            else:
+                # Textual does so sixty times a second.
+                self.app.screen._on_timer_update()
+                await (asyncio.sleep(0) if ready else _pause(end))
 
-    def _is_busy(self) -> bool:
-        """Whether a thread or process still works on what this screen shows."""
-        step_threads = [getattr(self.app.screen, "_step_thread", None)]
-        if self.app._opened is not None:
-            reading, step_thread = self.app._opened
-            step_threads.append(step_thread)
-            if not (reading.findings.has_caught_up or reading.findings.trouble):
-                return True
-        return self.app.sql.is_busy or any(
-            step_thread is not None and step_thread.is_busy for step_thread in step_threads
-        )
+    def _undrawn(self) -> list[str]:
+        """The messages that are not handled yet, and what is not drawn."""
+        pumps = [pump for pump in (self.app, *self.app._registry) if pump._running and not pump._closing]
+        busy = [f"{pump} handles messages" for pump in pumps if not _waits(pump)]
+        screen = self.app.screen
+        flags = ("_layout_required", "_scroll_required", "_repaint_required", "_recompose_required")
+        return busy + [
+            f"{name} of {screen}" for name in (*flags, "_dirty_widgets", "_callbacks") if getattr(screen, name)
+        ]
+
+    async def settled(self) -> None:
+        """Wait until nothing can change the screen any more but a key, the clock and a file that grows.
+
+        No look at the screen tells this: the machine may just be busy with something else.
+        """
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            await self.drawn()
+            busy = self._busy()
+            if not busy:
+                # A thread may have posted something after all messages were handled and before we looked at it.
+                await self.drawn()
+                busy = self._busy()
+                if not busy:
+                    return
+            assert time.monotonic() < end, f"still busy: {'; '.join(busy)}; the screen:\n{self.text()}"
+            await _pause(end)
+
+    def _busy(self) -> list[str]:
+        """What still works on what the screen shows, and the messages that wait."""
+        app, busy = self.app, self._undrawn() + working_threads()
+        if app.key_queue._typed or app.key_queue._at is not None:
+            busy.append("keys wait")
+        jobs = [job.findings for job in list(app.checking._jobs.values())]
+        if not all(findings.has_caught_up or findings.trouble or findings.has_ended for findings in jobs):
+            busy.append("the worker of the rules has not caught up")
+        sql = app.sql
+        if sql.is_busy or (sql._process is not None and sql._process.is_alive and not sql.relations):
+            busy.append("the worker of SQL has not answered")
+        if app.animator._animations or app.animator._scheduled:
+            busy.append("something moves")
+        busy += [f"{worker} runs" for worker in app.workers if not worker.is_finished]
+        return busy + ["a call waits"] * bool(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
 
     async def press(self, *keys: str) -> None:
         """Press keys, each after everything that the previous key caused is done."""
         for key in keys:
+            await self.type_ahead(key)
+            end = time.monotonic() + DEADLINE_S
+            while (self.app.key_queue._typed or self.app.key_queue._at is not None) and not self.app._exit:
+                assert time.monotonic() < end, f"the key {key} waits for ever; the screen:\n{self.text()}"
+                await _pause(end)
+                await self.drawn()
+
+    async def type_ahead(self, *keys: str) -> None:
+        """Press keys, whether or not they have to wait for something."""
+        for key in keys:
             self.app.post_message(_pressed(key))
-            end = time.monotonic() + PRESSED_S
             await self.drawn()
-            while (self.app.key_queue._typed or self.app.key_queue._at is not None) and time.monotonic() < end:
-                await self.pilot.pause(0.002)
+
+    async def squeezed(self) -> None:
+        """Draw the screen as it is in small sizes, too: every line fits, and nothing of it acts."""
+        before = self.app.size
+        for size in ((40, 10), (1, 1), before):
+            await self.pilot.resize_terminal(*size)
             await self.drawn()
+            assert all(len(line) <= size[0] for line in self.text().splitlines()), size
+            assert not {"\x1b", "\u202e", "\x07", "\ud800"} & set(self.text()), size
 
     async def back(self) -> None:
         """Leave all screens except the list of sessions."""
@@ -194,6 +317,15 @@ class Stage:
 
 
 Act = Callable[[Stage], Awaitable[None]]
+Size = tuple[int, int]
+
+
+def sizes(*first: Size, soak: Sequence[Size]) -> list[ParameterSet]:
+    """Sizes of a terminal in which something is tested: the first at every change, the others in soak."""
+    return [
+        pytest.param(size, marks=pytest.mark.soak if size in soak else (), id=f"{size[0]}x{size[1]}")
+        for size in (*first, *soak)
+    ]
 
 
 def play_each(acts: Sequence[Act], *captures: Path, size: tuple[int, int] = (100, 30)) -> None:

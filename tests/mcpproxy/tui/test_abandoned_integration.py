@@ -8,7 +8,7 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.tui.data.exchanges import NONE
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, play, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Act, Stage, conversation, play, play_each, record, said
 
 CANCELLED = (
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"Request timed out"}}'
@@ -36,27 +36,37 @@ def waited_s(shown: str) -> int:
     return 0 if found is None else 60 * int(found[1]) + int(found[2])
 
 
-def test_an_abandoned_call_is_told_in_every_list(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        await stage.see("2 abandoned")
-        await stage.pilot.resize_terminal(80, 24)
-        await stage.see(" abandoned")
-        assert "2 abandoned" not in stage.text()
-        await stage.pilot.resize_terminal(140, 40)
-        await stage.open()
-        await stage.see("abandoned")
-        assert "99" in line_with("abandoned", stage.text())
-        assert re.search(r"\d+(\.\d+)? ms", line_with("abandoned", stage.text()))
-        abandoned = stage.traffic.reading.exchanges.abandoned_ns
-        assert len(abandoned) == 2, "the one with a late answer, too"
-        await stage.see("ok, late")
-        await stage.press("T")
-        await stage.see("✗ ")
-        await stage.press("L")
-        await stage.see("2 abandoned")
+async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
+    await stage.listed()
+    await stage.see("2 abandoned")
+    await stage.pilot.resize_terminal(80, 24)
+    await stage.see(" abandoned")
+    assert "2 abandoned" not in stage.text()
+    await stage.pilot.resize_terminal(140, 40)
+    await stage.open()
+    await stage.see("abandoned")
+    assert "99" in line_with("abandoned", stage.text())
+    assert re.search(r"\d+(\.\d+)? ms", line_with("abandoned", stage.text()))
+    abandoned = stage.traffic.reading.exchanges.abandoned_ns
+    assert len(abandoned) == 2, "the one with a late answer, too"
+    await stage.see("ok, late")
+    await stage.press("T")
+    await stage.see("✗ ")
+    await stage.press("L")
+    await stage.see("2 abandoned")
 
-    play(act, hung(tmp_path), size=(140, 40))
+
+async def a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("s")
+    await stage.see("by latency ▼")
+    reading, rows = stage.traffic.reading, stage.traffic._rows.view
+    (number,) = (number for number in reading.exchanges.abandoned_ns if reading.exchanges.response[number] == NONE)
+    waited_ns = reading.exchanges.abandoned_ns[number]
+    place = [*rows].index(reading.exchanges.request[number])
+    answered = dict(zip(reading.exchanges.response, reading.exchanges.latency_ns, strict=True))
+    assert all(answered[row] >= waited_ns for row in rows[:place] if answered.get(row, -1) >= 0)
+    assert all(answered[row] <= waited_ns for row in rows[place:] if answered.get(row, -1) >= 0)
 
 
 def test_errors_only_includes_the_calls_that_got_no_response(tmp_path: Path) -> None:
@@ -99,17 +109,9 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
     live.close()
 
 
-def test_a_call_that_was_abandoned_is_sorted_by_how_long_it_waited(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("s")
-        await stage.see("by latency ▼")
-        reading, rows = stage.traffic.reading, stage.traffic._rows.view
-        (number,) = (number for number in reading.exchanges.abandoned_ns if reading.exchanges.response[number] == NONE)
-        waited_ns = reading.exchanges.abandoned_ns[number]
-        place = [*rows].index(reading.exchanges.request[number])
-        answered = dict(zip(reading.exchanges.response, reading.exchanges.latency_ns, strict=True))
-        assert all(answered[row] >= waited_ns for row in rows[:place] if answered.get(row, -1) >= 0)
-        assert all(answered[row] <= waited_ns for row in rows[place:] if answered.get(row, -1) >= 0)
-
-    play(act, hung(tmp_path), size=(140, 40))
+def test_calls_that_were_abandoned(tmp_path: Path) -> None:
+    acts: tuple[Act, ...] = (
+        an_abandoned_call_is_told_in_every_list,
+        a_call_that_was_abandoned_is_sorted_by_how_long_it_waited,
+    )
+    play_each(acts, hung(tmp_path), size=(140, 40))

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,29 +14,14 @@ from captures.file import CaptureFile
 from captures.reader import Capture
 from captures.record import seal
 from mcpproxy.examination.examine import Examination, Wanted
-from mcpproxy.tui.data import findings as found_module
 from mcpproxy.tui.data.checking import Checking, Counting
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
+from tests.harness import wait_until
 from tests.mcpproxy.tui.stage import END, captured, conversation, record, said
+from tests.mcpproxy.tui.test_checking import read
 
-DEADLINE_S = 400.0
 NOISE = b"Loaded %d plugins"
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, "in vain"
-        time.sleep(0.005)
-
-
-def read(path: Path) -> Reading:
-    reading = Reading(path)
-    while reading.step():
-        pass
-    return reading
 
 
 @contextmanager
@@ -67,7 +51,7 @@ def test_it_finds_what_check_finds(tmp_path: Path) -> None:
     reading = read(path)
     with checking() as made:
         made.check(path, reading.findings)
-        until(lambda: reading.findings.has_ended)
+        wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
     assert findings.kept == examined(path)
     assert len(findings) == sum(findings.counts.values()) == len(findings.kept)
@@ -88,7 +72,7 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
     reading = read(path)
     with checking() as made:
         made.check(path, reading.findings)
-        until(lambda: reading.findings.has_ended)
+        wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
     wrong = [row for row in range(len(reading.index)) if (findings.at(row)[0] or 0) >= Level.WARNING]
     assert wrong
@@ -113,7 +97,7 @@ def test_thirty_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> No
     reading = read(path)
     with checking() as made:
         made.check(path, reading.findings)
-        until(lambda: reading.findings.has_ended)
+        wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
     assert len(findings) >= 30_000
     assert sum(findings.counts.values()) == len(findings)
@@ -127,19 +111,6 @@ def test_thirty_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> No
     reading.close()
 
 
-def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
-    reading = read(captured(tmp_path))
-    findings = Findings(reading.index)
-    one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")
-    for _ in range(found_module.MOST + 5):
-        findings.take(one)
-    for seq in (1 << 62, -1, 10**30):
-        findings.take(one._replace(frame=seq))
-    assert len(findings.kept) == found_module.MOST
-    assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
-    reading.close()
-
-
 def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happened(tmp_path: Path) -> None:
     path = tmp_path / "live.mcpcap"
     live = CaptureFile(path)
@@ -150,20 +121,20 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     findings = reading.findings
     with checking() as made:
         made.check(path, findings)
-        until(lambda: findings.has_caught_up and findings.checked == len(known))
+        wait_until(lambda: findings.has_caught_up and findings.checked == len(known))
         before = len(findings)
         assert not findings.has_ended
         live.append(seal(len(known), 10**9, *said("s2c", b"noise")))
         while reading.step():
             pass
-        until(lambda: findings.checked == len(known) + 1)
+        wait_until(lambda: findings.checked == len(known) + 1)
         assert len(findings) > before
         assert findings.at(len(known))[0] is Level.ERROR
         live.append(seal(len(known) + 1, 10 * 10**9, *END))
         live.close()
         while not reading.has_ended:
             reading.step()
-        until(lambda: findings.has_ended)
+        wait_until(lambda: findings.has_ended)
     # Nobody answered the last request: that is known at the end, and told of its row.
     asked = len(known) - 1
     assert "timeout/unanswered" in findings.rules_at(asked)
@@ -182,16 +153,16 @@ def test_a_killed_worker_is_told_of_and_the_next_check_has_another(tmp_path: Pat
     made = Checking(lambda: told.append(None))
     try:
         made.check(path, reading.findings)
-        until(lambda: reading.findings.has_caught_up)
+        wait_until(lambda: reading.findings.has_caught_up)
         first, count = made.pid, len(told)
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        until(lambda: reading.findings.trouble)
+        wait_until(lambda: reading.findings.trouble)
         assert "SIGKILL" in reading.findings.trouble
-        until(lambda: len(told) > count)
+        wait_until(lambda: len(told) > count)
         again = Findings(reading.index)
         made.check(path, again)
-        until(lambda: again.has_caught_up)
+        wait_until(lambda: again.has_caught_up)
         assert again.kept == reading.findings.kept
         assert made.pid != first
     finally:
@@ -217,7 +188,7 @@ def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
         worker = int(screen.stdout.readline())
         os.kill(worker, 0)
         screen.kill()
-        until(lambda: is_gone(worker))
+        wait_until(lambda: is_gone(worker))
 
 
 def is_gone(pid: int) -> bool:
@@ -239,7 +210,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     findings = Findings()
     with checking() as made:
         made.check(path, findings)
-        until(lambda: findings.trouble)
+        wait_until(lambda: findings.trouble)
         assert "x.mcpcap" in findings.trouble
 
 
@@ -257,7 +228,7 @@ def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
                 found = counting.findings(wanted)
                 return found is not None and found.has_caught_up
 
-            until(known)
+            wait_until(known)
             found = counting.findings(wanted)
             assert found is not None
             return found.tally
@@ -268,19 +239,3 @@ def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
         assert wait(second, tmp_path / "live.mcpcap").errors == 0
         assert cached(first) == wait(first, first)
     live.close()
-
-
-def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
-    from analysis.checking import tally
-
-    path = captured(tmp_path)
-    key = tally.key_of(path)
-    assert key is not None
-    assert tally.keep(path, key, Tally(1, 2, 3))
-    assert cached(path) == Tally(1, 2, 3)
-    assert Tally(1, 2, 3).wrong == 5
-    assert not tally.keep(path, "another" + key, Tally(1, 2, 3))
-    (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
-    for text in (file.read_text().replace(tally.version(), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
-        file.write_text(text)
-        assert cached(path) is None

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from rich.color import Color
 
 from mcpproxy.tui.app import DARK, LIGHT
@@ -35,22 +34,23 @@ def contrasts(stage: Stage) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("theme", [DARK.name, LIGHT.name])
-def test_all_text_has_enough_contrast(theme: str, tmp_path: Path) -> None:
+def test_all_text_has_enough_contrast(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
-        stage.app.theme = theme
-        await stage.open()
-        await stage.press(*["down"] * 4)
-        await stage.still()
-        on_cursor = contrasts(stage)
-        await stage.press("enter", "/", *"found", "enter")
-        await stage.see("1 of 1")
-        await stage.press("2", "/", *"te", "enter")
-        await stage.see("1 of ")
-        await stage.still()
-        in_detail = contrasts(stage)
-        for texts in (on_cursor, in_detail):
-            faint = {text: contrast for text, contrast in texts.items() if contrast < 1}
-            assert not faint
+        for theme in (DARK.name, LIGHT.name):
+            stage.app.theme = theme
+            await stage.open()
+            await stage.press(*["down"] * 4)
+            await stage.settled()
+            on_cursor = contrasts(stage)
+            await stage.press("enter", "/", *"found", "enter")
+            await stage.see("1 of 1")
+            await stage.press("2", "/", *"te", "enter")
+            await stage.see("1 of ")
+            await stage.settled()
+            in_detail = contrasts(stage)
+            for texts in (on_cursor, in_detail):
+                faint = {text: contrast for text, contrast in texts.items() if contrast < 1}
+                assert not faint, theme
+            await stage.back()
 
     play(act, captured(tmp_path), size=(80, 24))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.harness import children, is_alive, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy
-from tests.mcpproxy.tui.test_pty_integration import Terminal, terminal
+from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 
 def watched(shown: Terminal) -> list[int]:

@@ -1,43 +1,37 @@
 """Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
 
-import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.child_process import PythonChild
-from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from captures.record import seal
-from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.app import DEEPEST
 from mcpproxy.tui.data import checking
-from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.finding_rows import AT_FIRST, has_all_words, list_items
+from mcpproxy.tui.finding_rows import AT_FIRST
 from mcpproxy.tui.screens import sessions
 from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.tree_place import line_of
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from mcpproxy.tui.widgets.tree import Tree, branches, parse
 from tests.captures.samples import lines
-from tests.mcpproxy.tui.stage import END, Stage, captured, conversation, lossy, play, play_each, record, said
-
-UNKNOWN = b'{"jsonrpc":"2.0","id":4711,"result":{}}'
-NOISE = b"Loaded 3 plugins"
-FLOAT = b'{"jsonrpc":"2.0","id":7.0,"method":"ping"}'
-
-
-def wrong(folder: Path, noise: int = 1) -> Path:
-    """Errors of two rules, and a note: noise in rows 4 and on, an answer that nobody asked for, an odd id."""
-    middles = [*conversation(0, "wrong"), *[said("s2c", NOISE)] * noise, said("s2c", UNKNOWN), said("c2s", FLOAT), END]
-    return record(folder / "wrong" / "20261121T101502Z-0001.mcpcap", middles)
+from tests.mcpproxy.tui.stage import (
+    END,
+    NOISE,
+    Stage,
+    captured,
+    conversation,
+    lossy,
+    play,
+    play_each,
+    record,
+    said,
+    wrong,
+)
 
 
 def strays(folder: Path, count: int) -> Path:
@@ -57,9 +51,6 @@ async def opened(stage: Stage) -> FindingsScreen:
     await stage.until(lambda: screen.reading.has_ended)
     await stage.pilot.pause()
     return screen
-
-
-# ---- what is seen in one run of the app
 
 
 async def the_worst_comes_first_and_the_text_of_one_stands_below(stage: Stage) -> None:
@@ -169,6 +160,36 @@ async def the_way_back_does_not_grow_without_end(stage: Stage) -> None:
     assert len(stage.app.screen_stack) <= DEEPEST + 1
 
 
+async def the_proof_stands_below_with_the_place_marked(stage: Stage) -> None:
+    await opened(stage)
+    await stage.see("  Loaded 3 plugins\n", "  ^^^^^^^^^^^^^^^^\n")
+    await stage.press("G")
+    await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}')
+    marked = next(line for line in stage.text().splitlines() if "7.0" in line and "jsonrpc" in line)
+    carets = stage.text().splitlines()[stage.text().splitlines().index(marked) + 1]
+    assert (carets.index("^"), carets.count("^")) == (marked.index("7.0"), 3)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.press("7")
+    await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
+    await stage.press("r")
+    await stage.see("id/float-integer", "Why it matters")
+    await stage.press("escape", "escape", "g", "r")
+    await stage.see("this row has no findings")
+
+
+async def the_place_is_selected_when_the_frame_is_opened(stage: Stage) -> None:
+    await opened(stage)
+    await stage.press("G", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.press("enter")
+    await stage.see("jsonrpc", "7.0")
+    pane = stage.traffic.pane
+    await stage.until(lambda: pane.cursor == 2)
+    await stage.press("up", "tab", "up", "down", "tab")
+    await stage.until(lambda: pane.branching is not None and pane.cursor == 0)
+
+
 class TestScreen:
     """The list of findings."""
 
@@ -182,6 +203,10 @@ class TestScreen:
             the_page_of_the_rule,
             filter_by_words_and_patterns,
             the_way_back_does_not_grow_without_end,
+            the_proof_stands_below_with_the_place_marked,
+            the_place_is_selected_when_the_frame_is_opened,
+            the_detail_has_them_with_their_rules,
+            filters_ask_for_rules_and_levels,
         )
         play_each(acts, wrong(tmp_path))
 
@@ -230,69 +255,6 @@ class TestScreen:
 
         play(act, wrong(tmp_path, 5))
         play(from_its_row, wrong(tmp_path, 5))
-
-    def test_the_proof_stands_below_with_the_place_marked(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            await stage.see("  Loaded 3 plugins\n", "  ^^^^^^^^^^^^^^^^\n")
-            await stage.press("G")
-            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}')
-            marked = next(line for line in stage.text().splitlines() if "7.0" in line and "jsonrpc" in line)
-            carets = stage.text().splitlines()[stage.text().splitlines().index(marked) + 1]
-            assert (carets.index("^"), carets.count("^")) == (marked.index("7.0"), 3)
-            await stage.press("enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.press("7")
-            await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
-            await stage.press("r")
-            await stage.see("id/float-integer", "Why it matters")
-            await stage.press("escape", "escape", "g", "r")
-            await stage.see("this row has no findings")
-
-        play(act, wrong(tmp_path))
-
-    def test_the_place_is_selected_when_the_frame_is_opened(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await opened(stage)
-            await stage.press("G", "enter")
-            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.press("enter")
-            await stage.see("jsonrpc", "7.0")
-            pane = stage.traffic.pane
-            await stage.until(lambda: pane.cursor == 2)
-            await stage.press("up", "tab", "up", "down", "tab")
-            await stage.until(lambda: pane.branching is not None and pane.cursor == 0)
-
-        play(act, wrong(tmp_path))
-
-    @given(
-        st.recursive(
-            st.none() | st.text(max_size=4),
-            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-            max_leaves=15,
-        ),
-        st.data(),
-    )
-    def test_the_line_of_any_place_is_that_of_its_value(self, value: object, data: st.DataObject) -> None:
-        tree = Tree(branches(parse(json.dumps(value))))
-        steps: list[str] = []
-        while isinstance(value, list | dict) and value and data.draw(st.booleans()):
-            key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
-            steps.append(str(key).replace("~", "~0").replace("/", "~1"))
-            value = value[key]
-        finding = self.FINDING._replace(pointer="".join(f"/{step}" for step in steps))
-        branch = tree.lines[line_of(tree.lines, finding)]
-        assert branch.depth == len(steps)
-        shown = "".join(span.text for span in branch.spans).rstrip(",")
-        if not isinstance(value, list | dict) or not value:
-            assert shown.endswith(sanitise(json.dumps(value, ensure_ascii=False), None))
-        else:
-            assert shown.endswith("[" if isinstance(value, list) else "{")
-        assert line_of(tree.lines, finding._replace(pointer=f"{finding.pointer}/missing")) == line_of(
-            tree.lines, finding
-        ) or isinstance(value, dict)
-
-    FINDING = Finding("id/x", Level.ERROR, "server", 1, 3, "x")
 
     def test_a_proof_is_bounded_and_nothing_in_it_acts(self, tmp_path: Path) -> None:
         made = [said("s2c", b"\x1b]0;EVIL\x07" + b"x" * 300), said("s2c", b"y" * (2 << 20))]
@@ -382,6 +344,57 @@ class TestScreen:
         live.close()
 
 
+async def they_stand_beside_the_detail_of_wide_terminals(stage: Stage) -> None:
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.press("n", "n", "enter")
+    await stage.see("✗ framing/stdout-not-json", "a line on stdout is not JSON")
+
+
+async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> None:
+    await stage.listed()
+    await stage.press("enter")
+    pid = await stage.worker()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await stage.until(lambda: stage.traffic.reading.has_ended)
+        stage.traffic.reach(8)
+        await stage.press("enter", "2")
+        await stage.see('"method": "ping"')
+        await stage.press("left")
+        await stage.see("▸ { jsonrpc, id, method }")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await stage.see("· 1  ping", "· id/float-integer")
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    assert "▸ { jsonrpc, id, method }" in stage.text()
+
+
+async def the_detail_has_them_with_their_rules(stage: Stage) -> None:
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.press("n", "n", "7")
+    await stage.see("✗ error  framing/stdout-not-json", "a line on stdout is not JSON", "writes a line to its standard")
+    await stage.press("g")
+    await stage.see("nothing found")
+
+
+async def filters_ask_for_rules_and_levels(stage: Stage) -> None:
+    await stage.open()
+    for text, rows in (
+        ("rule:id/*", [7, 8]),
+        ("level:error", [6, 7]),
+        ("level>=note", [6, 7, 8]),
+        ("has:finding rule:framing/*", [6]),
+        ("not has:finding", [1, 2, 3, 5]),
+    ):
+        await stage.press("slash", "ctrl+a", "ctrl+k", *text, "enter")
+        scan = stage.traffic._scan
+        assert scan is not None
+        await stage.until(lambda scan=scan: scan.has_ended, text)  # type: ignore[misc]
+        assert list(scan.rows) == rows, text
+
+
 class TestTraffic:
     """Findings beside the messages."""
 
@@ -393,87 +406,6 @@ class TestTraffic:
             assert "· 1" in line
 
         play(act, wrong(tmp_path), size=(120, 30))
-
-    def test_the_detail_has_them_with_their_rules(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-            await stage.press("n", "n", "7")
-            await stage.see(
-                "✗ error  framing/stdout-not-json", "a line on stdout is not JSON", "writes a line to its standard"
-            )
-            await stage.press("g")
-            await stage.see("nothing found")
-
-        play(act, wrong(tmp_path))
-
-    def test_they_stand_beside_the_detail_of_wide_terminals(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-            await stage.press("n", "n", "enter")
-            await stage.see("✗ framing/stdout-not-json", "a line on stdout is not JSON")
-
-        play(act, wrong(tmp_path), size=(140, 40))
-
-    def test_what_is_folded_stays_folded_when_the_check_comes_by(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.listed()
-            await stage.press("enter")
-            pid = await stage.worker()
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                await stage.until(lambda: stage.traffic.reading.has_ended)
-                stage.traffic.reach(8)
-                await stage.press("enter", "2")
-                await stage.see('"method": "ping"')
-                await stage.press("left")
-                await stage.see("▸ { jsonrpc, id, method }")
-            finally:
-                os.kill(pid, signal.SIGCONT)
-            await stage.see("· 1  ping", "· id/float-integer")
-            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-            assert "▸ { jsonrpc, id, method }" in stage.text()
-
-        play(act, wrong(tmp_path), size=(140, 40))
-
-    def test_n_goes_to_findings_too(self, tmp_path: Path) -> None:
-        odd = said("c2s", b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}')
-        path = record(tmp_path / "odd" / "a.mcpcap", [*conversation(0)[:4], odd, said("s2c", UNKNOWN), END])
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-            await stage.press("n")
-            assert stage.traffic.entry == 4
-            await stage.press("n")
-            assert stage.traffic.entry == 5
-            await stage.press("n")
-            await stage.see("no error below")
-            await stage.press("N")
-            assert stage.traffic.entry == 4
-            await stage.press("N")
-            await stage.see("no error above")
-
-        play(act, path)
-
-    def test_filters_ask_for_rules_and_levels(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            for text, rows in (
-                ("rule:id/*", [7, 8]),
-                ("level:error", [6, 7]),
-                ("level>=note", [6, 7, 8]),
-                ("has:finding rule:framing/*", [6]),
-                ("not has:finding", [1, 2, 3, 5]),
-            ):
-                await stage.press("slash", "ctrl+a", "ctrl+k", *text, "enter")
-                scan = stage.traffic._scan
-                assert scan is not None
-                await stage.until(lambda scan=scan: scan.has_ended, text)  # type: ignore[misc]
-                assert list(scan.rows) == rows, text
-
-        play(act, wrong(tmp_path))
 
     def test_what_is_found_late_is_selected_late(self, tmp_path: Path) -> None:
         live = CaptureFile(tmp_path / "live.mcpcap")
@@ -601,26 +533,3 @@ class TestSessions:
 
         play(act, captured(tmp_path, "other"), tmp_path / "live.mcpcap", size=(110, 30))
         live.close()
-
-
-class TestArranging:
-    """How findings become lines."""
-
-    ONE = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "nobody asked for 5", method="ping")
-
-    def test_words_and_patterns(self) -> None:
-        for words, expected in (
-            ("", True), ("ERROR server", True), ("id/*", True), ("id/?nknown-response", True), ("framing/*", False),
-            ("ping nobody", True), ("pong", False), ("*" * 50 + "x", False),
-        ):  # fmt: skip
-            assert has_all_words(self.ONE, words.lower().split()) is expected, words
-
-    def test_what_is_not_kept_is_counted(self) -> None:
-        findings = Findings()
-        findings.take(self.ONE)
-        for _ in range(9):
-            findings.take_more(self.ONE.rule, self.ONE.level, 4)
-        items = list(list_items(findings, set(), set(), ""))
-        assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
-        assert len(list(list_items(findings, {items[0].group}, set(), ""))) == 1
-        assert [item.total for item in list_items(findings, set(), set(), "nobody")] == [1, -1]

@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from mcpproxy.tui.data import garbage
+from mcpproxy.tui.data import garbage, step_thread
 from mcpproxy.tui.data.step_thread import StepThread
 
 
@@ -50,7 +50,8 @@ def test_a_search_comes_in_the_end_although_a_thread_always_reads(monkeypatch: p
     assert gone() is None
 
 
-def test_a_thread_that_reads_leaves_no_crowd_of_objects_to_search() -> None:
+def test_a_thread_that_reads_leaves_no_crowd_of_objects_to_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_thread, "garbage", garbage)
     table: deque[list[object]] = deque(maxlen=100_000)
     young: list[int] = []
     done = threading.Event()

@@ -12,13 +12,42 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, play, record, said
 
+TYPED = [
+    ("/tools/list\r", "tools/list  0 of"),
+    ("/session:2", "\nsession:2 "),
+    ("/quit", "\nquit "),
+    ("Mhello\r", "◆ hello"),
+    ("/id:2\rMquite\r", "◆ quite"),
+    ("equit", "jsonlquit"),
+    ("cqMquick\r", "◆ helloquick"),  # the row has that note
+    ("cq/quit", "\nquit "),
+    ("?q/quit", "\nquit "),
+    ("F/quit", "\nquit "),
+    ("Qqueries", "\n queries "),
+]
+"""Keys that are typed at once in the detail of the second row, and what is then on the screen."""
+
+
+def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        for keys, seen in TYPED:
+            await stage.open()
+            seen = seen.rstrip(" ")
+            assert seen not in stage.text(), f"before {keys!r}"
+            for key in ("g", "j", "enter", "tab", *("enter" if key == "\r" else key for key in keys)):
+                stage.app.post_message(_pressed(key))
+            await stage.until(lambda: seen in stage.text(), f"{seen!r} after {keys!r}")  # noqa: B023 - asked at once
+            await stage.back()
+
+    play(act, captured(tmp_path), size=(140, 24))
+
 
 def test_keys_wait_for_work_that_is_done_at_last(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
         work: Future[None] = Future()
         stage.app.key_queue.wait_for(work)
-        await stage.press("t", "slash", "q")
+        await stage.type_ahead("t", "slash", "q")
         assert not stage.traffic.query_one(FilterBox).display
         work.set_result(None)
         await stage.until(lambda: stage.traffic.query_one(FilterBox).value == "q")
@@ -32,7 +61,7 @@ def test_keys_work_beside_what_is_never_done(tmp_path: Path, monkeypatch: pytest
     async def act(stage: Stage) -> None:
         await stage.open()
         stage.app.key_queue.wait_for(Future())
-        await stage.press("t", "question_mark")
+        await stage.type_ahead("t", "question_mark")
         await stage.until(lambda: isinstance(stage.app.screen, HelpScreen))
 
     play(act, captured(tmp_path))
@@ -42,7 +71,7 @@ def test_ctrl_c_waits_for_nothing(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
         stage.app.key_queue.wait_for(Future())
-        await stage.press("t", "slash", "ctrl+c")
+        await stage.type_ahead("t", "slash", "ctrl+c")
         await stage.until(lambda: stage.app._exit)
 
     play(act, captured(tmp_path))

@@ -1,62 +1,20 @@
 """Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
-from textual.binding import Binding
-from textual.keys import format_key
 from textual.widgets._footer import FooterKey
 
-from mcpproxy.tui.keys import _bindings, keys_path, names, read
 from mcpproxy.tui.screen_entries import entries
-from mcpproxy.tui.screens.help import ROWS, HelpScreen, help_of
+from mcpproxy.tui.screens.help import ROWS, HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
-from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import Stage, captured, play
-
-FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
-"""Actions of places where text is typed: their keys are no characters, and stay."""
+from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each, sizes
+from tests.mcpproxy.tui.test_keys import write
 
 
-def write(text: str) -> None:
-    path = keys_path()
-    assert path is not None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
-    actions: dict[str, set[str]] = {}
-    for binding in _bindings():
-        assert isinstance(binding, Binding)
-        if binding.action not in FIXED:
-            assert binding.id, binding
-            actions.setdefault(binding.id, set()).add(binding.key)
-    assert {"pair", "mark", "quit", "findings", "sql"} <= set(names())
-
-
-def test_the_page_tells_every_name() -> None:
-    page = (ROOT / "docs/commands/tui.md").read_text()
-    assert [name for name in names() if f"`{name}`" not in page] == []
-
-
-def test_help_tells_every_key() -> None:
-    told = {word.lower() for row in ROWS if row.text for word in row.keys.split()} | {entry.key for entry in entries()}
-    told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
-    shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
-    missing = []
-    for binding in _bindings():
-        if binding.id:
-            key = binding.key.split(",")[0]
-            key = shown.get(key) or (key if "+" in key else format_key(key)).lower()
-            missing += [binding] if key not in told else []
-    assert missing == []
-
-
-@pytest.mark.parametrize("size", [(40, 60), (80, 70), (140, 70)], ids=lambda size: f"{size[0]}")
+@pytest.mark.parametrize("size", sizes((40, 60), soak=[(80, 70), (140, 70)]))
 def test_help_is_to_be_read_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
     write('[keys]\ntimes = ["ctrl+alt+shift+f11", "ctrl+alt+shift+f12"]\n')
 
@@ -90,29 +48,50 @@ def fits(told: str, whole: str, width: int) -> bool:
     return len(told) <= width and keys.startswith(first) and (not first or first[-1] == " " or keys[len(first)] == " ")
 
 
-def test_the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        for key in ("", "enter", *(entry.key for entry in entries() if entry.word != "sql")):
-            await stage.press(*([key] if key else ()))
-            await stage.pilot.resize_terminal(200, 24)
-            await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
-            await stage.still()
-            whole = foot(stage)
-            assert "? help q quit" in whole, key
-            for width in (140, 80, 40, 20, 6, 200):
-                await stage.pilot.resize_terminal(width, 24)
-                told = f"some of {whole!r} in {width} after {key}"
-                await stage.until(lambda: fits(foot(stage), whole, width), told)  # noqa: B023 - asked at once
-                assert fits(foot(stage), whole, width), told
-                if width == 80:
-                    assert "q quit" in foot(stage), key
-                    assert key == "enter" or not key or "esc back" in foot(stage), key
-            await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
-            await stage.press(*(["escape"] if key else ()))
-            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(stage: Stage) -> None:
+    await stage.listed()
+    for key in ("", "enter", *(entry.key for entry in entries() if entry.word != "sql")):
+        await stage.press(*([key] if key else ()))
+        await stage.pilot.resize_terminal(200, 24)
+        await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
+        await stage.settled()
+        whole = foot(stage)
+        assert "? help q quit" in whole, key
+        for width in (140, 80, 40, 20, 6, 200):
+            await stage.pilot.resize_terminal(width, 24)
+            told = f"some of {whole!r} in {width} after {key}"
+            await stage.until(lambda: fits(foot(stage), whole, width), told)  # noqa: B023 - asked at once
+            assert fits(foot(stage), whole, width), told
+            if width == 80:
+                assert "q quit" in foot(stage), key
+                assert key == "enter" or not key or "esc back" in foot(stage), key
+        await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
+        await stage.press(*(["escape"] if key else ()))
+        await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
 
-    play(act, captured(tmp_path))
+
+async def help_begins_with_the_keys_of_the_screen_that_it_was_opened_from(stage: Stage) -> None:
+    await stage.listed()
+    for key, word in (("", "sessions"), ("enter", "traffic"), *((entry.key, entry.word) for entry in entries())):
+        if word == "sql":
+            continue
+        await stage.press(*([key] if key else ()))
+        await stage.press("question_mark")
+        await stage.until(lambda: bool(section(stage)))
+        assert word in section(stage).split(", ")
+        await stage.press("escape", *(["escape"] if key not in ("", "enter") else ()))
+
+
+async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("ctrl+p")
+    await stage.press(*"exchanges")
+    await stage.see("Exchanges  x", "switch between frames and exchanges")
+    await stage.press("enter", "enter")
+    await stage.see(" outcome ")
+    await stage.press("ctrl+p")
+    await stage.press(*"latency")
+    await stage.see("Latency  L")
 
 
 def test_keys_that_stay_are_not_made_anew(tmp_path: Path) -> None:
@@ -130,14 +109,6 @@ def test_keys_that_stay_are_not_made_anew(tmp_path: Path) -> None:
         assert list(stage.traffic.query(FooterKey)) != made
 
     play(act, captured(tmp_path), size=(200, 30))
-
-
-def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
-    path = keys_path()
-    assert path is not None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(path)
-    assert read().wrong == f"{path} is not a regular file"
 
 
 def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
@@ -169,42 +140,6 @@ def test_keys_are_those_of_the_user(tmp_path: Path) -> None:
     play(act, captured(tmp_path), size=(100, 60))
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ('[keys]\nfly = "f"\npair = "P"', "keys.toml: there is no action fly"),
-        ("[keys]\npair = 5", 'pair needs a key such as "P"'),
-        ('[keys]\npair = ["a b"]', "pair needs a key"),
-        ("[keys]\npair = []", "pair needs a key"),
-        ("[keys\n", "keys.toml: "),
-        ("keys = 5", "expected one table"),
-        ("[other]", "expected one table"),
-        ("\x00", "keys.toml: "),
-    ],
-)
-def test_what_makes_no_sense_is_told_in_a_line_and_the_rest_holds(text: str, wrong: str) -> None:
-    write(text)
-    found = read()
-    assert wrong in found.wrong
-    assert "\n" not in found.wrong
-    assert found.keymap == ({"pair": "P"} if "fly" in text else {})
-
-
-def test_what_every_screen_needs_keeps_its_key() -> None:
-    write('[keys]\nquit = "j"\npair = "q"\nmark = "P"')
-    found = read()
-    assert found.keymap == {"mark": "P"}
-    assert found.wrong == (
-        "keys.toml: quit keeps q, because j belongs to down; pair keeps p, because q belongs to quit"
-    )
-    write('[keys]\nquit = "Q"\npair = "q"')
-    assert read() == ({"quit": "Q", "pair": "q"}, "")
-    write("[keys]\nquit = 'escape'")
-    assert "escape belongs to back" in read().wrong
-    write('[keys]\ndown = "x"\nquit = "x"')
-    assert len(read().keymap) == 1
-
-
 def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
     write("[keys]\nfly = 'f'")
 
@@ -212,30 +147,6 @@ def test_it_is_told_on_the_screen(tmp_path: Path) -> None:
         await stage.see("there is no action fly")
 
     play(act, captured(tmp_path))
-
-
-def test_no_file_is_no_wish() -> None:
-    assert read() == ({}, "")
-    path = keys_path()
-    assert path is not None
-    os.makedirs(path)
-    assert "cannot read" in read().wrong
-
-
-def test_help_of_an_action_is_that_of_its_own_key() -> None:
-    # Several screens use o, s, n and z.
-    assert help_of("fold-server") == "fold or unfold a server; or click its row"
-    assert help_of("save").startswith("save an image")
-    assert help_of("fit").startswith("fit the item")
-    assert help_of("copy", "traffic", "c").startswith("copy as JSON")
-    assert help_of("again", "findings", "c").startswith("check again")
-    assert help_of("calls", "tools", "c") == "in tools: previous and next version; show the calls"
-    assert help_of("unknown", "traffic", "Q") == ""
-    named = [name for row in ROWS for name in row.names.split()]
-    assert sorted(set(named)) == sorted(named)
-    assert set(named) <= set(names())
-    for row in ROWS:
-        assert not row.names or len(row.names.split()) == len(row.keys.split()), row
 
 
 def test_the_keys_that_traffic_needs_most_fit_into_80_columns(tmp_path: Path) -> None:
@@ -256,31 +167,10 @@ def section(stage: Stage) -> str:
     return next((line for line in lines if line in titles), "")
 
 
-def test_help_begins_with_the_keys_of_the_screen_that_it_was_opened_from(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listed()
-        for key, word in (("", "sessions"), ("enter", "traffic"), *((entry.key, entry.word) for entry in entries())):
-            if word == "sql":
-                continue
-            await stage.press(*([key] if key else ()))
-            await stage.press("question_mark")
-            await stage.until(lambda: bool(section(stage)))
-            assert word in section(stage).split(", ")
-            await stage.press("escape", *(["escape"] if key not in ("", "enter") else ()))
-
-    play(act, captured(tmp_path))
-
-
-def test_the_palette_has_what_a_screen_does_with_its_key(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("ctrl+p")
-        await stage.press(*"exchanges")
-        await stage.see("Exchanges  x", "switch between frames and exchanges")
-        await stage.press("enter", "enter")
-        await stage.see(" outcome ")
-        await stage.press("ctrl+p")
-        await stage.press(*"latency")
-        await stage.see("Latency  L")
-
-    play(act, captured(tmp_path))
+def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
+    acts: tuple[Act, ...] = (
+        the_keys_that_are_shown_are_shown_whole_and_help_is_among_them,
+        help_begins_with_the_keys_of_the_screen_that_it_was_opened_from,
+        the_palette_has_what_a_screen_does_with_its_key,
+    )
+    play_each(acts, captured(tmp_path))

@@ -1,62 +1,14 @@
 """The layout: list and detail beside each other, in full, of any size, and as they were last time."""
 
-import stat
 from pathlib import Path
 
 import pytest
 
-from mcpproxy.history import history_path
-from mcpproxy.tui.app import DARK, LIGHT
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import detail
-from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
+from mcpproxy.tui.app import DARK, LIGHT, TuiApp
+from mcpproxy.tui.layout_state import Layout, kept_layout
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, play, record, said
-
-
-def state() -> Path:
-    path = history_path("tui_layout")
-    assert path is not None
-    return path
-
-
-class TestState:
-    """What is kept for the next start."""
-
-    def test_it_is_kept_for_the_user_alone(self) -> None:
-        assert kept_layout() == Layout(45, 50, is_full=False)
-        keep_layout(Layout(60, 35, is_full=True))
-        assert kept_layout() == Layout(60, 35, is_full=True)
-        assert stat.S_IMODE(state().stat().st_mode) == 0o600
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            b"",
-            b"\xff\0\n",
-            b"below\nbeside x\nfull yes\n",
-            b"below -5\nbeside 99999999999\n",
-            b"below \xd9\xa3\n",
-            b"theme \xff\x1b[31m\n",
-        ],
-    )
-    def test_what_is_damaged_is_ignored(self, text: bytes) -> None:
-        state().parent.mkdir(parents=True)
-        state().write_bytes(text)
-        assert kept_layout() == Layout()
-
-    def test_the_theme_is_kept_beside_the_sizes(self) -> None:
-        assert kept_theme() == ""
-        keep_theme("mcpproxy-light")
-        keep_layout(Layout(60, 35, is_full=True))
-        assert kept_theme() == "mcpproxy-light"
-        keep_theme("mcpproxy-dark")
-        assert (kept_theme(), kept_layout()) == ("mcpproxy-dark", Layout(60, 35, is_full=True))
-
-    def test_sizes_out_of_range_come_back_into_it(self) -> None:
-        state().parent.mkdir(parents=True)
-        state().write_bytes(b"below 1\nbeside 100\n")
-        assert kept_layout() == Layout(20, 80)
+from tests.mcpproxy.tui.test_layout_state import state
 
 
 class TestTheme:
@@ -81,15 +33,11 @@ class TestTheme:
         play(light, path)
         play(again, path)
 
-    @pytest.mark.parametrize("text", [b"theme no such theme\n", b"theme textual-light\n", b"theme \xff\0\n", b"theme"])
-    def test_what_is_no_theme_of_ours_is_ignored(self, tmp_path: Path, text: bytes) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.listed()
-            assert stage.app.theme == DARK.name
-
+    def test_what_is_no_theme_of_ours_is_ignored(self) -> None:
         state().parent.mkdir(parents=True)
-        state().write_bytes(text)
-        play(act, captured(tmp_path))
+        for text in (b"theme no such theme\n", b"theme textual-light\n", b"theme \xff\0\n", b"theme"):
+            state().write_bytes(text)
+            assert TuiApp(list, "").theme == DARK.name, text
 
     def test_a_state_that_cannot_be_written_stops_nothing(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
@@ -171,7 +119,10 @@ class TestScreen:
         play(act, path)
         play(again, path)
 
-    @pytest.mark.parametrize(("size", "is_beside"), [((100, 30), True), ((99, 30), False), ((80, 24), False)])
+    @pytest.mark.parametrize(
+        ("size", "is_beside"),
+        [((100, 30), True), ((99, 30), False), pytest.param((80, 24), False, marks=pytest.mark.soak)],
+    )
     def test_the_exchange_shows_arguments_and_answer(
         self, tmp_path: Path, size: tuple[int, int], is_beside: bool
     ) -> None:
@@ -198,8 +149,10 @@ class TestScreen:
             await stage.press("G", "up", "enter", "6")
             await stage.see("n: 99", "unanswered: no response came")
 
-        for size in ((80, 24), (120, 30)):
-            play(act, captured(tmp_path), size=size)
+            await stage.pilot.resize_terminal(120, 30)
+            await stage.see("n: 99", "unanswered: no response came")
+
+        play(act, captured(tmp_path), size=(80, 24))
 
     def test_nothing_is_shown_twice(self, tmp_path: Path) -> None:
         # Findings come late; the rules have a process of their own.
@@ -210,7 +163,7 @@ class TestScreen:
 
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.still()
+            await stage.settled()
             await stage.press("enter")
             await stage.see("sent ", "took ", "outcome", "lifecycle/")
             await stage.press("6")
@@ -227,12 +180,3 @@ class TestScreen:
             assert stage.text().count("lifecycle/") == 1
 
         play(act, path, size=(155, 40))
-
-    def test_a_row_without_an_exchange_says_so(self, tmp_path: Path) -> None:
-        reading = Reading(captured(tmp_path))
-        while reading.step():
-            pass
-        row = reading.stderr[0]
-        lines = ["".join(span.text for span in line) for line in detail(reading, row, "exchange", width=120).lines]
-        assert lines[1] == "not part of an exchange"
-        reading.close()

@@ -1,164 +1,23 @@
 """On a real terminal: no byte of hostile traffic acts on it, any size survives, and the terminal is as it was after."""
 
-import fcntl
-import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pyte
 import pytest
 
-from captures.record import members, stderr_members
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import END, INITIALIZED, captured, record, said
-
-DEADLINE_S = 200.0
-EVIL = "EVIL"
-"""Stands in what a payload would have the terminal do."""
-
-HOSTILE = [
-    "\x1b]52;c;RVZJTA==\x07", "\x1b]0;EVIL\x1b\\", "\x1b]8;;http://EVIL\x1b\\link\x1b]8;;\x1b\\", "\x1bPEVIL\x1b\\",
-    "\x9d52;c;EVIL\x9c", "\x9bEVILm", "\x1b[2J\x1b[HEVIL", "\x7f\x08\x0b\x0c", "\u202eEVIL\u202c", "\u2066EVIL\u2069",
-    "\u200bEVIL\u200d", "\U000e0045\U000e0056", "[/EVIL]", "[@click=app.quit]EVIL[/]", "[link=http://EVIL]x[/link]",
-    "\\[",
-    "[b", "[/", "$EVIL", "e" + "\u0301" * 10_000, "👩‍👩‍👧‍👦🇩🇪" * 20, "\r\nEVIL", "\ud7b0" * 50,
-]  # fmt: skip
-
-# What may reach the terminal: text, and the sequences with which Textual draws.
-ALLOWED = re.compile(
-    rb"\x1b(?:\[[0-9;:?<>=]*[A-Za-z$]|\[\?[0-9;]*\$p|\([B0]|[=>78cM])"  # colours, places, modes
-    rb"|\x1b\]22;[a-z]+\x07"  # the shape of the pointer
-)
+from tests.mcpproxy.tui.hostile import EVIL, HOSTILE, hostile
+from tests.mcpproxy.tui.stage import END, captured, record, said, sizes
+from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, is_running, terminal
+from tests.mcpproxy.tui.test_key_queue_integration import TYPED
 
 
-class Terminal:
-    """`mcpproxy tui` on a terminal that remembers every byte."""
-
-    def __init__(
-        self,
-        arguments: list[str],
-        environment: dict[str, str],
-        size: tuple[int, int],
-        program: tuple[str, ...] = (sys.executable, "-P", "-m", "mcpproxy"),
-    ) -> None:
-        columns, rows = size
-        self.ours, theirs = pty.openpty()
-        self.before = termios.tcgetattr(theirs)
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
-        self.heard = b""
-        command = [*program, "tui", *arguments]
-        self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-        )
-        self._theirs = theirs
-
-    def after(self) -> Any:
-        """The modes of the terminal now."""
-        return termios.tcgetattr(self._theirs)
-
-    def text(self) -> str:
-        # Half of a wide character is an empty cell, on which pyte's own `display` fails. Textual may have drawn over
-        # the other half, as it takes a flag for wider than pyte does.
-        columns, rows = range(self.screen.columns), range(self.screen.lines)
-        return "\n".join("".join(self.screen.buffer[y][x].data for x in columns) for y in rows)
-
-    def listen(self, wait_s: float = 0.05) -> None:
-        """Take what has come, until nothing more comes for a while."""
-        end = time.monotonic() + 2
-        while time.monotonic() < end and select.select([self.ours], [], [], wait_s)[0]:
-            try:
-                chunk = os.read(self.ours, 65536)
-            except OSError:
-                return
-            if not chunk:
-                return
-            self.heard += chunk
-            # pyte knows no colons in SGR and no queries; what it does not know it would print.
-            self.stream.feed(
-                re.sub(rb"\x1b\[[?>=<][0-9;]*[a-zA-Z]|\x1b\[[0-9;?]*\$p|\x1b\[[>=<][^a-zA-Z]*[a-zA-Z]", b"", chunk)
-            )
-
-    def until(self, condition: Callable[[], object], what: str = "it") -> None:
-        end = time.monotonic() + DEADLINE_S
-        while not condition():
-            told = f"waited for {what} in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}"
-            assert time.monotonic() < end, told
-            self.listen()
-
-    def press(self, keys: str) -> None:
-        os.write(self.ours, keys.encode())
-        self.listen(0.2)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self._theirs)
-
-
-@contextmanager
-def terminal(
-    home: Path, *arguments: str, size: tuple[int, int] = (80, 24), more: dict[str, str] | None = None
-) -> Iterator[Terminal]:
-    root = str(Path(__file__).parents[3])
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color", "PYTHONPATH": root}
-    environment |= {"LC_ALL": "C.UTF-8", **(more or {})}
-    made = Terminal(list(arguments), environment, size)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def hostile(folder: Path) -> Path:
-    """A capture in which everything that can be foreign is hostile."""
-    client = {"name": HOSTILE[0] + HOSTILE[8], "version": HOSTILE[5]}
-    asked = {"protocolVersion": HOSTILE[1], "clientInfo": client, "capabilities": {}}
-    first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": asked}, ensure_ascii=False)
-    middles = [
-        ("header", header(name="".join(HOSTILE[:12])[:60])),
-        said("c2s", first.encode()),
-        said("s2c", INITIALIZED),
-    ]
-    for number, text in enumerate(HOSTILE, 1):
-        call = {
-            "jsonrpc": "2.0",
-            "id": text[:40],
-            "method": "tools/call",
-            "params": {"name": text, text[:200]: {text[:90]: [text]}},
-        }
-        middles.append(said("c2s", json.dumps(call, ensure_ascii=False).encode("utf-8", "surrogatepass")))
-        error = {"jsonrpc": "2.0", "id": text[:40], "error": {"code": number, "message": text, "data": [text]}}
-        middles.append(said("s2c", json.dumps(error, ensure_ascii=False).encode("utf-8", "surrogatepass")))
-        middles.append(said("s2c", text.encode("utf-8", "surrogatepass")))
-        middles.append(("stderr", stderr_members(text.encode("utf-8", "surrogatepass"))))
-        middles.append(said("c2s", json.dumps({"jsonrpc": "2.0", "method": text or "x"}, ensure_ascii=False).encode()))
-    middles.append(("process", members(event="ended", signal=HOSTILE[0])))
-    return record(folder / "h\x1b]0;EVIL\x07" / "x\x1b[2J\u202e.mcpcap", [*middles, END])
-
-
-def acts(heard: bytes) -> list[str]:
-    """What was sent that is no plain text and nothing with which Textual draws."""
-    rest = ALLOWED.sub(b"", heard)
-    text = rest.decode("utf-8", "backslashreplace")
-    odd = {char for char in text if not char.isprintable() and char not in "\r\n\x0f\x0e\x08\u3000"}
-    return sorted({text[max(0, at - 20) : at + 20] for at, char in enumerate(text) if char in odd})
-
-
+@pytest.mark.dear("every view of every hostile text is drawn on a terminal")
 def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
     hostile(tmp_path)
     captured(tmp_path, stamp="20251121T101502Z-4f2a")
@@ -193,6 +52,7 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
     assert shown.heard.count("\u0301".encode()) < 9 * shown.heard.count(b"e")
 
 
+@pytest.mark.dear("the rows of every finding are drawn on a terminal")
 def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
     # Rules quote what they complain of: ids, names, methods, places in a message.
     path = hostile(tmp_path)
@@ -206,8 +66,8 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
         shown.until(lambda: "records checked" in shown.text())
         shown.press("g")
         seen = ""
-        for _ in range(150):
-            os.write(shown.ours, b"j")
+        for _ in range(25):
+            os.write(shown.ours, b"jjjjjj")
             shown.listen(0.02)
             seen += shown.text()
         assert EVIL in seen
@@ -223,14 +83,14 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
 
 def test_what_stands_as_it_stood_is_not_drawn_again(tmp_path: Path) -> None:
     # The screen of the sessions lies below, and would draw over the one on top.
-    captured(tmp_path, calls=3000)
+    captured(tmp_path, calls=600)
     captured(tmp_path, name="older", stamp="20261120T101502Z-4f2b")
     with terminal(tmp_path, str(tmp_path), size=(140, 40)) as shown:
         shown.until(lambda: "2 recorded" in shown.text())
         shown.press("\rF")
-        shown.until(lambda: re.search(r"all 6,\d\d\d records checked", shown.text()))
+        shown.until(lambda: re.search(r"all 1,\d\d\d records checked", shown.text()))
         shown.press("\x1b")
-        shown.until(lambda: re.search(r"6,\d\d\d frames", shown.text()))
+        shown.until(lambda: re.search(r"1,\d\d\d frames", shown.text()))
         shown.listen(1.5)
         before = len(shown.heard)
         shown.press("j")
@@ -281,24 +141,11 @@ def test_a_kill_of_the_screen_ends_the_process_that_runs_the_rules(tmp_path: Pat
         shown.until(lambda: not is_running(worker))
 
 
-def children(pid: int) -> list[int]:
-    """The processes that one has started."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    return [child for child, parent in pairs if parent == pid]
-
-
-def is_running(pid: int) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-    return state != "" and not state.startswith("Z")
-
-
-@pytest.mark.parametrize("size", [(1, 1), (2, 2), (20, 5), (80, 24), (200, 60)])
+@pytest.mark.parametrize("size", sizes((1, 1), soak=[(2, 2), (20, 5), (80, 24), (200, 60)]))
 def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), size=size) as shown:
         shown.until(lambda: b"\x1b[?1049h" in shown.heard)
-        shown.listen(0.5)
         for keys in ("j", "\r", "\t", "x", "?", "\x1b"):
             shown.press(keys)
         assert shown.process.poll() is None
@@ -311,7 +158,7 @@ def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> No
 
 def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
     path = captured(tmp_path)
-    with terminal(tmp_path, str(path)) as shown:
+    with terminal(tmp_path, str(path), is_cold=True) as shown:
         shown.until(lambda: "tools/call" in shown.text())
         assert shown.after() != shown.before
         shown.press("q")
@@ -324,9 +171,10 @@ def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
             assert switched[-1] == (b"h" if mode == b"25" else b"l"), mode
 
 
+@pytest.mark.dear("a start without colours, and all that marks a place without them")
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
-    with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:
+    with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}, is_cold=True) as shown:
         shown.until(lambda: "tools/call" in shown.text())
         # On the terminal's own ground what the cursor is on is turned around, in the list, the detail and the filter.
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})
@@ -343,7 +191,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
             lambda: any(cell.reverse for cell in list(shown.screen.buffer[shown.screen.lines - 2].values())[:9])
         )
         shown.press("\x1b")
-        shown.until(lambda: "expected" not in shown.text())
+        shown.until(lambda: "esc cancel" not in shown.text())
         shown.press("\x10")
         shown.until(lambda: "Dark" in shown.text())
         shown.press("\x1b")
@@ -355,25 +203,18 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
-TYPED = [
-    ("/tools/list\r", "tools/list  0 of"),
-    ("/session:2", "\nsession:2 "),
-    ("/quit", "\nquit "),
-    ("/\x1b[200~quiet\x1b[201~e", "\nquiete"),
-    ("Mhello\r", "◆ hello"),
-    ("/id:2\rMquite\r", "◆ quite"),
-    ("equit", "jsonlquit"),
-    ("cqMquick\r", "◆ helloquick"),  # the row has that note
-    ("cq/quit", "\nquit "),
-    ("?q/quit", "\nquit "),
-    ("F/quit", "\nquit "),
-    ("Qqueries", "\n queries "),
-]
+PASTED = ("/\x1b[200~quiet\x1b[201~e", "\nquiete ")
+"""A part of what is typed comes as pasted text."""
 
 
-def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "typed",
+    [[TYPED[2], PASTED, TYPED[-1]], pytest.param([*TYPED, PASTED], marks=pytest.mark.soak)],
+    ids=["some", "all"],
+)
+def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, typed: list[tuple[str, str]]) -> None:
     with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
-        for keys, seen in TYPED:
+        for keys, seen in typed:
             shown.until(lambda: "tools/call" in shown.text())
             assert seen not in shown.text(), f"before {keys!r}"
             os.write(shown.ours, f"gj\r\t{keys}".encode())
@@ -385,7 +226,7 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -
             shown.press("\r")
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path)) as shown:
@@ -400,7 +241,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: 
 
 
 def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
-    with terminal(tmp_path, str(captured(tmp_path))) as shown:
+    with terminal(tmp_path, str(captured(tmp_path)), is_cold=True) as shown:
         shown.until(lambda: "tools/call" in shown.text())
         # As Ctrl-S does: whoever draws waits.
         termios.tcflow(shown._theirs, termios.TCOOFF)
@@ -431,7 +272,7 @@ def test_it_ends_when_the_terminal_is_gone_and_no_signal_tells(tmp_path: Path) -
 def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: dict[str, str], words: str) -> None:
     path = captured(tmp_path)
     if more:
-        with terminal(tmp_path, str(path), more=more) as shown:
+        with terminal(tmp_path, str(path), more=more, is_cold=True) as shown:
             shown.until(lambda: shown.process.poll() is not None)
             shown.listen()
             assert shown.process.returncode == 2
@@ -447,7 +288,7 @@ def test_where_nothing_can_be_drawn_it_says_what_to_use(tmp_path: Path, more: di
 
 
 def test_what_can_never_come_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
-    with terminal(tmp_path, "*") as shown:
+    with terminal(tmp_path, "*", is_cold=True) as shown:
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
         assert shown.process.returncode == 2
@@ -463,8 +304,8 @@ def test_a_server_without_a_capture_is_waited_for(tmp_path: Path) -> None:
 
 def test_the_errors_of_a_tool_are_four_keys_away(tmp_path: Path) -> None:
     path = captured(tmp_path / "recordings")
+    captured(tmp_path / "recordings", "other")  # of one alone, the traffic is shown at once
     with terminal(tmp_path, str(path.parent.parent), "--all", size=(80, 24)) as made:
-        captured(tmp_path / "recordings", "other")
         made.until(lambda: "library" in made.text() and "other" in made.text(), "the list of sessions")
         made.press("\r")
         made.until(lambda: "found 1" in made.text(), "the traffic")

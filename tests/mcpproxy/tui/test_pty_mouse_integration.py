@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.mcpproxy.tui.stage import captured, conversation
-from tests.mcpproxy.tui.test_latency_integration import timed
-from tests.mcpproxy.tui.test_pty_integration import Terminal, terminal
+from tests.mcpproxy.tui.stage import captured, conversation, timed
+from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 WHEEL_UP, WHEEL_DOWN, HELD = 64, 65, 32
 """What is added to the number of a button in an SGR mouse report (xterm, 1006)."""

@@ -5,10 +5,8 @@ import re
 from pathlib import Path
 
 from tests.mcpproxy.tui.http_talk import http_talk
-from tests.mcpproxy.tui.stage import captured, conversation
-from tests.mcpproxy.tui.test_findings_integration import wrong
-from tests.mcpproxy.tui.test_latency_integration import timed
-from tests.mcpproxy.tui.test_pty_integration import Terminal, terminal
+from tests.mcpproxy.tui.stage import captured, conversation, timed, wrong
+from tests.mcpproxy.tui.terminals import Terminal, terminal
 
 
 def listed(shown: Terminal) -> None:

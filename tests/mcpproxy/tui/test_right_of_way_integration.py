@@ -33,8 +33,8 @@ def test_no_step_begins_while_the_screen_is_drawn() -> None:
     step_thread = StepThread(step, lambda: None, pytest.fail)
     try:
         assert first.wait(60)
-        pressed_at = time.monotonic()
         right_of_way.claim()
+        pressed_at = right_of_way._pressed_at
         assert enough.wait(60)
     finally:
         step_thread.stop()

@@ -1,46 +1,30 @@
 """Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rich.style import Style
 
-from analysis.summary import Summary
 from captures.file import CaptureFile
 from captures.record import members, seal
-from mcpproxy.report.text import Span
-from mcpproxy.report.units import few
-from mcpproxy.report.wording import asked_and_answered
-from mcpproxy.tui import clock
-from mcpproxy.tui.data.exchanges import NONE
-from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.paces import LEAST, Paces
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.row_views import Left, Without
-from mcpproxy.tui.data.sorting import RUN, Sorting
-from mcpproxy.tui.safe_text import segments
-from mcpproxy.tui.screens.sessions import COLUMNS, SessionsScreen, age
+from mcpproxy.tui.data.paces import LEAST
+from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
 from tests.mcpproxy.tui.http_talk import http_talk
-from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, conversation, play, play_each, record, said
-from tests.mcpproxy.tui.test_latency_integration import timed
-
-SIZES = ((80, 24), (140, 40))
-
-
-@contextmanager
-def understood(path: Path) -> Iterator[Reading]:
-    """A capture that was read to its end."""
-    reading = Reading(path)
-    try:
-        while not reading.has_ended:
-            reading.step()
-        yield reading
-    finally:
-        reading.close()
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    Act,
+    Stage,
+    captured,
+    conversation,
+    play,
+    play_each,
+    record,
+    said,
+    sizes,
+    timed,
+)
 
 
 def row_with(stage: Stage, text: str) -> str:
@@ -49,7 +33,7 @@ def row_with(stage: Stage, text: str) -> str:
 
 
 class TestAtAGlance:
-    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(140, 40)]))
     def test_an_answer_says_what_it_found(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -85,25 +69,6 @@ class TestAtAGlance:
 
         play(act, record(tmp_path / "library/x.mcpcap", [*conversation(1)[:4], *calls, END]), size=(140, 24))
 
-    @pytest.mark.parametrize(
-        ("asked", "answered", "room", "shown"),
-        [
-            ('{"a":1}', "The sum is 3", 40, '{"a":1} ⇒ The sum is 3'),
-            ("", "3 tools", 40, "⇒ 3 tools"),
-            ("7", "", 40, "7"),
-            ("", "", 40, ""),
-            ("a" * 30, "b" * 30, 23, "a" * 9 + "… ⇒ " + "b" * 30),
-            ("a" * 30, "bb", 23, "a" * 17 + "… ⇒ bb"),
-        ],
-    )
-    def test_a_question_leaves_room_for_its_answer(self, asked: str, answered: str, room: int, shown: str) -> None:
-        assert asked_and_answered(asked, answered, room) == shown
-
-    def test_a_wide_character_that_is_cut_leaves_one_ellipsis(self) -> None:
-        for width in range(4, 30):
-            parts = segments([Span("図書館の目録を検索する道具"), Span("  more")], width, {"plain": Style()})
-            assert "".join(part.text for part in parts).count("…") <= 1
-
     def test_a_result_above_a_mebibyte_has_all_that_is_known(self, tmp_path: Path) -> None:
         answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
         path = record(
@@ -138,19 +103,19 @@ class TestHttp:
             assert "server exited" in stage.text()
             await stage.press("b")
             await stage.until(lambda: "messages only" not in stage.text())
-
-        play(act, http_talk(tmp_path), size=(140, 40))
-
-    def test_the_status_has_room_in_eighty_columns(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
+            # The status has room in eighty columns, too.
+            await stage.pilot.resize_terminal(80, 24)
             await stage.see("ok · 200 ", "found 2")
-
-        play(act, http_talk(tmp_path), size=(80, 24))
-
-    def test_the_palette_has_it_too(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
+            await stage.pilot.resize_terminal(140, 40)
+            # A number leads to a record that is left out.
+            await stage.press("colon", *"14", "enter")
+            await stage.see("all records", "stream opened")
+            assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
+            await stage.press("colon", *"3", "enter")
+            await stage.see("record 3 has no row of its own; the nearest is")
+            # The palette shows them, too.
+            await stage.press("b", "b")
+            await stage.until(lambda: "messages only" not in stage.text() and "all records" not in stage.text())
             await stage.press("ctrl+p", *"Records")
             await stage.see("show only messages, or all records")
             await stage.press("enter")
@@ -158,56 +123,9 @@ class TestHttp:
 
         play(act, http_talk(tmp_path), size=(140, 40))
 
-    def test_over_stdio_the_other_records_are_hidden_and_shown(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("stderr: warning", "server exited")
-            await stage.press("b")
-            await stage.see("messages only", "server exited")
-            assert "stderr: warning" not in stage.text()
-            await stage.press("b")
-            await stage.see("stderr: warning")
-            assert "all records" not in stage.text()
-
-        play(act, captured(tmp_path))
-
-    def test_a_view_leaves_out_places_of_a_list_that_grows(self) -> None:
-        rows, left = list(range(0, 40, 2)), Left()
-        view = Without(rows, left)
-        for place in (0, 3, 4, 19):
-            left.add(place)
-        wanted = [row for place, row in enumerate(rows) if place not in (0, 3, 4, 19)]
-        assert [*view] == wanted
-        assert [view[number] for number in range(len(view))] == wanted
-        assert view[2:5] == wanted[2:5]
-        assert [view.index(row) for row in wanted] == [*range(len(wanted))]
-        with pytest.raises(ValueError, match="6"):
-            view.index(6)
-        left.add(20)
-        assert [*view] == wanted
-        rows.append(99)
-        assert [*view] == wanted
-        rows.append(100)
-        assert [*view] == [*wanted, 100]
-
-    def test_numbers_of_exchanges_are_not_trusted(self, tmp_path: Path) -> None:
-        hostile = [
-            ("exchange", members(exchange=number, stage="response", request=request, response=response))
-            for number in (-1, 1 << 62, "7", 3)
-            for request, response in (
-                (None, {"status": "200"}),
-                ([], {"status": -5}),
-                ({"method": 7}, {"status": 1 << 70}),
-            )
-        ]
-        path = record(tmp_path / "library/x.mcpcap", [("header", header(transport="http")), *hostile, END])
-        with understood(path) as reading:
-            assert all(reading.http.answer(number) is None for number in (None, 0, 3, 1 << 62))
-        assert HttpExchanges().answer(0) is None
-
 
 class TestNumbers:
-    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(140, 40)]))
     def test_a_number_is_gone_to(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
@@ -228,17 +146,6 @@ class TestNumbers:
             assert stage.traffic.entry == 6
 
         play(act, captured(tmp_path), size=size)
-
-    def test_a_record_that_is_left_out_is_shown(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("colon", *"14", "enter")
-            await stage.see("all records", "stream opened")
-            assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
-            await stage.press("colon", *"3", "enter")
-            await stage.see("record 3 has no row of its own; the nearest is")
-
-        play(act, http_talk(tmp_path), size=(140, 40))
 
 
 class TestOrder:
@@ -274,45 +181,17 @@ class TestOrder:
 
         play(act, captured(tmp_path), size=(140, 40))
 
-    def test_the_first_row_of_an_order_is_in_sight(self, tmp_path: Path) -> None:
+    def test_the_first_row_of_an_order_is_in_sight_with_its_size(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("G", "up", "up", "s")
             await stage.see("by latency ▼")
             assert stage.traffic.table.cursor == 0
             await stage.until(lambda: stage.traffic.table.scroll_y == 0)
-
-        play(act, captured(tmp_path, calls=60), size=(80, 24))
-
-    def test_a_size_is_shown_where_it_is_the_order(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("s", "s")
+            await stage.press("s")
             await stage.see("by size ▼", "153 B")
 
-        play(act, captured(tmp_path), size=(80, 24))
-
-    @pytest.mark.parametrize("column", ["latency", "size", "status", "time"])
-    @pytest.mark.parametrize("is_down", [True, False])
-    @pytest.mark.parametrize("is_exchanges", [True, False])
-    def test_many_rows(self, tmp_path: Path, column: str, *, is_down: bool, is_exchanges: bool) -> None:
-        with understood(captured(tmp_path, calls=RUN)) as reading:
-            view = reading.exchanges.request if is_exchanges else reading.shown
-            sorting = Sorting(reading, view, column, is_down=is_down, is_exchanges=is_exchanges)
-            steps = 0
-            while sorting.step():
-                steps += 1
-                assert 0 < sorting.progress <= 1
-            assert steps > 2
-            assert sorted(sorting.rows) == [*view]
-            values = [sorting._value(row) for row in sorting.rows]
-            known = [value for value in values if value >= 0]
-            assert values[: len(known)] == known
-            assert known == sorted(known, reverse=is_down)
-            assert column != "latency" or len(known) == RUN + 2, (
-                "the calls, initialize, and the request without an answer"
-            )
-            assert NONE not in sorting.rows
+        play(act, captured(tmp_path, calls=60), size=(80, 24))
 
 
 class TestPointing:
@@ -323,20 +202,31 @@ class TestPointing:
             an_exchange_offers_the_error_of_its_answer,
             errors_only,
             what_is_no_message_has_no_term,
+            a_single_term_needs_no_choice,
+            the_other_records_are_hidden_and_shown,
         )
         play_each(acts, captured(tmp_path), size=(140, 40))
 
-    def test_a_single_term_needs_no_choice(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("down", "down", "down", "plus", "enter")
-            await stage.see("name:search  13 of 16 frames")
-            await stage.press("plus", "enter")
-            await stage.see("name:search method:tools/call  13 of 16 frames")
-            await stage.press("plus")
-            await stage.see("name:search method:tools/call dir:c2s  7 of 16 frames")
 
-        play(act, captured(tmp_path), size=(140, 40))
+async def a_single_term_needs_no_choice(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("down", "down", "down", "plus", "enter")
+    await stage.see("name:search  13 of 16 frames")
+    await stage.press("plus", "enter")
+    await stage.see("name:search method:tools/call  13 of 16 frames")
+    await stage.press("plus")
+    await stage.see("name:search method:tools/call dir:c2s  7 of 16 frames")
+
+
+async def the_other_records_are_hidden_and_shown(stage: Stage) -> None:
+    await stage.open()
+    await stage.see("stderr: warning", "server exited")
+    await stage.press("b")
+    await stage.see("messages only", "server exited")
+    assert "stderr: warning" not in stage.text()
+    await stage.press("b")
+    await stage.see("stderr: warning")
+    assert "all records" not in stage.text()
 
 
 async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
@@ -400,17 +290,6 @@ async def what_is_no_message_has_no_term(stage: Stage) -> None:
     await stage.see("no filter term fits this row")
 
 
-class TestPaces:
-    def test_a_response_is_slow_above_the_p95_of_its_kind(self) -> None:
-        paces = Paces()
-        for number in range(LEAST):
-            assert not paces.is_slow(1, 10**12)
-            paces.add(1, 1_000_000 + number)
-        assert paces.is_slow(1, 2_000_000)
-        assert not paces.is_slow(1, 1_000_000)
-        assert not paces.is_slow(2, 2_000_000)
-
-
 class TestSessions:
     def test_an_imported_session_stands_where_it_took_place(self, tmp_path: Path) -> None:
         old = record(
@@ -427,21 +306,6 @@ class TestSessions:
             assert places["recent"] < places["imported"]
 
         play(act, old, new, size=(140, 24))
-
-    @pytest.mark.parametrize(
-        ("days", "text"),
-        [(0, "0s ago"), (3, "3d ago"), (99, "99d ago"), (100, "14w ago"), (364, "52w ago"), (800, "2y ago")],
-    )
-    def test_ages_fit_their_column(self, monkeypatch: pytest.MonkeyPatch, days: int, text: str) -> None:
-        monkeypatch.setattr(clock, "since_ns", lambda _: days * 86_400 * 10**9)
-        assert age(Summary(wall_ns=1), live=False) == text
-        assert len(text) <= next(column.width for column in COLUMNS if column.name == "age")
-
-    def test_counts_fit_their_column(self) -> None:
-        texts = [
-            few(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)
-        ]
-        assert texts == ["0", "999", "1.0k", "1.0k", "9.9k", "10k", "99k", "999k", "1.0M", "1.2M", "10G"]
 
 
 def test_a_latency_above_the_p95_of_its_tool_is_warm(tmp_path: Path) -> None:
@@ -515,26 +379,13 @@ class TestLive:
 
         play(act, record(tmp_path / "library/x.mcpcap", [*conversation(2), crash]))
 
-    def test_progress_only_goes_forward(self, tmp_path: Path) -> None:
-        reading = Reading(captured(tmp_path, calls=20_000))
-        try:
-            shares = [reading.progress]
-            while not reading.has_ended:
-                reading.step()
-                shares.append(reading.progress)
-        finally:
-            reading.close()
-        assert shares == sorted(shares)
-        assert shares[0] < 0.2
-        assert shares[-1] == 1
-
-    @pytest.mark.parametrize("width", [80, 100, 140])
-    def test_a_title_is_not_cut_beside_empty_space(self, tmp_path: Path, width: int) -> None:
+    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(100, 24), (140, 24)]))
+    def test_a_title_is_not_cut_beside_empty_space(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("slash", *"method:tools/call name:search", "enter")
             await stage.see("13 of 16 frames")
             head = stage.text().split("\n")[0]
-            assert "…" not in head or len(head) >= width - 3
+            assert "…" not in head or len(head) >= size[0] - 3
 
-        play(act, captured(tmp_path, "a-server-with-a-name-that-takes-all-the-room-there-is"), size=(width, 24))
+        play(act, captured(tmp_path, "a-server-with-a-name-that-takes-all-the-room-there-is"), size=size)

@@ -5,14 +5,9 @@ from pathlib import Path
 import pytest
 
 from captures.file import CaptureFile
-from captures.listing import find_captures
 from captures.record import members, seal
 from mcpproxy.cli.selection import all_captures
 from mcpproxy.clients.overview import RoutedServer
-from mcpproxy.tui.data import capture_list as list_module
-from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.detail import detail
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -30,6 +25,7 @@ from tests.mcpproxy.tui.stage import (
     play_each,
     record,
     said,
+    sizes,
 )
 
 
@@ -172,45 +168,6 @@ def test_routed_servers_without_a_capture_are_named(tmp_path: Path) -> None:
 class TestShelf:
     """What is known of each capture, while the list is drawn."""
 
-    def test_looking_leaves_time_to_read_however_long_it_takes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # As if every look took longer than what is between two.
-        monkeypatch.setattr(list_module, "FIND_S", 0.0)
-        for number in range(40):
-            captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
-        capture_list = CaptureList(lambda: find_captures(tmp_path))
-        for _ in range(1000):
-            capture_list.step()
-        assert [capture.is_summed for capture in capture_list.captures] == [True] * 40
-        capture_list.close()
-
-    def test_what_somebody_looks_at_is_read_first(self, tmp_path: Path) -> None:
-        for number in range(20):
-            captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
-        capture_list = CaptureList(lambda: find_captures(tmp_path))
-        capture_list.step()
-        capture_list.in_view = capture_list.captures[12:14]
-        while not capture_list.captures[13].is_summed:
-            capture_list.step()
-        assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
-        capture_list.close()
-
-    def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(list_module, "PATIENCE", 5)
-        captured(tmp_path, "large", calls=20_000, stamp="20261122T101500Z-0000")
-        for number in range(5):
-            captured(tmp_path, f"small{number}", calls=1, stamp=f"20261121T1015{number:02}Z-0000")
-        capture_list = CaptureList(lambda: find_captures(tmp_path))
-        capture_list.step()
-        large, *small = sorted(capture_list.captures, key=lambda capture: capture.path.parent.name)
-        capture_list.in_view = [large, *small[:2]]
-        while not all(capture.is_summed for capture in small[:2]) or not all(capture.has_begun for capture in small):
-            capture_list.step()
-        assert large.has_begun
-        assert not large.is_summed
-        capture_list.close()
-
     def test_a_filter_fills_as_summaries_arrive(self, tmp_path: Path) -> None:
         paths = [captured(tmp_path, "library")]
 
@@ -229,9 +186,6 @@ def begun(path: Path) -> CaptureFile:
     made = CaptureFile(path)
     made.append(b"".join(lines(conversation(3))))
     return made
-
-
-# ---- what is seen in one run of the app
 
 
 async def pair_jumps_there_and_back(stage: Stage) -> None:
@@ -388,6 +342,16 @@ async def detail_in_its_views(stage: Stage) -> None:
     assert isinstance(stage.app.screen, SessionsScreen)
 
 
+async def help_lists_the_keys(stage: Stage) -> None:
+    await stage.listed()
+    await stage.press("question_mark")
+    await stage.see("everywhere", "PgUp")
+    await stage.press("question_mark")
+    assert not isinstance(stage.app.screen, HelpScreen)
+    await stage.press("question_mark", "escape")
+    assert not isinstance(stage.app.screen, HelpScreen)
+
+
 async def going_to_an_entry_from_another_screen(stage: Stage) -> None:
     await stage.open()
     await stage.press("question_mark")
@@ -412,6 +376,7 @@ class TestTraffic:
             times,
             detail_in_its_views,
             going_to_an_entry_from_another_screen,
+            help_lists_the_keys,
         )
         play_each(acts, captured(tmp_path))
 
@@ -420,6 +385,10 @@ class TestTraffic:
             await stage.open()
             await stage.see("Cursor 2.1 → library 0.6", "2025-06-18", "tools/call search", "error -32602", "1.0 ms")
             await stage.see("stderr: warning: low on shelves", "unanswered", "■", "server exited 0", "initialize")
+            # Wide terminals show the exchange beside the detail.
+            await stage.pilot.resize_terminal(140, 40)
+            await stage.press("g", "enter")
+            await stage.see("initialize", "clientInfo:", "sent", "took")
 
         play(act, captured(tmp_path), size=(120, 40))
 
@@ -473,42 +442,11 @@ class TestTraffic:
             await stage.see("● following")
             await stage.press(*screen)
             await stage.see("●")
-            await stage.still()
+            await stage.settled()
             made.close()
             await stage.until(lambda: "●" not in stage.text())
 
         play(act, path, first=path)
-
-    @pytest.mark.parametrize(
-        ("method", "result", "words"),
-        [
-            ("tools/call", b'{"content":[]}', "result with empty content"),
-            ("tools/call", b'{"content":[{"type":"text","text":""}],"_meta":{"n":1}}', "result with empty content"),
-            ("tools/call", b"{}", "result without content"),
-            ("tools/call", b'{"content":[],"structuredContent":{}}', "result"),
-            ("tools/call", b'{"content":[{"type":"text","text":" "}]}', "result"),
-            ("tools/call", b'{"content":[{"type":"image","data":""}]}', "result"),
-            ("tools/call", b'{"content":5}', "result"),
-            ("tools/call", b"[]", "result"),
-            ("tools/call", b'{"content":[],"isError":true}', "tool error"),
-            ("resources/read", b'{"contents":[]}', "result with empty contents"),
-            ("prompts/get", b'{"messages":null}', "result with empty messages"),
-            ("ping", b"{}", "result"),
-        ],
-    )
-    def test_an_answer_that_is_empty_is_called_so(self, tmp_path: Path, method: str, result: bytes, words: str) -> None:
-        asked = CALL.replace(b"tools/call", method.encode()) % (1, 1)
-        answer = b'{"jsonrpc":"2.0","id":1,"result":%s}' % result
-        path = record(tmp_path / "x.mcpcap", [("header", header()), said("c2s", asked), said("s2c", answer), END])
-        reading = Reading(path)
-        while not reading.has_ended:
-            reading.step()
-        for row in (1, 2):
-            shown = detail(reading, row, "exchange")
-            lines = ["".join(span.text for span in line) for line in shown.lines]
-            assert f"{'outcome':<10}{words}" in lines
-            assert detail(reading, row, "pretty").silence == shown.silence
-        reading.close()
 
     def test_what_is_empty_is_told_beside_the_detail(self, tmp_path: Path) -> None:
         answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
@@ -524,14 +462,6 @@ class TestTraffic:
 
         play(act, record(tmp_path / "x" / "x.mcpcap", middles), size=(140, 30))
 
-    def test_wide_terminals_show_the_exchange_beside(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("enter")
-            await stage.see("initialize", "clientInfo:", "sent", "took")
-
-        play(act, captured(tmp_path), size=(140, 40))
-
     def test_long_frames_come_in_pages(self, tmp_path: Path) -> None:
         raw = b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"a" * 1_400_000 + b'END"}}'
         path = record(tmp_path / "x.mcpcap", [("header", header()), *in_pieces("s2c", raw, 1 << 20), END])
@@ -545,7 +475,7 @@ class TestTraffic:
             await stage.see("page 1 of 22")
             await stage.press("right_square_bracket")
             await stage.see("page 2 of 22")
-            await stage.press(*["right_square_bracket"] * 30)
+            await stage.press(*["right_square_bracket"] * 21)
             await stage.see("page 22 of 22")
             await stage.press("G")
             await stage.see("END")
@@ -604,38 +534,18 @@ class TestTraffic:
 class TestEverywhere:
     """What holds on all screens."""
 
-    def test_help_lists_the_keys(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.press("question_mark")
-            await stage.see("everywhere", "PgUp")
-            await stage.press("question_mark")
-            assert not isinstance(stage.app.screen, HelpScreen)
-            await stage.press("question_mark", "escape")
-            assert not isinstance(stage.app.screen, HelpScreen)
-
-        play(act, captured(tmp_path))
-
-    @pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
-    def test_the_palette_survives_any_height(self, tmp_path: Path, rows: int) -> None:
+    def test_the_palette_survives_any_height(self, tmp_path: Path) -> None:
         async def act(stage: Stage) -> None:
             await stage.listed()
-            await stage.press("ctrl+p", "pagedown", "pageup", "down", "pagedown", "end", "pageup", "up", "z", "z")
-            await stage.press("pagedown", "pageup", "home", "escape", "escape")
-            await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+            for rows in (1, 3, 4, 5, 8):
+                await stage.pilot.resize_terminal(80, rows)
+                await stage.press("ctrl+p", "pagedown", "pageup", "down", "pagedown", "end", "pageup", "up", "z", "z")
+                await stage.press("pagedown", "pageup", "home", "escape", "escape")
+                await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen), f"the list in {rows} rows")
 
-        play(act, captured(tmp_path), size=(80, rows))
+        play(act, captured(tmp_path), size=(80, 1))
 
-    def test_the_palette_changes_the_theme(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.press("ctrl+p", *"light")
-            await stage.see("dark text on a light background")
-            await stage.press("enter")
-            await stage.until(lambda: stage.app.theme == "mcpproxy-light")
-
-        play(act, captured(tmp_path))
-
-    @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-    @pytest.mark.parametrize("inside", [False, True])
+    @pytest.mark.parametrize(("key", "inside"), [("q", False), ("ctrl+c", True)])
     def test_quitting(self, tmp_path: Path, key: str, inside: bool) -> None:
         async def act(stage: Stage) -> None:
             if inside:
@@ -658,7 +568,7 @@ class TestEverywhere:
 
         play(act, path, size=(20, 5))
 
-    @pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 4), (20, 10), (40, 12), (80, 24), (300, 100)])
+    @pytest.mark.parametrize("size", sizes((1, 1), (20, 10), soak=[(2, 3), (10, 4), (40, 12), (80, 24), (300, 100)]))
     def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async def act(stage: Stage) -> None:
             await stage.open()

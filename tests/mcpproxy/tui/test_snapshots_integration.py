@@ -50,7 +50,7 @@ def test_it_looks_as_it_did(name: str, tmp_path: Path, snapshot: SnapshotAsserti
                 await SCENES[name].act(stage)
                 pictures[sizes[0]] = app.export_screenshot(title=app.title, simplify=True)
                 await pilot.resize_terminal(*sizes[1])
-                await stage.still()
+                await stage.settled()
                 pictures[sizes[1]] = app.export_screenshot(title=app.title, simplify=True)
 
         asyncio.run(draw())

@@ -5,86 +5,14 @@ from pathlib import Path
 import pytest
 
 from captures.file import CaptureFile
-from captures.record import members, seal, stderr_members
-from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.stderr_lines import BESIDE, LogSearch, beside, text_of
+from captures.record import members, seal
 from mcpproxy.tui.screens.stderr import StderrScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, Stage, play, record, said
-from tests.mcpproxy.tui.test_latency_integration import HOSTILE
-
-
-def wrote(text: str | bytes, skipped: int = 0) -> tuple[str, bytes]:
-    """A line of stderr."""
-    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    return "stderr", stderr_members(raw, skipped=skipped)
-
-
-def talkative(calls: int = 20) -> Middles:
-    """A server that logs each call before it answers, with a word on every fifth."""
-    made: Middles = [("header", header(name="library")), wrote("Ready to lend")]
-    for n in range(1, calls + 1):
-        level = "WARNING low on shelves" if n % 5 == 0 else "info"
-        made += [said("c2s", CALL % (n, n)), wrote(f"{level} call {n}"), said("s2c", FINE % (n, n))]
-    return made
-
-
-def read(path: Path) -> Reading:
-    """A capture, read and understood."""
-    reading = Reading(path)
-    while not reading.has_ended:
-        reading.step()
-    return reading
-
-
-class TestLog:
-    """Lines."""
-
-    def test_lines_are_all_lines(self, tmp_path: Path) -> None:
-        reading = read(record(tmp_path / "x.mcpcap", [*talkative(), wrote(b"\xff\x1b[1mbold", skipped=1234), END]))
-        texts = [text_of(reading, row) for row in reading.stderr]
-        assert len(texts) == 22
-        assert texts[0] == ("Ready to lend", 0)
-        assert texts[5] == ("WARNING low on shelves call 5", 0)
-        assert texts[-1] == ("\\xff\\x1b[1mbold", 1234)
-        assert text_of(reading, reading.stderr[0], 5) == ("Read…", 0)
-        assert text_of(reading, 0) is None
-        reading.close()
-
-    def test_words_are_found_while_it_grows(self, tmp_path: Path) -> None:
-        made, known = CaptureFile(tmp_path / "x.mcpcap"), lines([*talkative(), END])
-        for line in known[:30]:
-            made.append(line)
-        reading = Reading(tmp_path / "x.mcpcap")
-        search = LogSearch(reading, "SHELVES  warning")
-        while reading.step() or search.step():
-            pass
-        assert 0 < search.looked < 21
-        for line in known[30:]:
-            made.append(line)
-        made.close()
-        while not reading.has_ended:
-            reading.step()
-        while search.step():
-            pass
-        assert search.looked == 21
-        found = [text_of(reading, row) for row in search.rows]
-        assert found == [(f"WARNING low on shelves call {n}", 0) for n in (5, 10, 15, 20)]
-        reading.close()
-
-    def test_what_stands_beside(self, tmp_path: Path) -> None:
-        reading = read(record(tmp_path / "x.mcpcap", [*talkative(200), END]))
-        row = reading.stderr[100]
-        rows, at = beside(reading, row)
-        assert len(rows) == 2 * BESIDE
-        assert list(rows) == sorted(rows)
-        assert rows[at - 1] < row < rows[at]
-        assert all(reading.index.sort(one) != "stderr" for one in rows)
-        first, at = beside(reading, reading.stderr[0])
-        assert (at, len(first)) == (0, BESIDE)
-        reading.close()
+from tests.mcpproxy.tui.hostile import HOSTILE_NAMES
+from tests.mcpproxy.tui.stage import END, Stage, play, record, sizes
+from tests.mcpproxy.tui.test_stderr import talkative, wrote
 
 
 class TestScreen:
@@ -217,11 +145,11 @@ class TestScreen:
         play(act, tmp_path / "x" / "live.mcpcap", size=(120, 30))
         made.close()
 
-    @pytest.mark.parametrize("size", [(80, 24), (40, 10), (1, 1), (200, 60)])
+    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(40, 10), (1, 1), (200, 60)]))
     def test_any_line_in_any_size(self, tmp_path: Path, size: tuple[int, int]) -> None:
         made = [
             ("header", header(name="\x1b]0;x\x07")),
-            *(wrote(text, skipped=n) for n, text in enumerate(HOSTILE)),
+            *(wrote(text, skipped=n) for n, text in enumerate(HOSTILE_NAMES)),
             END,
         ]
         path = record(tmp_path / "x" / "x.mcpcap", made)
@@ -231,7 +159,7 @@ class TestScreen:
             await stage.press("E")
             screen = stage.app.screen
             assert isinstance(screen, StderrScreen)
-            for _ in HOSTILE:
+            for _ in HOSTILE_NAMES:
                 await stage.press("down")
                 assert not {"\x1b", "\u202e", "\x07", "\ud800"} & set(stage.text())
                 assert all(len(line) <= size[0] for line in stage.text().splitlines())
@@ -239,6 +167,7 @@ class TestScreen:
             if size == (80, 24):
                 # A line that is cut stands below in full.
                 assert stage.text().count("x" * 70) > 3
+                await stage.squeezed()
             await stage.press("t", "f", "slash", *"gnp", "enter")
             await stage.until(lambda: len(screen._rows.view) == 1)
             await stage.press("enter")

@@ -2,24 +2,34 @@
 
 import itertools
 import threading
-import time
+from types import SimpleNamespace
 
+import pytest
+
+from mcpproxy.tui.data import step_thread as step_thread_module
 from mcpproxy.tui.data.step_thread import BUSY_REPORT_S, REPORT_S, StepThread
 
+STEP_S = 0.01
 
-def pulse_of(steps: list[bool], enough: int) -> list[float]:
-    """When a step_thread told, whose steps give what is listed, the last of them for ever."""
+
+def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[float]:
+    """When a step_thread told, whose steps give what is listed, the last of them for ever; each takes `STEP_S`."""
     told: list[float] = []
     done = threading.Event()
+    clock = itertools.count()
+    now = 0.0
 
     def step() -> bool:
+        nonlocal now
+        now = next(clock) * STEP_S
         return steps.pop(0) if len(steps) > 1 else steps[0]
 
     def tell() -> None:
-        told.append(time.monotonic())
+        told.append(now)
         if len(told) >= enough:
             done.set()
 
+    patch.setattr(step_thread_module, "time", SimpleNamespace(monotonic=lambda: now))
     step_thread = StepThread(step, tell, lambda reason: None)
     try:
         assert done.wait(60)
@@ -28,13 +38,12 @@ def pulse_of(steps: list[bool], enough: int) -> list[float]:
     return told
 
 
-def test_what_is_new_is_told_at_once_when_there_is_no_more() -> None:
-    assert len(pulse_of([True, False], 1)) == 1
+def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(pulse_of(monkeypatch, [True, False], 1)) == 1
 
 
-def test_it_is_told_seldom_while_there_is_no_end() -> None:
-    told = pulse_of([True], 9)
-    # What is stamped is the call, which comes a little after the decision; a gap between two can be shorter by that.
+def test_it_is_told_seldom_while_there_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = pulse_of(monkeypatch, [True], 9)
     gaps = [after - before for before, after in itertools.pairwise(told)]
-    assert min(gaps) > REPORT_S / 2
-    assert min(gaps[-2:]) > BUSY_REPORT_S / 2
+    assert min(gaps) > REPORT_S - STEP_S / 2
+    assert min(gaps[-2:]) > BUSY_REPORT_S - STEP_S / 2

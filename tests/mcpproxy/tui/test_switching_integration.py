@@ -13,7 +13,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.table import Table
-from tests.mcpproxy.tui.stage import Stage, captured, play
+from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each
 
 KEYS = {entry.key: entry.word for entry in entries()}
 
@@ -29,7 +29,7 @@ MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", MODULES)
+@pytest.mark.parametrize("key", [*"LQ", *(pytest.param(key, marks=pytest.mark.soak) for key in "EFOT")])
 def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
@@ -56,17 +56,21 @@ def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) 
     play(act, captured(tmp_path))
 
 
-def test_what_is_typed_stays_text(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("E", "slash", *"FLOTQ")
-        await stage.see("FLOTQ")
-        assert of(stage) == MODULES["E"]
-        await stage.press("escape", "Q", *"FLEOT")
-        await stage.see("FLEOT")
-        assert of(stage) == MODULES["Q"]
+async def what_is_typed_stays_text(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("E", "slash", *"FLOTQ")
+    await stage.see("FLOTQ")
+    assert of(stage) == MODULES["E"]
+    await stage.press("escape", "Q", *"FLEOT")
+    await stage.see("FLEOT")
+    assert of(stage) == MODULES["Q"]
 
-    play(act, captured(tmp_path))
+
+async def help_says_that_they_lead_to_each_other(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("question_mark", "G")
+    assert isinstance(stage.app.screen, HelpScreen)
+    await stage.see("screens of a capture", "  Q  ")
 
 
 def test_sql_over_all_captures_leads_to_no_screen_of_one(tmp_path: Path) -> None:
@@ -83,14 +87,12 @@ def test_sql_over_all_captures_leads_to_no_screen_of_one(tmp_path: Path) -> None
     play(act, captured(tmp_path), captured(tmp_path, "other"))
 
 
-def test_help_says_that_they_lead_to_each_other(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("question_mark", "G")
-        assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("screens of a capture", "  Q  ")
-
-    play(act, captured(tmp_path))
+def test_typing_and_help(tmp_path: Path) -> None:
+    acts: tuple[Act, ...] = (
+        what_is_typed_stays_text,
+        help_says_that_they_lead_to_each_other,
+    )
+    play_each(acts, captured(tmp_path))
 
 
 @pytest.mark.parametrize("key", ["E", "T"])
@@ -98,7 +100,7 @@ def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, ke
     async def act(stage: Stage) -> None:
         await stage.open()
         # How far the screen is taken down when it comes is a matter of key_queue of the loop.
-        for key_queue in range(12):
+        for key_queue in range(6):
             await stage.press(key)
             left = stage.app.screen
             stage.app.pop_screen()
@@ -107,6 +109,6 @@ def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, ke
             size = Size(120 + key_queue, 30)
             left.post_message(Resize(size, size))
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-        await stage.still()
+        await stage.settled()
 
     play(act, captured(tmp_path))

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from captures.record import stderr_members
 from tests.captures.samples import header
-from tests.mcpproxy.tui.stage import END, Stage, play, record, said
+from tests.mcpproxy.tui.stage import END, Stage, play, record, said, sizes
 
 LONG = "図書館の蔵書を検索する" * 8
 
@@ -40,16 +40,16 @@ def wide(folder: Path) -> Path:
     return record(folder / LONG[:20] / "20261121T101502Z-4f2a.mcpcap", [*made, END])
 
 
-@pytest.mark.parametrize("width", [80, 100, 140, 220])
-def test_lines_are_whole_and_cut_once(tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize("size", sizes((80, 30), soak=[(100, 30), (140, 30), (220, 30)]))
+def test_lines_are_whole_and_cut_once(tmp_path: Path, size: tuple[int, int]) -> None:
     async def act(stage: Stage) -> None:
         wrong: list[str] = []
 
         async def look(place: str) -> None:
-            await stage.still()
+            await stage.settled()
             strips = stage.app.screen._compositor.render_strips()
             for line in ("".join(segment.text for segment in strip) for strip in strips):
-                if cell_len(line) != width or "……" in line:
+                if cell_len(line) != size[0] or "……" in line:
                     wrong.append(f"{place}: {line}")
 
         await stage.listed()
@@ -74,4 +74,4 @@ def test_lines_are_whole_and_cut_once(tmp_path: Path, width: int) -> None:
             await stage.see("frames")
         assert not wrong, "\n".join(wrong)
 
-    play(act, wide(tmp_path), size=(width, 30))
+    play(act, wide(tmp_path), size=size)

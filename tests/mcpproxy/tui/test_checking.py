@@ -1,0 +1,46 @@
+"""The worker finds what `check` finds, falls behind without harm, dies without harm, and never outlives the screen."""
+
+from pathlib import Path
+
+from analysis.checking.tally import Tally, cached
+from analysis.rules.finding import Finding, Level
+from mcpproxy.tui.data import findings as found_module
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
+from tests.mcpproxy.tui.stage import captured
+
+
+def read(path: Path) -> Reading:
+    reading = Reading(path)
+    while reading.step():
+        pass
+    return reading
+
+
+def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
+    reading = read(captured(tmp_path))
+    findings = Findings(reading.index)
+    one = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "x")
+    for _ in range(found_module.MOST + 5):
+        findings.take(one)
+    for seq in (1 << 62, -1, 10**30):
+        findings.take(one._replace(frame=seq))
+    assert len(findings.kept) == found_module.MOST
+    assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
+    reading.close()
+
+
+def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
+    from analysis.checking import tally
+
+    path = captured(tmp_path)
+    key = tally.key_of(path)
+    assert key is not None
+    assert tally.keep(path, key, Tally(1, 2, 3))
+    assert cached(path) == Tally(1, 2, 3)
+    assert Tally(1, 2, 3).wrong == 5
+    assert not tally.keep(path, "another" + key, Tally(1, 2, 3))
+    (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
+    for text in (file.read_text().replace(tally.version(), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
+        file.write_text(text)
+        assert cached(path) is None

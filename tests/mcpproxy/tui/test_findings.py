@@ -1,0 +1,69 @@
+"""Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.rules.finding import Finding, Level
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.finding_rows import has_all_words, list_items
+from mcpproxy.tui.tree_place import line_of
+from mcpproxy.tui.widgets.tree import Tree, branches, parse
+
+
+class TestScreen:
+    """The list of findings."""
+
+    FINDING = Finding("id/x", Level.ERROR, "server", 1, 3, "x")
+
+    @given(
+        st.recursive(
+            st.none() | st.text(max_size=4),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+            max_leaves=15,
+        ),
+        st.data(),
+    )
+    def test_the_line_of_any_place_is_that_of_its_value(self, value: object, data: st.DataObject) -> None:
+        tree = Tree(branches(parse(json.dumps(value))))
+        steps: list[str] = []
+        while isinstance(value, list | dict) and value and data.draw(st.booleans()):
+            key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+            steps.append(str(key).replace("~", "~0").replace("/", "~1"))
+            value = value[key]
+        finding = self.FINDING._replace(pointer="".join(f"/{step}" for step in steps))
+        branch = tree.lines[line_of(tree.lines, finding)]
+        assert branch.depth == len(steps)
+        shown = "".join(span.text for span in branch.spans).rstrip(",")
+        if not isinstance(value, list | dict) or not value:
+            assert shown.endswith(sanitise(json.dumps(value, ensure_ascii=False), None))
+        else:
+            assert shown.endswith("[" if isinstance(value, list) else "{")
+        assert line_of(tree.lines, finding._replace(pointer=f"{finding.pointer}/missing")) == line_of(
+            tree.lines, finding
+        ) or isinstance(value, dict)
+
+
+class TestArranging:
+    """How findings become lines."""
+
+    ONE = Finding("id/unknown-response", Level.ERROR, "server", 1, 3, "nobody asked for 5", method="ping")
+
+    def test_words_and_patterns(self) -> None:
+        for words, expected in (
+            ("", True), ("ERROR server", True), ("id/*", True), ("id/?nknown-response", True), ("framing/*", False),
+            ("ping nobody", True), ("pong", False), ("*" * 50 + "x", False),
+        ):  # fmt: skip
+            assert has_all_words(self.ONE, words.lower().split()) is expected, words
+
+    def test_what_is_not_kept_is_counted(self) -> None:
+        findings = Findings()
+        findings.take(self.ONE)
+        for _ in range(9):
+            findings.take_more(self.ONE.rule, self.ONE.level, 4)
+        items = list(list_items(findings, set(), set(), ""))
+        assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
+        assert len(list(list_items(findings, {items[0].group}, set(), ""))) == 1
+        assert [item.total for item in list_items(findings, set(), set(), "nobody")] == [1, -1]

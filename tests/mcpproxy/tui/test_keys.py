@@ -1,0 +1,118 @@
+"""Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
+
+import os
+
+import pytest
+from textual.binding import Binding
+from textual.keys import format_key
+
+from mcpproxy.tui.keys import _bindings, keys_path, names, read
+from mcpproxy.tui.screen_entries import entries
+from mcpproxy.tui.screens.help import ROWS, help_of
+from tests.harness import ROOT
+
+FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
+"""Actions of places where text is typed: their keys are no characters, and stay."""
+
+
+def write(text: str) -> None:
+    path = keys_path()
+    assert path is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
+    actions: dict[str, set[str]] = {}
+    for binding in _bindings():
+        assert isinstance(binding, Binding)
+        if binding.action not in FIXED:
+            assert binding.id, binding
+            actions.setdefault(binding.id, set()).add(binding.key)
+    assert {"pair", "mark", "quit", "findings", "sql"} <= set(names())
+
+
+def test_the_page_tells_every_name() -> None:
+    page = (ROOT / "docs/commands/tui.md").read_text()
+    assert [name for name in names() if f"`{name}`" not in page] == []
+
+
+def test_help_tells_every_key() -> None:
+    told = {word.lower() for row in ROWS if row.text for word in row.keys.split()} | {entry.key for entry in entries()}
+    told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
+    shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
+    missing = []
+    for binding in _bindings():
+        if binding.id:
+            key = binding.key.split(",")[0]
+            key = shown.get(key) or (key if "+" in key else format_key(key)).lower()
+            missing += [binding] if key not in told else []
+    assert missing == []
+
+
+def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
+    path = keys_path()
+    assert path is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    assert read().wrong == f"{path} is not a regular file"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('[keys]\nfly = "f"\npair = "P"', "keys.toml: there is no action fly"),
+        ("[keys]\npair = 5", 'pair needs a key such as "P"'),
+        ('[keys]\npair = ["a b"]', "pair needs a key"),
+        ("[keys]\npair = []", "pair needs a key"),
+        ("[keys\n", "keys.toml: "),
+        ("keys = 5", "expected one table"),
+        ("[other]", "expected one table"),
+        ("\x00", "keys.toml: "),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_line_and_the_rest_holds(text: str, wrong: str) -> None:
+    write(text)
+    found = read()
+    assert wrong in found.wrong
+    assert "\n" not in found.wrong
+    assert found.keymap == ({"pair": "P"} if "fly" in text else {})
+
+
+def test_what_every_screen_needs_keeps_its_key() -> None:
+    write('[keys]\nquit = "j"\npair = "q"\nmark = "P"')
+    found = read()
+    assert found.keymap == {"mark": "P"}
+    assert found.wrong == (
+        "keys.toml: quit keeps q, because j belongs to down; pair keeps p, because q belongs to quit"
+    )
+    write('[keys]\nquit = "Q"\npair = "q"')
+    assert read() == ({"quit": "Q", "pair": "q"}, "")
+    write("[keys]\nquit = 'escape'")
+    assert "escape belongs to back" in read().wrong
+    write('[keys]\ndown = "x"\nquit = "x"')
+    assert len(read().keymap) == 1
+
+
+def test_no_file_is_no_wish() -> None:
+    assert read() == ({}, "")
+    path = keys_path()
+    assert path is not None
+    os.makedirs(path)
+    assert "cannot read" in read().wrong
+
+
+def test_help_of_an_action_is_that_of_its_own_key() -> None:
+    # Several screens use o, s, n and z.
+    assert help_of("fold-server") == "fold or unfold a server; or click its row"
+    assert help_of("save").startswith("save an image")
+    assert help_of("fit").startswith("fit the item")
+    assert help_of("copy", "traffic", "c").startswith("copy as JSON")
+    assert help_of("again", "findings", "c").startswith("check again")
+    assert help_of("calls", "tools", "c") == "in tools: previous and next version; show the calls"
+    assert help_of("unknown", "traffic", "Q") == ""
+    named = [name for row in ROWS for name in row.names.split()]
+    assert sorted(set(named)) == sorted(named)
+    assert set(named) <= set(names())
+    for row in ROWS:
+        assert not row.names or len(row.names.split()) == len(row.keys.split()), row

@@ -1,0 +1,191 @@
+"""Latency: the counts are those of the exchanges, whatever they are called, at rest and while the capture grows."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.histogram import Histogram
+from analysis.filter import Facts, parse
+from captures.file import CaptureFile
+from mcpproxy.report.blocks import blocks, shape, stretched
+from mcpproxy.report.units import brief
+from mcpproxy.tui.data.calls import MOST, Call, Calls
+from mcpproxy.tui.data.durations import SLICES, Course
+from mcpproxy.tui.data.exchanges import OUTCOMES
+from mcpproxy.tui.data.latencies import Latencies
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.scan import Scan
+from mcpproxy.tui.latency_lines import Bucket, bucket_filter, octave_ns
+from tests.captures.samples import header, lines
+from tests.mcpproxy.tui.hostile import HOSTILE_NAMES, hostile_calls
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    WRONG,
+    captured,
+    conversation,
+    record,
+    said,
+)
+
+
+def counted(path: Path) -> tuple[Latencies, Reading]:
+    """All that is to be counted."""
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    latencies = Latencies(reading)
+    while latencies.step():
+        pass
+    return latencies, reading
+
+
+class TestDurations:
+    """How they changed, and how they are drawn."""
+
+    @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 2**30)), min_size=1, max_size=60))
+    def test_a_course_keeps_all(self, ends: list[tuple[int, int]]) -> None:
+        course = Course()
+        for t_ns, ns in ends:
+            course.add(t_ns, ns)
+        found = course.quantiles(1.0)
+        assert len(found) <= SLICES
+        last = max(t_ns for t_ns, _ in ends)
+        assert len(found) == last // course.slice_ns + 1
+        assert max(value or 0 for value in found) == pytest.approx(max(ns for _, ns in ends), rel=0.04, abs=1)
+
+    def test_what_is_there_is_seen(self) -> None:
+        assert blocks([1, 0, None, 1000, 500]) == "▁  █▄"
+        assert blocks([0, None]) == "  "
+        assert stretched([1, None, 3, None, None, 2], 3) == [1, 3, 2]
+        assert stretched([1, 2], 10) == [1, 2]
+        assert shape({}, 10) == ""
+        assert shape({3: 1, 4: 0, 30: 9}, 10) == "▁        █"
+
+    @pytest.mark.parametrize(
+        ("ns", "text"),
+        [(None, "–"), (0, "0µs"), (341_000, "341µs"), (1_500_000, "1.5ms"), (410_000_000, "410ms"),
+         (1_940_000_000, "1.9s"), (999_400_000_000, "999.4s"), (3_600_000_000_000, "60m")],
+    )  # fmt: skip
+    def test_durations_are_short(self, ns: int | None, text: str) -> None:
+        assert brief(ns) == text
+        assert len(text) <= 6
+
+
+class TestCounts:
+    """What is counted."""
+
+    def test_counts_are_those_of_the_exchanges(self, tmp_path: Path) -> None:
+        latencies, reading = counted(captured(tmp_path, calls=30))
+        (tool,) = (one for one in latencies.rows if one.call.name == "search")
+        assert (tool.call.method, tool.call.side) == ("tools/call", "client")
+        assert (tool.asked, tool.answered, tool.errors) == (31, 30, 10)
+        assert tool.p50_ns == pytest.approx(1_000_000, rel=0.03)
+        assert tool.most_ns == 1_000_000
+        (first,) = (one for one in latencies.rows if one.call.method == "initialize")
+        assert (first.asked, first.answered, first.call.name) == (1, 1, None)
+        assert sum(one.asked for one in latencies.rows) == len(reading.exchanges)
+        reading.close()
+
+    def test_a_cancelled_request_counts_as_no_answer(self, tmp_path: Path) -> None:
+        cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
+        middles = [("header", header()), said("c2s", CALL % (1, 1)), said("c2s", cancel % 1)]
+        middles += [said("s2c", FINE % (1, 1)), said("c2s", CALL % (2, 2)), said("c2s", cancel % 2)]
+        middles += [said("c2s", CALL % (3, 3)), said("s2c", WRONG % 3), END]
+        latencies, reading = counted(record(tmp_path / "x.mcpcap", middles))
+        (only,) = latencies.rows
+        assert (only.asked, only.answered, only.errors) == (3, 1, 1)
+        assert [OUTCOMES[code] for code in reading.exchanges.outcome] == [
+            Outcome.RESULT, Outcome.CANCELLED, Outcome.ERROR,
+        ]  # fmt: skip
+        reading.close()
+
+    def test_both_sides_ask_for_themselves(self, tmp_path: Path) -> None:
+        ping = b'{"jsonrpc":"2.0","id":5,"method":"ping"}'
+        pong = b'{"jsonrpc":"2.0","id":5,"result":{}}'
+        middles = [said("c2s", ping), said("s2c", pong), said("s2c", ping), said("c2s", pong)]
+        latencies, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *middles, END]))
+        assert [one.call.text for one in latencies.rows] == ["ping", "← ping"]
+        assert [one.answered for one in latencies.rows] == [1, 1]
+        reading.close()
+
+    def test_a_file_that_grows_counts_the_same(self, tmp_path: Path) -> None:
+        rng, known = random.Random(2), lines([*conversation(60), END])
+        made = CaptureFile(tmp_path / "x.mcpcap")
+        made.append(known[0])
+        reading = Reading(tmp_path / "x.mcpcap")
+        latencies = Latencies(reading)
+        latencies.choose(1)
+        for line in known[1:]:
+            made.append(line)
+            for _ in range(rng.randrange(3)):
+                reading.step()
+                latencies.step()
+        made.close()
+        while not reading.has_ended or latencies.step():
+            reading.step()
+            latencies.step()
+        again, other = counted(tmp_path / "x.mcpcap")
+        again.choose(1)
+        while again.step():
+            pass
+        assert latencies.rows == again.rows
+        assert latencies.distribution == again.distribution
+        assert again.distribution is not None
+        assert again.distribution.is_whole
+        assert sum(again.distribution.octaves.values()) == 60
+        reading.close()
+        other.close()
+
+    def test_kinds_are_bounded(self) -> None:
+        class Asked:
+            sender, method = "client", "tools/call"
+
+            def __init__(self, number: int) -> None:
+                self.params = {"name": f"t{number}"}
+
+        calls = Calls()
+        numbers = [calls.number(Asked(number)) for number in range(MOST + 50)]  # type: ignore[arg-type]
+        assert len(calls.all) == MOST + 1
+        assert set(numbers[MOST:]) == {MOST}
+        assert calls.number(Asked(3)) == 3  # type: ignore[arg-type]
+        assert calls.all[MOST].filter is None
+
+    def test_its_filter_selects_a_kind(self, tmp_path: Path) -> None:
+        path = record(
+            tmp_path / "x.mcpcap", [*hostile_calls(), said("c2s", b'{"jsonrpc":"2.0","id":77,"method":"m"}'), END]
+        )
+        _, reading = counted(path)
+        for number, call in enumerate(reading.calls.all[: len(HOSTILE_NAMES)]):
+            assert call.filter is not None
+            scan = Scan(reading, parse(call.filter))
+            while not scan.has_ended:
+                scan.step()
+            assert list(scan.rows) == [1 + 2 * number, 2 + 2 * number], call
+            scan.close()
+        reading.close()
+
+    @pytest.mark.parametrize("method", ["and", "a(b", "tools/*", "x" * 300, 'q"', "\x00"])
+    def test_any_method_has_a_filter(self, method: str) -> None:
+        call = Call("client", method[:256], None)
+        assert call.filter is not None
+        assert parse(call.filter).text
+
+
+class TestScreen:
+    """The keys."""
+
+    @given(st.integers(0, 62), st.integers(0, 2**62))
+    def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:
+        tests = parse(bucket_filter(Bucket(octave, 1, 1.0, 1.0, is_last=False)))
+        low, high = octave_ns(octave)
+        for value in (ns, low, high - 1, high):
+            histogram = Histogram()
+            histogram.add(value)
+            facts = Facts(latency_ns=value)
+            assert tests.matches(facts) == (octave in histogram.octaves())

@@ -1,0 +1,70 @@
+"""The layout: list and detail beside each other, in full, of any size, and as they were last time."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.history import history_path
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.detail import detail
+from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
+from tests.mcpproxy.tui.stage import captured
+
+
+def state() -> Path:
+    path = history_path("tui_layout")
+    assert path is not None
+    return path
+
+
+class TestState:
+    """What is kept for the next start."""
+
+    def test_it_is_kept_for_the_user_alone(self) -> None:
+        assert kept_layout() == Layout(45, 50, is_full=False)
+        keep_layout(Layout(60, 35, is_full=True))
+        assert kept_layout() == Layout(60, 35, is_full=True)
+        assert stat.S_IMODE(state().stat().st_mode) == 0o600
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            b"",
+            b"\xff\0\n",
+            b"below\nbeside x\nfull yes\n",
+            b"below -5\nbeside 99999999999\n",
+            b"below \xd9\xa3\n",
+            b"theme \xff\x1b[31m\n",
+        ],
+    )
+    def test_what_is_damaged_is_ignored(self, text: bytes) -> None:
+        state().parent.mkdir(parents=True)
+        state().write_bytes(text)
+        assert kept_layout() == Layout()
+
+    def test_the_theme_is_kept_beside_the_sizes(self) -> None:
+        assert kept_theme() == ""
+        keep_theme("mcpproxy-light")
+        keep_layout(Layout(60, 35, is_full=True))
+        assert kept_theme() == "mcpproxy-light"
+        keep_theme("mcpproxy-dark")
+        assert (kept_theme(), kept_layout()) == ("mcpproxy-dark", Layout(60, 35, is_full=True))
+
+    def test_sizes_out_of_range_come_back_into_it(self) -> None:
+        state().parent.mkdir(parents=True)
+        state().write_bytes(b"below 1\nbeside 100\n")
+        assert kept_layout() == Layout(20, 80)
+
+
+class TestScreen:
+    """The keys."""
+
+    def test_a_row_without_an_exchange_says_so(self, tmp_path: Path) -> None:
+        reading = Reading(captured(tmp_path))
+        while reading.step():
+            pass
+        row = reading.stderr[0]
+        lines = ["".join(span.text for span in line) for line in detail(reading, row, "exchange", width=120).lines]
+        assert lines[1] == "not part of an exchange"
+        reading.close()

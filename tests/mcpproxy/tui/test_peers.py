@@ -1,0 +1,122 @@
+"""Peers: what both sides declare is shown, whatever they send, and nothing in it acts on the terminal."""
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.peers import Introduction, introductions
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.peer_lines import peer_lines
+from tests.captures.samples import header
+from tests.examples import examples
+from tests.mcpproxy.tui.stage import END, Middles, record, said
+
+CORPUS = Path(__file__).parents[2] / "corpus/captures"
+
+
+def call(id_: int, method: str, params: object) -> tuple[str, bytes]:
+    return said("c2s", json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}).encode())
+
+
+def answer(id_: int, result: object) -> tuple[str, bytes]:
+    return said("s2c", json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}).encode())
+
+
+def handshake(id_: int, client: str, capabilities: object, **more: object) -> Middles:
+    """A handshake in which the server declares some capabilities."""
+    asked = {"protocolVersion": "2025-06-18", "clientInfo": {"name": client, "version": "1"}, "capabilities": {}}
+    result = {"protocolVersion": "2025-03-26", "serverInfo": {"name": "s"}, "capabilities": capabilities, **more}
+    return [call(id_, "initialize", asked), answer(id_, result)]
+
+
+def text_of(path: Path, row: int | None = None, width: int = 80) -> str:
+    """The page of a capture."""
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    page = peer_lines(introductions(reading, row), width)
+    reading.close()
+    return "\n".join("".join(span.text for span in line).rstrip() for line in page)
+
+
+def test_a_handshake_as_it_was(tmp_path: Path) -> None:
+    capabilities = {"tools": {"listChanged": True}, "resources": {"subscribe": False}, "logging": {}, "x": 5}
+    made = handshake(1, "Cursor", capabilities, instructions="Ask first.\nThen search.")
+    path = record(tmp_path / "x.mcpcap", [("header", header()), *made, END])
+    assert text_of(path).splitlines() == [
+        "CLIENT  initialize, frame 1",
+        "  name          Cursor 1",
+        "  asks for      2025-06-18",
+        "  capabilities  none",
+        "",
+        "SERVER  initialize, frame 2",
+        "  name          s",
+        "  speaks        2025-03-26",
+        "  capabilities",
+        "    tools           listChanged",
+        "    resources       subscribe: false",
+        "    logging",
+        "    x               5",
+        "    not declared: completions, prompts",
+        "  instructions",
+        "    Ask first.",
+        "    Then search.",
+    ]
+
+
+def test_of_several_handshakes_the_last_before_the_row_counts(tmp_path: Path) -> None:
+    made = [*handshake(1, "first", {}), *handshake(2, "second", {}), *handshake(3, "third", {})]
+    path = record(tmp_path / "x.mcpcap", [("header", header()), *made, END])
+    for row, name in ((0, "first"), (2, "first"), (4, "second"), (None, "third")):
+        assert f"name          {name} 1" in text_of(path, row), row
+
+
+def test_a_client_that_never_introduces_itself_says_so_in_its_requests(tmp_path: Path) -> None:
+    meta = {"io.modelcontextprotocol/clientInfo": {"name": "new"}, "io.modelcontextprotocol/clientCapabilities": {}}
+    path = record(
+        tmp_path / "x.mcpcap", [("header", header()), call(1, "tools/list", {"_meta": meta}), answer(1, {}), END]
+    )
+    assert "CLIENT  tools/list, frame 1\n  name          new\n" in text_of(path)
+
+
+def test_a_refusal_and_a_giant_say_why_there_is_nothing(tmp_path: Path) -> None:
+    refused = said("s2c", b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"never\\u001b heard"}}')
+    made = [call(1, "server/discover", {}), refused, *handshake(2, "c", {}, instructions="x" * (2 << 20))]
+    text = text_of(record(tmp_path / "x.mcpcap", [("header", header()), *made, END]))
+    assert "refused: never\\x1b heard" in text
+    assert "SERVER  initialize, frame 4\n  the frame is too large to be shown here" in text
+
+
+def test_those_of_the_corpus() -> None:
+    assert text_of(CORPUS / "demo.mcpcap").count("name          ") >= 3
+    assert text_of(CORPUS / "good.mcpcap") == ""
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(anything, anything, anything, anything, st.integers(1, 200))
+@examples(40)
+def test_any_values_make_safe_lines(
+    revision: object, info: object, capabilities: object, text: object, width: int
+) -> None:
+    said_ = Introduction("server", 3, "initialize\x1b", revision, info, capabilities, text)
+    page = peer_lines([said_, said_._replace(side="client", note="\x07")], width)
+    assert all(sanitise(span.text, None) == span.text for line in page for span in line)
+
+
+def test_values_are_bounded() -> None:
+    nested: object = "x"
+    for _ in range(2000):
+        nested = [nested]
+    many = {f"c{number}": {f"s{place}": True for place in range(1000)} for number in range(1000)}
+    page = peer_lines([Introduction("server", 3, "initialize", nested, {"name": "n" * 10**6}, many, "i" * 10**6)], 80)
+    assert len(page) < 6000
+    assert "more characters" in page[-1][0].text

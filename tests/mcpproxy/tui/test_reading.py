@@ -1,0 +1,414 @@
+"""What the screens know of a capture is what the fold says, however it was cut; filters select as `show` does."""
+
+import random
+import time
+from collections.abc import Container
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.conversation.exchange import Exchange, Outcome, RequestTable
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.filter import Filter, facts_of, facts_of_batch, parse
+from captures.file import CaptureFile
+from captures.frame import Frame
+from captures.reader import Capture, read_frames
+from captures.record import Record
+from mcpproxy.tui.data import reading as reading_module
+from mcpproxy.tui.data import scan as scan_module
+from mcpproxy.tui.data import understanding
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.scan import Scan
+from tests.analysis.traces import corpus
+from tests.captures.samples import every_type, header, in_pieces, lines
+from tests.examples import examples
+from tests.harness import DEADLINE_S, ROOT
+from tests.heavy import MIB, SHAPES
+from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, captured, conversation, record, said
+
+CORPUS = ROOT / "tests/corpus/captures"
+PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
+BATCH = b'[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]'
+ANSWERS = b'[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":7,"result":{}}]'
+PRETTY = [said("c2s", line) for line in (b"{", b'  "jsonrpc": "2.0", "id": 5,', b'  "method": "ping"', b"}")]
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
+
+
+def read(path: Path) -> Reading:
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    return reading
+
+
+def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
+    """Number of request and answer, latency and outcome of every exchange that the fold makes."""
+    fold, found = Fold(), set()
+    for item in read_frames(Capture(path)):
+        for seen in fold.feed(item):
+            exchange = seen.exchange
+            if exchange is not None and exchange.response is not None:
+                pair = exchange.request.seq, exchange.response.seq
+                found.add((*pair, exchange.duration_ns or 0, str(exchange.outcome)))
+    return found
+
+
+def pairs_in(reading: Reading) -> set[tuple[int, int, int, str]]:
+    exchanges, index = reading.exchanges, reading.index
+    return {
+        (
+            index.entry(exchanges.request[number]).seq,
+            index.entry(exchanges.response[number]).seq,
+            exchanges.latency_ns[number],
+            str(reading.outcome(number)),
+        )
+        for number in range(len(exchanges))
+        if exchanges.latency_ns[number] >= 0
+    }
+
+
+SAID = st.lists(
+    st.sampled_from(
+        [
+            said("c2s", CALL % (1, 1)),
+            said("c2s", CALL % (2, 2)),
+            said("s2c", FINE % (1, 1)),
+            said("s2c", WRONG % 2),
+            said("c2s", CANCEL),
+            said("c2s", BATCH),
+            said("s2c", ANSWERS),
+            said("s2c", b"Loaded"),
+            said("s2c", CALL % (1, 9)),
+            *PRETTY,
+            *in_pieces("s2c", FINE % (2, 2), 20),
+        ]
+    ),
+    max_size=25,
+)
+
+
+@given(SAID)
+@examples(30)
+def test_exchanges_are_those_of_the_fold(
+    tmp_path_factory: pytest.TempPathFactory, middles: list[tuple[str, bytes]]
+) -> None:
+    path = record(tmp_path_factory.mktemp("any") / "x.mcpcap", [("header", header()), *middles, END])
+    reading = read(path)
+    items = list(read_frames(Capture(path)))
+    assert reading.understood == len(reading.index) == len(items)
+    assert pairs_in(reading) == pairs_of(path)
+    for row in range(len(items)):
+        other = reading.partner(row)
+        assert other is None or reading.exchange(other) is not None
+    assert list(reading.bad) == sorted(set(reading.bad))
+    assert all(reading.outcome(number) is not None for number in range(len(reading.exchanges)))
+    reading.close()
+
+
+def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
+    rng, known = random.Random(1), lines([*conversation(30), *PRETTY, said("c2s", BATCH), said("s2c", ANSWERS), END])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    made.append(known[0])
+    reading = Reading(tmp_path / "x.mcpcap")
+    assert reading.is_live
+    for line in known[1:]:
+        made.append(line)
+        for _ in range(rng.randrange(4)):
+            reading.step()
+    made.close()
+    while not reading.has_ended:
+        reading.step()
+    again = read(tmp_path / "x.mcpcap")
+    assert pairs_in(reading) == pairs_in(again) == pairs_of(tmp_path / "x.mcpcap")
+    assert (reading.shown, reading.bad, reading.exchange_of) == (again.shown, again.bad, again.exchange_of)
+    reading.close()
+    again.close()
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_recorder_that_is_killed_is_told_of(tmp_path: Path, is_read: bool) -> None:
+    # Nothing more is read when its time runs out, and what is drawn is drawn when a step has found something.
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    made.append(b"".join(lines(conversation(3))))
+    reading = Reading(tmp_path / "x.mcpcap")
+    while is_read and reading.step():
+        pass
+    made.close()
+    end = time.monotonic() + DEADLINE_S
+    while not (is_new := reading.step()) or not reading.has_ended:
+        assert time.monotonic() < end
+    assert is_new
+    assert reading.is_killed
+    assert not reading.step()
+    reading.close()
+
+
+def test_rows_are_all_frames_and_what_says_something(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(every_type()))
+    reading = read(path)
+    sorts = [reading.index.sort(row) for row in reading.shown]
+    assert {"header", "stall"}.isdisjoint(sorts)
+    assert {"stderr", "gap", "signal", "close", "process", "eof"} <= set(sorts)
+    assert sum(reading.index.is_frame(row) for row in reading.shown) == reading.index.frames
+    reading.close()
+
+
+FILTERS = (
+    *(
+        "method:tools/call",
+        "kind:request",
+        "latency>=1ms",
+        "not has:answer",
+        "has:error",
+        "has:failure",
+        "id:7",
+        "kind:batch",
+        "found",
+    ),
+    *("has:id kind:response", "name:*", "kind:invalid", "kind:unjudged", "has:problem", "code<0", "session:2"),
+    *("size>30", "frame:3..9", "dir:s2c not method:*", "exchange>=1 kind:notification", "problem:framing/*"),
+)
+
+
+def selected_by(path: Path, only: Filter) -> set[int]:
+    """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
+    fold, wanted = Fold(), set()
+    seen: list[Seen] = []
+    failed: list[Exchange] = []
+    for item in read_frames(Capture(path)):
+        seen += fold.feed(item)
+        failed += fold.let_go if isinstance(item, Record) and item.rec == "exchange" else []
+        if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
+            wanted.add(item.seq)
+    ends = {id(one.exchange.request): one.exchange for one in seen if one.exchange is not None}
+    ends |= {id(exchange.request): exchange for exchange in (*failed, *fold.finish())}
+    for one in seen:
+        message, end = one.message, None
+        if isinstance(message, Request):
+            # The fold drops requests that nothing can answer any more.
+            end = ends.get(id(message)) or Exchange(message, None, Outcome.FAILED, message.t_ns, None)
+        if only.matches(facts_of(one, end)):
+            wanted.add(one.message.seq)
+    return wanted
+
+
+def selected(reading: Reading, scan: Scan) -> set[int]:
+    """The frames that a scan has selected."""
+    assert list(scan.rows) == sorted(set(scan.rows))
+    return {reading.index.entry(row).seq for row in scan.rows}
+
+
+SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
+"""Two messages on a line."""
+TALK = (
+    *(*conversation(9), said("c2s", BATCH), said("s2c", ANSWERS), said("s2c", b"found nothing"), said("s2c", SEVERAL)),
+    *(*PRETTY[:2], said("s2c", FINE), *PRETTY[2:], said("c2s", b"{"), said("c2s", PING), END),
+)
+
+
+def test_a_filter_selects_what_the_facts_say(tmp_path: Path) -> None:
+    path = record(tmp_path / "x.mcpcap", TALK)
+    reading = read(path)
+    for text in FILTERS:
+        scan = Scan(reading, parse(text))
+        while not scan.has_ended:
+            scan.step()
+        assert selected(reading, scan) == selected_by(path, scan.only), text
+        scan.close()
+    reading.close()
+
+
+def test_a_filter_selects_the_same_while_a_file_grows(tmp_path: Path) -> None:
+    known = lines([*TALK])
+    for text in FILTERS:
+        rng, only, path = random.Random(text), parse(text), tmp_path / "x.mcpcap"
+        made = CaptureFile(path)
+        made.append(known[0])
+        reading = Reading(path)
+        scan = Scan(reading, only)
+        for line in known[1:]:
+            made.append(line)
+            for step in rng.choices([reading.step, scan.step], k=rng.randrange(5)):
+                step()
+        made.close()
+        while not scan.has_ended:
+            rng.choice([reading.step, scan.step])()
+        assert selected(reading, scan) == selected_by(path, only), text
+        scan.close()
+        reading.close()
+        path.unlink()
+
+
+def agree_on_the_corpus(tmp_path: Path, each: int, filters: int) -> None:
+    """Every so many cases, each with every so many filters."""
+    for number, (_, case) in list(enumerate(corpus()))[::each]:
+        path = tmp_path / f"{number}.mcpcap"
+        path.write_bytes(b"".join(line for _, line in case.records()))
+        reading = read(path)
+        for text in FILTERS[number % filters :: filters]:
+            scan = Scan(reading, parse(text))
+            while not scan.has_ended:
+                scan.step()
+            assert selected(reading, scan) == selected_by(path, scan.only), (case.name, text)
+            scan.close()
+        reading.close()
+
+
+def test_a_filter_selects_what_the_facts_say_in_the_corpus(tmp_path: Path) -> None:
+    agree_on_the_corpus(tmp_path, each=11, filters=len(FILTERS) // 2)
+
+
+@pytest.mark.soak
+def test_a_filter_selects_what_the_facts_say_in_the_whole_corpus(tmp_path: Path) -> None:
+    agree_on_the_corpus(tmp_path, each=1, filters=3)
+
+
+def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
+    """What a filter selects of a capture that is read."""
+    scan = Scan(reading, parse(text), marks)
+    while not scan.has_ended:
+        scan.step()
+    scan.close()
+    return list(scan.rows)
+
+
+@pytest.mark.parametrize("name", ["demo", "gaps", "http", "killed", "stdio", "damaged", "gap", "odd-bytes"])
+def test_any_row_that_is_marked_is_found(name: str) -> None:
+    reading = read(CORPUS / f"{name}.mcpcap")
+    for part in range(3):
+        rows = [row for row in reading.shown[part::3] if reading.index.sort(row) != "damage"]
+        marks = {reading.index.entry(row).seq for row in rows}
+        assert scanned(reading, "has:mark", marks) == rows
+        # Nobody asks a row that is neither a message nor marked.
+        others = scanned(reading, "not has:mark", marks)
+        assert others
+        assert not set(others) & set(rows)
+        assert all(reading.index.is_frame(row) for row in others)
+    reading.close()
+
+
+def test_a_marked_row_that_is_no_message_has_its_text(tmp_path: Path) -> None:
+    middles = [*conversation(), *PRETTY, END]
+    reading = read(record(tmp_path / "x.mcpcap", middles))
+    [log] = reading.stderr
+    last = len(reading.index) - 2
+    marks = {reading.index.entry(row).seq for row in (log, last, last + 1)}
+    assert scanned(reading, "has:mark", marks) == [log, last, last + 1]
+    assert scanned(reading, "has:mark shelves", marks) == [log]
+    assert scanned(reading, "has:mark kind:request", marks) == [last]
+    assert scanned(reading, "has:mark not kind:request", marks) == [log, last + 1]
+    assert scanned(reading, "shelves", marks) == []
+    reading.close()
+
+
+def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path) -> None:
+    told = lines([*conversation(40), END])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    for line in told[:40]:
+        made.append(line)
+    reading = Reading(tmp_path / "x.mcpcap")
+    while reading.step():
+        pass
+    scan = Scan(reading, parse("kind:request or kind:response"))
+    for line in told[40:]:
+        made.append(line)
+    made.close()
+    while scan.step():
+        pass
+    known = len(reading.index)
+    assert scan.rows[-1] < known
+    while not reading.has_ended:
+        reading.step()
+    while not scan.has_ended:
+        scan.step()
+    assert known < scan.rows[-1] < len(reading.index)
+    scan.close()
+    reading.close()
+
+
+def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
+    reading = read(captured(tmp_path, calls=1_000))
+    columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
+               reading.exchanges.latency_ns, reading.exchanges.outcome, reading.exchanges.call,
+               reading.exchanges.is_cancelled, reading.exchanges.end, reading.exchanges.settled)  # fmt: skip
+    size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
+    assert size / len(reading.index) < 60
+    reading.close()
+
+
+def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_their_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (reading_module, scan_module, understanding):
+        monkeypatch.setattr(module, "ROWS", 100)
+    path = captured(tmp_path, calls=200)
+    count = sum(1 for _ in read_frames(Capture(path)))
+    reading = read(path)
+    assert (len(reading.index), reading.understood, reading.index.left_out) == (100, 100, count - 100)
+    (told,) = reading.forgotten
+    assert told.startswith(f"{count - 100} records after the first 100 are not shown here")
+    assert not reading.is_killed
+    assert all(reading.outcome(number) in (None, "result", "error") for number in range(len(reading.exchanges)))
+    scan = Scan(reading, parse("method:tools/call"))
+    while not scan.has_ended:
+        scan.step()
+    assert scan.scanned == 100
+    assert max(scan.rows) < 100
+    scan.close()
+    reading.close()
+
+
+def shaped(path: Path, shape: str, size: int) -> Path:
+    """A capture of a heavy shape with at least so many bytes."""
+    middles = [("header", header(name=shape))]
+    for entry in SHAPES[shape]():
+        middles.append((entry.rec, entry.middle))
+        size -= len(entry.middle)
+        if size <= 0:
+            break
+    return record(path, [*middles, END])
+
+
+def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = shaped(tmp_path / "batches.mcpcap", "batches", MIB // 8)
+    monkeypatch.setattr(understanding, "ROWS", 1_000)
+    reading = read(path)
+    assert len(reading.exchanges) == 1_000
+    assert any(one.startswith(f"{reading.exchanges.left_out:,} requests after") for one in reading.forgotten)
+    reading.close()
+
+
+def test_of_batches_only_what_may_still_be_answered_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(understanding, "BATCHED", 1000)
+    reading = Reading(shaped(tmp_path / "batches.mcpcap", "batches", MIB // 2))
+    while not reading.has_ended:
+        reading.step()
+        assert len(reading._batched) <= 1000
+    reading.close()
+
+
+def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RequestTable.__init__, "__defaults__", (500, MIB))
+    reading = read(shaped(tmp_path / "unanswered.mcpcap", "unanswered", MIB // 2))
+    assert reading.fold.forgotten
+    assert [one for one in reading.forgotten if "requests were forgotten" in one]
+    outcomes = {reading.outcome(number) for number in range(len(reading.exchanges))}
+    assert outcomes == {None, "result", "unanswered"}
+    reading.close()
+
+
+def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(understanding, "SPANNING", 2)
+    parts = [said("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
+    path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
+    reading = read(path)
+    assert len(reading.joined) == 2
+    assert reading.forgotten == ["3 messages that span lines are shown as lines: there are more than 2"]
+    reading.close()

@@ -1,0 +1,171 @@
+"""Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+from rich.style import Style
+
+from analysis.summary import Summary
+from captures.record import members
+from mcpproxy.report.text import Span
+from mcpproxy.report.units import few
+from mcpproxy.report.wording import asked_and_answered
+from mcpproxy.tui import clock
+from mcpproxy.tui.data import reading as reading_module
+from mcpproxy.tui.data import sorting as sorting_module
+from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.http_exchanges import HttpExchanges
+from mcpproxy.tui.data.paces import LEAST, Paces
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.row_views import Left, Without
+from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.safe_text import segments
+from mcpproxy.tui.screens.sessions import COLUMNS, age
+from tests.captures.samples import header
+from tests.mcpproxy.tui.stage import END, captured, record
+
+RUN = 100
+"""Rows that are sorted in one step."""
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[Reading]:
+    """A capture that was read to its end."""
+    reading = Reading(path)
+    try:
+        while not reading.has_ended:
+            reading.step()
+        yield reading
+    finally:
+        reading.close()
+
+
+class TestAtAGlance:
+    @pytest.mark.parametrize(
+        ("asked", "answered", "room", "shown"),
+        [
+            ('{"a":1}', "The sum is 3", 40, '{"a":1} ⇒ The sum is 3'),
+            ("", "3 tools", 40, "⇒ 3 tools"),
+            ("7", "", 40, "7"),
+            ("", "", 40, ""),
+            ("a" * 30, "b" * 30, 23, "a" * 9 + "… ⇒ " + "b" * 30),
+            ("a" * 30, "bb", 23, "a" * 17 + "… ⇒ bb"),
+        ],
+    )
+    def test_a_question_leaves_room_for_its_answer(self, asked: str, answered: str, room: int, shown: str) -> None:
+        assert asked_and_answered(asked, answered, room) == shown
+
+    def test_a_wide_character_that_is_cut_leaves_one_ellipsis(self) -> None:
+        for width in range(4, 30):
+            parts = segments([Span("図書館の目録を検索する道具"), Span("  more")], width, {"plain": Style()})
+            assert "".join(part.text for part in parts).count("…") <= 1
+
+
+class TestHttp:
+    def test_a_view_leaves_out_places_of_a_list_that_grows(self) -> None:
+        rows, left = list(range(0, 40, 2)), Left()
+        view = Without(rows, left)
+        for place in (0, 3, 4, 19):
+            left.add(place)
+        wanted = [row for place, row in enumerate(rows) if place not in (0, 3, 4, 19)]
+        assert [*view] == wanted
+        assert [view[number] for number in range(len(view))] == wanted
+        assert view[2:5] == wanted[2:5]
+        assert [view.index(row) for row in wanted] == [*range(len(wanted))]
+        with pytest.raises(ValueError, match="6"):
+            view.index(6)
+        left.add(20)
+        assert [*view] == wanted
+        rows.append(99)
+        assert [*view] == wanted
+        rows.append(100)
+        assert [*view] == [*wanted, 100]
+
+    def test_numbers_of_exchanges_are_not_trusted(self, tmp_path: Path) -> None:
+        hostile = [
+            ("exchange", members(exchange=number, stage="response", request=request, response=response))
+            for number in (-1, 1 << 62, "7", 3)
+            for request, response in (
+                (None, {"status": "200"}),
+                ([], {"status": -5}),
+                ({"method": 7}, {"status": 1 << 70}),
+            )
+        ]
+        path = record(tmp_path / "library/x.mcpcap", [("header", header(transport="http")), *hostile, END])
+        with understood(path) as reading:
+            assert all(reading.http.answer(number) is None for number in (None, 0, 3, 1 << 62))
+        assert HttpExchanges().answer(0) is None
+
+
+class TestOrder:
+    def test_many_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sorting_module, "RUN", RUN)
+        with understood(captured(tmp_path, calls=RUN)) as reading:
+            for column, is_down, is_exchanges in product(
+                ("latency", "size", "status", "time"), (True, False), (True, False)
+            ):
+                case = f"{column}, is_down={is_down}, is_exchanges={is_exchanges}"
+                view = reading.exchanges.request if is_exchanges else reading.shown
+                sorting = Sorting(reading, view, column, is_down=is_down, is_exchanges=is_exchanges)
+                steps = 0
+                while sorting.step():
+                    steps += 1
+                    assert 0 < sorting.progress <= 1, case
+                assert steps > 2, case
+                assert sorted(sorting.rows) == [*view], case
+                values = [sorting._value(row) for row in sorting.rows]
+                known = [value for value in values if value >= 0]
+                assert values[: len(known)] == known, case
+                assert known == sorted(known, reverse=is_down), case
+                assert column != "latency" or len(known) == RUN + 2, (
+                    f"{case}: the calls, initialize, and the request without an answer"
+                )
+                assert NONE not in sorting.rows, case
+
+
+class TestPaces:
+    def test_a_response_is_slow_above_the_p95_of_its_kind(self) -> None:
+        paces = Paces()
+        for number in range(LEAST):
+            assert not paces.is_slow(1, 10**12)
+            paces.add(1, 1_000_000 + number)
+        assert paces.is_slow(1, 2_000_000)
+        assert not paces.is_slow(1, 1_000_000)
+        assert not paces.is_slow(2, 2_000_000)
+
+
+class TestSessions:
+    @pytest.mark.parametrize(
+        ("days", "text"),
+        [(0, "0s ago"), (3, "3d ago"), (99, "99d ago"), (100, "14w ago"), (364, "52w ago"), (800, "2y ago")],
+    )
+    def test_ages_fit_their_column(self, monkeypatch: pytest.MonkeyPatch, days: int, text: str) -> None:
+        monkeypatch.setattr(clock, "since_ns", lambda _: days * 86_400 * 10**9)
+        assert age(Summary(wall_ns=1), live=False) == text
+        assert len(text) <= next(column.width for column in COLUMNS if column.name == "age")
+
+    def test_counts_fit_their_column(self) -> None:
+        texts = [
+            few(count) for count in (0, 999, 1000, 1049, 9_949, 9_950, 99_499, 999_499, 999_500, 1_250_000, 10**10)
+        ]
+        assert texts == ["0", "999", "1.0k", "1.0k", "9.9k", "10k", "99k", "999k", "1.0M", "1.2M", "10G"]
+
+
+class TestLive:
+    def test_progress_only_goes_forward(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reading_module, "STEP", 4 << 10)
+        monkeypatch.setattr(reading_module, "STEP_UNDERSTOOD", 1 << 8)
+        reading = Reading(captured(tmp_path, calls=300))
+        try:
+            shares = [reading.progress]
+            while not reading.has_ended:
+                reading.step()
+                shares.append(reading.progress)
+        finally:
+            reading.close()
+        assert shares == sorted(shares)
+        assert shares[0] < 0.2
+        assert shares[-1] == 1

@@ -1,0 +1,345 @@
+"""Timeline: which captures are of one client, where things lie on the clock, and what the keys do with it."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.conversation.exchange import Outcome
+from captures.file import CaptureFile
+from captures.record import members, seal, stderr_members
+from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
+from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.heat import OUTLIERS
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
+from mcpproxy.tui.waterfall import axis, bar_cells, heat_cells, moment, server_cells
+from tests.captures.samples import frame, header, lines
+from tests.examples import examples
+from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, said
+
+PARENTS = [
+    {"pid": 5, "start": 70, "exe": "sh"},
+    {"pid": 4, "start": 60, "exe": "Cursor"},
+    {"pid": 1, "start": 1, "exe": "systemd"},
+]
+MS = 1_000_000
+LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+LISTED = b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}'
+ASK = b'{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{}}'
+SAID = b'{"jsonrpc":"2.0","id":"s","result":{}}'
+Timed = tuple[int, str, bytes]
+
+
+def at(ms: int, direction: str, raw: bytes) -> Timed:
+    """A frame at a moment."""
+    return ms, "frame", frame(direction, raw)  # type: ignore[arg-type]
+
+
+def served(name: str, mono_ms: int = 0, capture: str = "a", **more: object) -> bytes:
+    """The header of a capture of Cursor."""
+    fields: dict[str, object] = {
+        "parents": PARENTS,
+        "boot_id": "b",
+        "mono_ns": mono_ms * MS,
+        "capture": capture * 32,
+        "name": name,
+    }
+    segment = more.pop("segment", 1)
+    return header(int(str(segment)), **{**fields, **more})
+
+
+def timed(path: Path, head: bytes, records: list[Timed], *, is_closed: bool = True) -> Path:
+    """A capture whose records have given times, in ms."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = [(0, "header", head), *records]
+    if is_closed:
+        records.append((records[-1][0], *END))
+    path.write_bytes(b"".join(seal(seq, ms * MS, rec, middle) for seq, (ms, rec, middle) in enumerate(records)))
+    return path
+
+
+def startup(delay: int) -> list[Timed]:
+    """A server that comes up in four parts."""
+    return [
+        (1, "process", members(event="spawned", pid=7, start=9)),
+        at(2, "c2s", INITIALIZE),
+        (delay, "stderr", stderr_members(b"ready")),
+        at(delay + 40, "s2c", INITIALIZED),
+        at(delay + 41, "c2s", LIST),
+        at(delay + 100, "s2c", LISTED),
+    ]
+
+
+def session(folder: Path, name: str = "library", mono_ms: int = 0, capture: str = "a", delay: int = 300) -> Path:
+    """A server with its start, two calls that overlap, and one that asks back."""
+    calls = [
+        at(1000, "c2s", CALL % (2, 2)), at(1100, "c2s", CALL % (3, 3)), at(1200, "s2c", FINE % (2, 2)),
+        at(1250, "s2c", ASK), at(1450, "c2s", SAID), at(1500, "s2c", FINE % (3, 3)),
+        at(1900, "c2s", CALL % (4, 4)),
+    ]  # fmt: skip
+    stamp = f"20261121T10150{capture}Z-0000" if capture.isdigit() else f"20261121T101502Z-{capture * 4}"
+    return timed(folder / name / f"{stamp}.mcpcap", served(name, mono_ms, capture), [*startup(delay), *calls])
+
+
+def read(path: Path) -> Reading:
+    """A capture, read and understood."""
+    reading = Reading(path)
+    while not reading.has_ended:
+        reading.step()
+    return reading
+
+
+def settled(timeline: Timeline) -> Timeline:
+    """With all ends known."""
+    while timeline.step():
+        pass
+    return timeline
+
+
+class TestKin:
+    """Who started what."""
+
+    def test_the_client_is_the_nearest_that_is_no_launcher(self) -> None:
+        base = {"transport": "stdio", "boot_id": "b", "parents": PARENTS}
+        assert client_of(base) == ("b", 4, 60, "Cursor")
+        by_hand = [{"pid": 5, "start": 7, "exe": "bash"}, {"pid": 2, "start": 1, "exe": "sshd"}, *PARENTS[1:]]
+        assert client_of({**base, "parents": by_hand}) == ("b", 5, 7, "bash")
+        npm = [{"pid": 8, "start": 9, "exe": "npm exec thing"}, *PARENTS]
+        assert client_of({**base, "parents": npm}) == ("b", 4, 60, "Cursor")
+        wrongs: tuple[dict[str, object], ...] = (
+            {}, {"transport": "http"}, {"boot_id": None}, {"parents": "x"}, {"parents": []},
+            {"parents": [{"pid": "4"}]},
+            {"parents": [None, {"pid": True, "start": 1, "exe": "x"}, {"pid": 1, "start": 1, "exe": 3}]},
+        )  # fmt: skip
+        for wrong in wrongs:
+            assert client_of({**base, **wrong} if wrong else {}) is None
+
+    def test_clocks(self) -> None:
+        one = {"boot_id": "b", "mono_ns": 10, "wall_ns": 500}
+        assert apart_ns(one, {"boot_id": "b", "mono_ns": 17, "wall_ns": 9000}) == 7
+        assert apart_ns(one, {"boot_id": "c", "mono_ns": 17, "wall_ns": 480}) == -20
+        assert apart_ns(one, {"boot_id": "b", "mono_ns": None, "wall_ns": 480}) == -20
+        assert apart_ns(one, {"boot_id": "c", "wall_ns": 2**80}) is None
+        assert apart_ns(one, {"wall_ns": True}) is None
+        assert apart_ns({}, {}) is None
+
+    def test_those_of_one_process_are_found(self, tmp_path: Path) -> None:
+        own = session(tmp_path, "one", capture="a")
+        beside = session(tmp_path, "one", capture="b", mono_ms=5)
+        listed = session(tmp_path, "two", capture="c", mono_ms=-7)
+        other = [dict(PARENTS[0]), {**PARENTS[1], "pid": 99}]
+        strange = timed(tmp_path / "one" / "x.mcpcap", served("x", capture="d", parents=other), [])
+        again = timed(tmp_path / "one" / "y.mcpcap", served("one", capture="a"), [])
+        (tmp_path / "one" / "broken.mcpcap").write_bytes(b"nothing")
+        for path in (own, beside):
+            timed(path.with_suffix(".2.mcpcap"), served("one", 5, "b" if path == beside else "a", segment=2), [])
+        torn = tmp_path / "one" / "torn.mcpcap"
+        torn.write_bytes(strange.read_bytes()[5:] + again.read_bytes())
+        kin = ClientCaptures(own, header_of(own), lambda: [listed, own, tmp_path / "gone.mcpcap"])
+        for _ in range(2):
+            kin.look()
+            while kin.step():
+                pass
+            assert sorted(kin.related) == sorted([(beside, 5 * MS), (listed, -7 * MS)])
+
+    def test_a_header_is_read_alone_or_as_the_reader_does(self, tmp_path: Path) -> None:
+        path = session(tmp_path)
+        assert header_of(path)["name"] == "library"
+        path.write_bytes(b"x" + path.read_bytes())
+        assert "name" not in header_of(path) or header_of(path)["name"] == "library"
+
+
+class TestLanes:
+    """What lies where."""
+
+    def test_a_session_on_the_clock(self, tmp_path: Path) -> None:
+        reading = read(session(tmp_path))
+        timeline = settled(Timeline(reading, 50 * MS))
+        assert timeline.startup() == Startup(51 * MS, 350 * MS, 450 * MS)
+        assert timeline.startup().total_ns == 399 * MS
+        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
+        assert [(one.call.method, one.start_ns // MS, one.end_ns and one.end_ns // MS) for one in bars] == [
+            ("initialize", 52, 390), ("tools/list", 391, 450), ("tools/call", 1050, 1250), ("tools/call", 1150, 1550),
+            ("sampling/createMessage", 1300, 1500), ("tools/call", 1950, None),
+        ]  # fmt: skip
+        assert bars[3].waits == ((1300 * MS, 1500 * MS),)
+        assert bars[4].waits == ()
+        assert timeline.within(1260 * MS, 1400 * MS, 10) == [3, 4]
+        assert timeline.within(0, 10**12, 3) is None
+        assert timeline.count(0, 400 * MS) == 2
+        assert timeline.within(10**12, 2 * 10**12, 10) == [5]
+        assert timeline.counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
+        reading.close()
+
+    @given(st.integers(0, 2**32))
+    @examples(4)
+    def test_what_runs_in_a_stretch_is_what_a_slow_look_finds(
+        self, tmp_path_factory: pytest.TempPathFactory, seed: int
+    ) -> None:
+        rng = random.Random(seed)
+        made: list[Timed] = []
+        for number in range(BLOCK + 90):
+            start = rng.randrange(10_000)
+            made.append(at(start, "c2s", CALL % (number, number)))
+            if rng.random() < 0.97:
+                made.append(at(start + int(rng.expovariate(1 / 20)), "s2c", FINE % (number, number)))
+        made.sort(key=lambda one: one[0])
+        reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made))
+        timeline = settled(Timeline(reading, 0))
+        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
+        for _ in range(30):
+            low = rng.randrange(11_000) * MS
+            high = low + rng.randrange(1, 500) * MS
+            found = timeline.within(low, high, 10**6)
+            wanted = [
+                number for number, bar in enumerate(bars)
+                if bar.start_ns < high and (bar.start_ns >= low or bar.end_ns is None or bar.end_ns >= low)
+            ]  # fmt: skip
+            assert found == wanted
+            counts = timeline.counts(low, high, 7)
+            assert sum(counts) == timeline.count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
+        reading.close()
+
+    def test_a_lane_that_grows(self, tmp_path: Path) -> None:
+        path, rng = session(tmp_path), random.Random(3)
+        whole = path.read_bytes().splitlines(keepends=True)
+        made = CaptureFile(tmp_path / "x.mcpcap")
+        made.append(whole[0])
+        reading = Reading(tmp_path / "x.mcpcap")
+        timeline = Timeline(reading, 0)
+        for line in whole[1:]:
+            made.append(line)
+            for _ in range(rng.randrange(3)):
+                reading.step()
+                timeline.step()
+        made.close()
+        while not reading.has_ended or timeline.step():
+            reading.step()
+        again = settled(Timeline(read(path), 0))
+        bars = [[one.bar(number) for number in range(6)] for one in (timeline, again)]
+        assert bars[0] == bars[1]
+        assert timeline._ends == again._ends
+        assert list(timeline._open) == list(again._open) == [1]
+        reading.close()
+        again.reading.close()
+
+    def test_cancelled_ones_end_where_they_were_cancelled(self, tmp_path: Path) -> None:
+        cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
+        made = [at(10, "c2s", CALL % (2, 2)), at(40, "c2s", cancel), at(90, "c2s", CALL % (3, 3))]
+        reading = read(timed(tmp_path / "x.mcpcap", served("x"), made))
+        timeline = settled(Timeline(reading, 0))
+        assert timeline.bar(0)[1] == 40 * MS
+        assert timeline.bar(0).outcome is Outcome.CANCELLED
+        assert reading.exchanges.end[1] == NONE
+        assert list(timeline._open) == [1]
+        reading.close()
+
+    def test_lanes_are_bounded(self, tmp_path: Path) -> None:
+        own = session(tmp_path, "own", capture="a")
+        for number in range(MOST_TIMELINES + 5):
+            path = tmp_path / "own" / f"{number}.mcpcap"
+            timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
+        reading = read(own)
+        timelines = Timelines(reading, list)
+        while timelines.step() or not timelines.has_looked:
+            pass
+        assert len(timelines.all) == MOST_TIMELINES
+        assert timelines.left_out == 6
+        assert max(timeline.offset_ns for timeline in timelines.all) == (MOST_TIMELINES - 2) * MS
+        timelines.close()
+        reading.close()
+
+
+class TestDrawing:
+    """Cells."""
+
+    @given(st.tuples(*[st.integers(-(2**70), 2**70)] * 4), st.integers(1, 300))
+    def test_cells_stay_in_the_line(self, times: tuple[int, ...], cells: int) -> None:
+        start, end, low, high = times
+        found = cells_of(start, end, (low, high), cells)
+        assert set(found) <= set(range(cells))
+        window = (min(low, high), max(low, high))
+        if window[0] < window[1] and window[0] <= start <= window[1] and start <= end:
+            assert found or cells_of(start, end, window, cells)
+        line = axis(window, low, cells)
+        assert len(line) <= cells
+
+    def test_a_bar_with_a_wait(self) -> None:
+        call = Call("client", "tools/call", "x")
+        bar = Bar(0, 100, call, Outcome.RESULT, ((20, 60),))
+        assert [span.text for span in bar_cells(bar, (0, 100), 10, 100)] == ["██░░░░████"]
+        assert "".join(span.text for span in bar_cells(bar._replace(waits=()), (-100, 300), 8, 0)) == "  ██    "
+        (opened,) = bar_cells(bar._replace(end_ns=None, outcome=Outcome.UNANSWERED, waits=()), (0, 100), 4, 100)
+        assert opened == ("████", "bad")
+        init = bar._replace(call=Call("client", "initialize", None), waits=())
+        assert bar_cells(init, (0, 100), 3, 100)[0].text == "▓▓▓"
+
+    def test_a_start(self) -> None:
+        spans = server_cells([0, 0, 0, 4, 0, 1], Startup(10, 50, 60), (0, 120), 120)
+        assert "".join(span.text for span in spans) == "▒▒▒█ ▂"
+        waiting = server_cells([0, 0, 0], Startup(10, None, None), (0, 30), 30)
+        assert "".join(span.text for span in waiting) == " ▒▒"
+
+    @pytest.mark.parametrize(
+        ("window", "cells", "line"),
+        [((0, 10**9), 40, "0.0s    0.2s    0.4s    0.6s    0.8s"), ((0, 10**9), 1, ""), ((5, 5), 9, ""),
+         ((0, 7200 * 10**9), 20, "0s        1h00m")],
+    )  # fmt: skip
+    def test_an_axis(self, window: tuple[int, int], cells: int, line: str) -> None:
+        assert axis(window, 0, cells) == line
+
+    def test_moments(self) -> None:
+        assert moment(1_500_000_000, 10_000_000) == "1.50s"
+        assert moment(125 * 10**9, 10**9) == "2m05s"
+        assert moment(-2 * 10**9, 10**9) == "-2s"
+
+
+class TestScreen:
+    """The keys."""
+
+    @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000) | st.none()), max_size=60), st.integers(1, 30))
+    @examples(15)
+    def test_a_map_is_what_a_slow_look_finds(
+        self, tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, int | None]], cells: int
+    ) -> None:
+        made: list[Timed] = []
+        for number, (start, took) in enumerate(calls):
+            made.append(at(start, "c2s", CALL % (number, number)))
+            if took is not None:
+                made.append(at(start + took, "s2c", FINE % (number, number)))
+        made.sort(key=lambda one: one[0])
+        reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made, is_closed=False))
+        timeline = settled(Timeline(reading, 7 * MS))
+        timeline.heat_map(7 * MS, 5007 * MS, cells)
+        while timeline.step():
+            pass
+        heat_map = timeline.heat_map(7 * MS, 5007 * MS, cells)
+        assert heat_map is not None
+        exchanges = reading.exchanges
+        begun = [number for number in range(len(exchanges)) if timeline.bar(number).start_ns < 5007 * MS]
+        assert sum(row.count for row in heat_map.rows.values()) == len(begun)
+        slowest = sorted((exchanges.latency_ns[number] for number in begun), reverse=True)[:OUTLIERS]
+        found = sorted((exchanges.latency_ns[number] for number in heat_map.outliers), reverse=True)
+        assert found == [latency for latency in slowest if latency >= 0]
+        for row in heat_map.rows.values():
+            assert len("".join(span.text for span in heat_cells(row.worst_ns))) == cells
+        reading.close()
+
+
+def test_stamps_that_make_no_sense(tmp_path: Path) -> None:
+    records = lines([("header", header()), said("c2s", CALL % (1, 1)), said("s2c", FINE % (1, 1))])
+    late = seal(3, 2**62, *said("c2s", CALL % (2, 2)))
+    early = seal(4, 5, *said("s2c", FINE % (2, 2)))
+    (tmp_path / "x.mcpcap").write_bytes(b"".join([*records, late, early, seal(5, 6, *said("c2s", CALL % (3, 3)))]))
+    reading = read(tmp_path / "x.mcpcap")
+    timeline = settled(Timeline(reading, 0))
+    for low, high in ((0, 10), (0, 2**63), (2**62, 2**62 + 1)):
+        assert len(timeline.counts(low, high, 9)) == 9
+        assert all(count >= 0 for count in timeline.counts(low, high, 9))
+        for number in timeline.within(low, high, 50) or ():
+            assert len("".join(span.text for span in bar_cells(timeline.bar(number), (low, high), 20, high))) == 20
+    reading.close()
