@@ -156,7 +156,7 @@ class Scratch:
         *,
         options: Sequence[str] = ("-x",),
         budget_s: float = 1e9,
-        test_s: float = 300.0,
+        test_s: float = 900.0,
         whole_s: float = 3600.0,
     ) -> Run:
         """Run tests; files and folders are tests, too.
