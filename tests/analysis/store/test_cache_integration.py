@@ -190,7 +190,8 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
 def test_large_growing_captures_have_one_file_which_the_next_replaces(
     capture: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "SMALLEST_BY_SQL", 0)
+    for name in ("SMALLEST", "SMALLEST_BY_SQL"):
+        monkeypatch.setattr(cache, name, 0)
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")
     try:

@@ -769,7 +769,7 @@ RECORDS = st.one_of(
 )
 
 
-@examples(12)
+@examples(8)
 @given(st.lists(RECORDS, max_size=25), st.sampled_from(["stdio", "http", None]))
 def test_anything_can_be_loaded_and_agrees_with_the_fold(
     tmp_path_factory: pytest.TempPathFactory, script: list[Any], transport: str | None

@@ -826,7 +826,7 @@ MESSAGES = st.one_of(
 )
 
 
-@examples(10)
+@examples(6)
 @given(said=st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), MESSAGES), max_size=25))
 def test_views_agree_with_the_core_whatever_is_said(tmp_path_factory: pytest.TempPathFactory, said: list[Any]) -> None:
     one = Written(tmp_path_factory.mktemp("said") / "x.mcpcap", "x")

@@ -255,7 +255,7 @@ CONVERSATION = st.lists(
 
 
 # To set up a database takes longer than to ask it, so one has many conversations.
-@examples(5)
+@examples(3)
 @given(st.lists(CONVERSATION, min_size=1, max_size=10))
 def test_any_conversation_is_divided_as_its_milliseconds_are(
     tmp_path_factory: pytest.TempPathFactory, conversations: list[list[tuple[str, int, int]]]
