@@ -22,23 +22,20 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.store.reference import relations, view_texts
 from analysis.store.tables import NAMES
-from mcpproxy.history import history_path
-from mcpproxy.sql.statements import in_one_line, is_whole
 from tests.analysis.store.written import Written
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal_integration import ACTS, hostile_capture
-from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
+from tests.mcpproxy.cli.typed import Started, complaints, mcpproxy, on_terminal, started
 
 CORPUS = ROOT / "tests/corpus/captures"
 DEMO = CORPUS / "demo.mcpcap"
 RUNAWAY = "select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7"
-DEADLINE_S = 60
+DEADLINE_S = 600
+"""For hangs only."""
 
 
 @pytest.fixture
@@ -64,7 +61,7 @@ def test_the_limit_of_time_is_one_on_printing_into_a_file_as_well(home: Path) ->
     for name in ("printed.csv", "/dev/null"):
         with open(name, "wb") as stdout:
             done = subprocess.run(
-                [sys.executable, "-m", "mcpproxy", "query", sql, DEMO, "--format", "csv", "--timeout", "1.5"],
+                [sys.executable, "-m", "mcpproxy", "query", sql, DEMO, "--format", "csv", "--timeout", "0.3"],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=subprocess.PIPE,
@@ -72,7 +69,7 @@ def test_the_limit_of_time_is_one_on_printing_into_a_file_as_well(home: Path) ->
                 timeout=DEADLINE_S,
             )
         assert done.returncode == 2
-        assert b"stopped after 1.5 s" in done.stderr
+        assert b"stopped after 0.3 s" in done.stderr
 
 
 def answered(*arguments: str | Path, stdin: bytes = b"") -> str:
@@ -348,7 +345,7 @@ def test_on_a_full_disk_nothing_is_left(home: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_the_limit_of_time_is_one_on_writing_as_well(home: Path, name: str) -> None:
-    said = refused("select range as a, range as b, range as c from range(20000000)", "--timeout", "1.5", "-o", name)
+    said = refused("select range as a, range as b, range as c from range(20000000)", "--timeout", "0.3", "-o", name)
     assert "stopped" in said
     assert "allow more with --timeout" in said
     assert os.listdir() == []
@@ -474,12 +471,7 @@ def test_too_long_and_too_much_are_told_in_a_line(home: Path) -> None:
 
 
 def test_ctrl_c_ends_it_and_its_child(home: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy", "query", RUNAWAY, DEMO],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
+    with started("query", RUNAWAY, DEMO) as process:
         (child,) = wait_until(lambda: children(process.pid), "the child to be there")
         wait_until(lambda: _processor_s(child) > 1, "the query to run")
         process.send_signal(signal.SIGINT)
@@ -546,18 +538,9 @@ def at_the_prompt(home: Path, *arguments: str | Path) -> Iterator[Typist]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MCPPROXY_"))},
         "MCPPROXY_CAPTURES": f"{home}/captures",
-        "PYTHONPATH": str(ROOT),
         "TERM": "dumb",
     }
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy", "query", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    ) as process:
+    with Started(("query", *arguments), environment, theirs) as process:
         os.close(theirs)
         try:
             yield Typist(process, ours)
@@ -665,96 +648,3 @@ def test_names_are_completed(home: Path) -> None:
         typist.read_until("sql> ")
         typist.type("select count(*) as n from lifecycle_vi\t;\r")
         assert "lifecycle_violations" in typist.read_until("sql> ")
-
-
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        ("select 1;", True),
-        ("select 1; ", True),
-        ("select 1", False),
-        ("select ';", False),
-        ("select ';';", True),
-        ("select 'it''s;';", True),
-        ('select ";";', True),
-        ("select 1 -- ;", False),
-        ("select 1; -- why", True),
-        ("select /* ; */ 1", False),
-        ("select /* ;", False),
-        ("select $$;", False),
-        ("select $$;$$;", True),
-        ("select $a$ ; $$ $a$;", True),
-        (";", True),
-        (r"select E'it\'s' as x;", True),
-        (r"select e'it''s \\' as x;", True),
-        (r"select E'\';", False),
-        (r"select 'it\' as x;", True),
-        (r"select 1 as date'it\';", True),
-        (r"select N'it\';", True),
-        ("select 1 as a$b$c;", True),
-        ("select 1 as a$$;", True),
-        ("select 1 as é$b$;", True),
-        ("select 1 as €$b$;", True),
-        ("select\u3000$b$;", False),
-        ("select $1;", True),
-        ("select $1, $b;", True),
-        ("select $é1$;$é1$;", True),
-        ("select $$a$b$$;", True),
-        ("select $a$ $$ $b$ ;", False),
-        ("select 1 /* /* ; */ */;", True),
-        ("select 1 /* /* */ ;", False),
-        ("select 1 /*/ */;", True),
-        ("select 1; /* why\n*/", True),
-        ("select 1; 'and", False),
-        ("select 1; 'and'", False),
-        ("select 1 --\r;", True),
-    ],
-)
-def test_a_statement_ends_at_its_own_semicolon(text: str, whole: bool) -> None:
-    assert is_whole(text) is whole
-
-
-PASTED = 100_000
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "'", '"', "$", "$$", "$a", "$a$", "$é", "a$", "e'", "E'\\", "\\'", "''", "-", "--", "/*", "*/", "/", "/*/", " ",
-        "\n", "$a$b", "'\n", "--\n", "$1", "e", "é", "''\n", ";",
-    ],
-)  # fmt: skip
-def test_a_hostile_paste_is_judged_at_once(piece: str) -> None:
-    many = piece * (PASTED // len(piece))
-    began_s = time.monotonic()
-    for text in (f"select {many};", f"'{many};", f"/*{many};", f"$a${many};", f"E'{many};", f"$é{many};"):
-        is_whole(text)
-        in_one_line(text)
-    assert time.monotonic() - began_s < DEADLINE_S / 4
-
-
-LEXEMES = [
-    "'", '"', "$$", "$a$", "$b", "$", "--", "/*", "*/", "/", "e'", "E'", "\\", "x", "é", "€", "1", ",", " ", "\n", "\r",
-]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from(LEXEMES), max_size=10).map("".join))
-def test_what_is_unfinished_is_so_to_duckdb(text: str) -> None:
-    try:
-        duckdb.extract_statements(text)
-        said = ""
-    except duckdb.Error as error:
-        said = str(error)
-    # Whoever finds a mistake before it does not come to the end.
-    if not said or "unterminated" in said:
-        assert is_whole(f"{text}\n;") == (not said)
-
-
-def test_history_lies_where_state_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert history_path() == Path("/state/mcpproxy/query_history")
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/me")
-    path = history_path()
-    assert path is not None
-    assert path.is_relative_to("/home/me")
