@@ -46,14 +46,23 @@ class Foot(Footer):
     def compose(self) -> ComposeResult:
         """The keys that fit."""
         self._keys = self._fitting()
-        for key, display, description, action, is_disabled in self._keys:
-            # Textual would add this class on mounting, and compute the styles again.
-            yield FooterKey(key, display, description, action, is_disabled, classes="-compact")
+        yield from map(_made, self._keys)
 
     async def recompose(self) -> None:
-        """Rebuild the keys only if they differ: each is a new widget, and most moves of the focus change none."""
-        if self.is_attached and self._fitting() != self._keys:
-            await super().recompose()
+        """Show the keys that fit now, in the widgets of those before.
+
+        To make new ones took a quarter of the time between a key and the screen that it changes.
+        """
+        if not self.is_attached or (keys := self._fitting()) == self._keys:
+            return
+        made = list(self.query_children(FooterKey))
+        self._keys = keys
+        for widget, key in zip(made, keys, strict=False):
+            _put(widget, key)
+        if len(made) < len(keys):
+            await self.mount_all(map(_made, keys[len(made) :]))
+        else:
+            await self.remove_children(made[len(keys) :])
 
     def on_resize(self) -> None:
         """Fit the keys to the new width."""
@@ -77,6 +86,20 @@ class Foot(Footer):
             fitting.append(key)
             left -= 1
         return sorted(fitting, key=_is_always)
+
+
+def _made(key: _Key) -> FooterKey:
+    """The widget of a key."""
+    # Textual would add this class on mounting, and compute the styles again.
+    return FooterKey(*key, classes="-compact")
+
+
+def _put(widget: FooterKey, key: _Key) -> None:
+    """Have a widget show another key."""
+    if (widget.key, widget.key_display, widget.description, widget.action, widget._disabled) != key:
+        widget.key, widget.key_display, widget.description, widget.action, widget._disabled = key
+        widget.set_class(key.is_disabled, "-disabled")
+        widget.refresh(layout=True)
 
 
 def _rank(key: _Key) -> int:

@@ -1,6 +1,8 @@
 """Keys of the user's own: by the names of the bindings, told of where they make no sense, all of them in the page."""
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,7 +50,9 @@ def fits(told: str, whole: str, width: int) -> bool:
     return len(told) <= width and keys.startswith(first) and (not first or first[-1] == " " or keys[len(first)] == " ")
 
 
-async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(stage: Stage) -> None:
+async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(
+    stage: Stage, widths: Sequence[int] = (80, 6)
+) -> None:
     await stage.listed()
     for key in ("", "enter", *(entry.key for entry in entries() if entry.word != "sql")):
         await stage.press(*([key] if key else ()))
@@ -57,7 +61,7 @@ async def the_keys_that_are_shown_are_shown_whole_and_help_is_among_them(stage: 
         await stage.settled()
         whole = foot(stage)
         assert "? help q quit" in whole, key
-        for width in (140, 80, 40, 20, 6, 200):
+        for width in (*widths, 200):
             await stage.pilot.resize_terminal(width, 24)
             told = f"some of {whole!r} in {width} after {key}"
             await stage.until(lambda: fits(foot(stage), whole, width), told)  # noqa: B023 - asked at once
@@ -94,19 +98,32 @@ async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
     await stage.see("Latency  L")
 
 
-def test_keys_that_stay_are_not_made_anew(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_keys_are_shown_whole_in_any_width(tmp_path: Path) -> None:
+    shown_whole = the_keys_that_are_shown_are_shown_whole_and_help_is_among_them
+    play(partial(shown_whole, widths=(140, 80, 40, 20, 6)), captured(tmp_path))
+
+
+def test_keys_are_not_made_anew(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
+        def texts() -> list[str]:
+            return [f"{key.key_display} {key.description}" for key in stage.traffic.query(FooterKey)]
+
         await stage.open()
         await stage.see("? help", "T timeline")
-        made = list(stage.traffic.query(FooterKey))
+        made, before = list(stage.traffic.query(FooterKey)), texts()
         stage.traffic.refresh_bindings()
         await stage.drawn()
         assert list(stage.traffic.query(FooterKey)) == made
         await stage.press("enter")
         await stage.until(lambda: "⏎ open" not in foot(stage))
+        assert foot(stage).split() == " ".join(texts()).split()
+        kept = min(len(made), len(texts()))
         await stage.press("escape")
         await stage.see("⏎ open", "T timeline")
-        assert list(stage.traffic.query(FooterKey)) != made
+        now = list(stage.traffic.query(FooterKey))
+        assert now[:kept] == made[:kept]
+        assert texts() == before
 
     play(act, captured(tmp_path), size=(200, 30))
 
