@@ -89,17 +89,17 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
     reading.close()
 
 
-def test_thirty_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
+def test_twelve_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
     # Before the last comes a rule that nobody has broken so far: its text is kept all the same.
     batch = b"[" + b",".join([b'{"jsonrpc":"2.0","id":12345,"result":{}}'] * 10) + b"]"
-    noise = [said("s2c", batch) for _ in range(3_000)]
+    noise = [said("s2c", batch) for _ in range(1_200)]
     path = record(tmp_path / "noisy" / "a.mcpcap", [*conversation(2), *noise, said("s2c", NOISE % 1), END])
     reading = read(path)
     with checking() as made:
         made.check(path, reading.findings)
         wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
-    assert len(findings) >= 30_000
+    assert len(findings) >= 12_000
     assert sum(findings.counts.values()) == len(findings)
     assert len(findings.kept) < 11_000
     assert "framing/stdout-not-json" in {finding.rule for finding in findings.kept}

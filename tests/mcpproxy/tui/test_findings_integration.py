@@ -9,7 +9,7 @@ import pytest
 from analysis.child_process import PythonChild
 from captures.file import CaptureFile
 from captures.record import seal
-from mcpproxy.tui.app import DEEPEST
+from mcpproxy.tui import app as app_module
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.finding_rows import AT_FIRST
 from mcpproxy.tui.screens import sessions
@@ -152,12 +152,12 @@ async def filter_by_words_and_patterns(stage: Stage) -> None:
 
 async def the_way_back_does_not_grow_without_end(stage: Stage) -> None:
     await opened(stage)
-    for _ in range(DEEPEST):
+    for _ in range(app_module.DEEPEST):
         await stage.press("enter")
         await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
         await stage.press("F")
         await stage.until(lambda: isinstance(stage.app.screen, FindingsScreen))
-    assert len(stage.app.screen_stack) <= DEEPEST + 1
+    assert len(stage.app.screen_stack) <= app_module.DEEPEST + 1
 
 
 async def the_proof_stands_below_with_the_place_marked(stage: Stage) -> None:
@@ -193,7 +193,8 @@ async def the_place_is_selected_when_the_frame_is_opened(stage: Stage) -> None:
 class TestScreen:
     """The list of findings."""
 
-    def test_the_keys(self, tmp_path: Path) -> None:
+    def test_the_keys(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(app_module, "DEEPEST", 5)
         acts = (
             the_worst_comes_first_and_the_text_of_one_stands_below,
             escape_leads_back_to_them_from_the_frame,

@@ -14,13 +14,10 @@ from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, play,
 
 TYPED = [
     ("/tools/list\r", "tools/list  0 of"),
-    ("/session:2", "\nsession:2 "),
     ("/quit", "\nquit "),
     ("Mhello\r", "◆ hello"),
-    ("/id:2\rMquite\r", "◆ quite"),
     ("equit", "jsonlquit"),
     ("cqMquick\r", "◆ helloquick"),  # the row has that note
-    ("cq/quit", "\nquit "),
     ("?q/quit", "\nquit "),
     ("F/quit", "\nquit "),
     ("Qqueries", "\n queries "),

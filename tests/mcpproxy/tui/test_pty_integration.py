@@ -66,8 +66,8 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
         shown.until(lambda: "records checked" in shown.text())
         shown.press("g")
         seen = ""
-        for _ in range(25):
-            os.write(shown.ours, b"jjjjjj")
+        for _ in range(15):
+            os.write(shown.ours, b"j" * 10)
             shown.listen(0.02)
             seen += shown.text()
         assert EVIL in seen
@@ -203,13 +203,14 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
+MORE = [("/session:2", "\nsession:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\nquit ")]
 PASTED = ("/\x1b[200~quiet\x1b[201~e", "\nquiete ")
 """A part of what is typed comes as pasted text."""
 
 
 @pytest.mark.parametrize(
     "typed",
-    [[TYPED[2], PASTED, TYPED[-1]], pytest.param([*TYPED, PASTED], marks=pytest.mark.soak)],
+    [[PASTED, TYPED[-1]], pytest.param([*TYPED, *MORE, PASTED], marks=pytest.mark.soak)],
     ids=["some", "all"],
 )
 def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, typed: list[tuple[str, str]]) -> None:

@@ -29,7 +29,7 @@ MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", [*"LQ", *(pytest.param(key, marks=pytest.mark.soak) for key in "EFOT")])
+@pytest.mark.parametrize("key", ["Q", *(pytest.param(key, marks=pytest.mark.soak) for key in "EFLOT")])
 def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
@@ -95,7 +95,7 @@ def test_typing_and_help(tmp_path: Path) -> None:
     play_each(acts, captured(tmp_path))
 
 
-@pytest.mark.parametrize("key", ["E", "T"])
+@pytest.mark.parametrize("key", ["T", pytest.param("E", marks=pytest.mark.soak)])
 def test_a_resize_of_a_screen_that_is_being_left_does_no_harm(tmp_path: Path, key: str) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
