@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from captures.file import CaptureFile
+from captures.places import cache_directory
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from tests.captures.samples import header, lines
@@ -36,11 +38,11 @@ def test_version_is_one_line() -> None:
     assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"mcpproxy {__version__}\n", b"")
 
 
-@pytest.mark.parametrize("name", ["serv", "Show", "--verbose", "", "show.py", "\x1b]0;x\x07", "output", "command_line"])
-def test_unknown_command_is_one_line_and_exit_2(name: str) -> None:
-    done = mcpproxy(name)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert re.fullmatch(rb"mcpproxy: there is no command [ -~]*; mcpproxy --help lists them\n", done.stderr)
+def test_unknown_command_is_one_line_and_exit_2() -> None:
+    for name in ("serv", "Show", "--verbose", "", "show.py", "\x1b]0;x\x07", "output", "command_line"):
+        done = mcpproxy(name)
+        assert (done.returncode, done.stdout) == (2, b""), name
+        assert re.fullmatch(rb"mcpproxy: there is no command [ -~]*; mcpproxy --help lists them\n", done.stderr), name
 
 
 def test_a_mistyped_command_gets_a_suggestion() -> None:
@@ -48,11 +50,14 @@ def test_a_mistyped_command_gets_a_suggestion() -> None:
     assert b"did you mean" not in mcpproxy("zzzz").stderr
 
 
-def test_every_command_has_a_help() -> None:
+def test_every_command_has_a_help_that_refers_to_no_option_that_it_lacks() -> None:
     for name in COMMANDS:
         done = mcpproxy(name, "--help")
         assert (done.returncode, done.stderr) == (0, b""), name
-        assert f"usage: mcpproxy {name} " in done.stdout.decode()
+        text = done.stdout.decode()
+        assert f"usage: mcpproxy {name} " in text
+        lines = [line for line in text.splitlines() if line.strip().startswith("--json")]
+        assert ("the same as --format json" in "".join(lines)) <= ("--format {" in text), name
 
 
 FORKED = [
@@ -82,15 +87,11 @@ FORKED = [
 ]
 
 
-def test_help_refers_to_no_option_that_the_command_lacks() -> None:
-    for name in COMMANDS:
-        text = mcpproxy(name, "--help").stdout.decode()
-        lines = [line for line in text.splitlines() if line.strip().startswith("--json")]
-        assert ("the same as --format json" in "".join(lines)) <= ("--format {" in text), name
-
-
-def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path) -> None:
+@pytest.mark.dear("every command starts once as it does for a user, which no other test shows")
+def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path, secret_rules: None) -> None:
     """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
+    cache = cache_directory()
+    assert cache is not None
     assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "up", "tui", "demo"}
     for words in FORKED:
         told = []
@@ -99,7 +100,9 @@ def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path) -
             folder.mkdir()
             shutil.copy(ROOT / "tests/corpus/captures/demo.mcpcap", folder)
             shutil.copy(ROOT / "tests/corpus/traces/cache.ndjson", folder / "conversations")
-            done = way(*words, cwd=folder, HOME=str(folder), MCPPROXY_CAPTURES="captures")
+            # The rules of secrets, which take seconds to compile, are in the cache of this process.
+            more: dict[str, Any] = {} if words[0] == "cache" else {"XDG_CACHE_HOME": str(Path(cache).parent)}
+            done = way(*words, cwd=folder, HOME=str(folder), MCPPROXY_CAPTURES="captures", **more)
             made = sorted(path.suffix for path in folder.rglob("*"))
             told.append((done.returncode, done.stdout, done.stderr, made))
             shutil.rmtree(folder)
