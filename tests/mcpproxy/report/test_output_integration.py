@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,15 +12,16 @@ import pytest
 from captures.record import members
 from mcpproxy.report.output import json_line
 from tests.captures.samples import frame, header, lines
-from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.cli.typed import cold, mcpproxy
 
 NAME = "größer-名-🥚"
-ENCODINGS = [
-    pytest.param({"PYTHONIOENCODING": "latin-1"}, "latin-1", id="latin-1"),
-    pytest.param({"PYTHONIOENCODING": "ascii"}, "ascii", id="ascii"),
-    pytest.param({"PYTHONIOENCODING": "utf-16-le"}, "utf-16-le", id="utf-16"),
-    pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "ascii", id="C"),
-]
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "utf-16-le": {"PYTHONIOENCODING": "utf-16-le"},
+}
+C: dict[str, Any] = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""A locale without any letters but those of ASCII, which a command sees as it starts."""
 TEXT = ["show", "show --color always", "ls", "info", "verify", "check --notes"]
 JSON = ["show --json", "ls --json", "info --json", "verify --json", "check --json", "check --format sarif"]
 
@@ -42,24 +44,44 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("environment", "encoding"), ENCODINGS)
-@pytest.mark.parametrize("command", TEXT)
-def test_text_is_legible_in_any_encoding(
-    capture: Path, command: str, environment: dict[str, Any], encoding: str
-) -> None:
-    done = mcpproxy(*command.split(), capture, **environment)
-    assert (done.returncode in (0, 1), done.stderr) == (True, b"")
+def is_legible(done: "subprocess.CompletedProcess[bytes]", command: str, encoding: str) -> bool:
     text = done.stdout.decode(encoding)
-    assert "größer" in text or "gr\\xf6\\xdfer" in text or command == "verify"
+    is_named = "größer" in text or "gr\\xf6\\xdfer" in text or command == "verify"
+    return done.returncode in (0, 1) and done.stderr == b"" and is_named
 
 
-@pytest.mark.parametrize(("environment", "encoding"), ENCODINGS)
-@pytest.mark.parametrize("command", JSON)
-def test_what_programs_read_is_utf_8_in_any_encoding(
-    capture: Path, command: str, environment: dict[str, Any], encoding: str
-) -> None:
-    done = mcpproxy(*command.split(), capture, **environment)
-    assert (done.stdout, done.stderr) == (mcpproxy(*command.split(), capture).stdout, b"")
+def test_text_is_legible_in_any_encoding(capture: Path) -> None:
+    for command in TEXT:
+        for encoding, environment in ENCODINGS.items():
+            assert is_legible(mcpproxy(*command.split(), capture, **environment), command, encoding), (
+                command,
+                encoding,
+            )
+
+
+def test_what_programs_read_is_utf_8_in_any_encoding(capture: Path) -> None:
+    for command in JSON:
+        wanted = mcpproxy(*command.split(), capture).stdout
+        for encoding, environment in ENCODINGS.items():
+            done = mcpproxy(*command.split(), capture, **environment)
+            assert (done.stdout, done.stderr) == (wanted, b""), (command, encoding)
+
+
+def test_encodings_are_those_that_the_interpreter_starts_with(capture: Path) -> None:
+    for environment in ENCODINGS.values():
+        assert cold("show", capture, **environment).stdout == mcpproxy("show", capture, **environment).stdout
+    assert is_legible(cold("show", capture, **C), "show", "ascii")
+    done = cold("show", "--json", capture, **C)
+    assert (done.stdout, done.stderr) == (mcpproxy("show", "--json", capture).stdout, b"")
+
+
+@pytest.mark.soak
+def test_all_is_legible_in_a_locale_without_letters(capture: Path) -> None:
+    for command in TEXT:
+        assert is_legible(cold(*command.split(), capture, **C), command, "ascii"), command
+    for command in JSON:
+        done = cold(*command.split(), capture, **C)
+        assert (done.stdout, done.stderr) == (mcpproxy(*command.split(), capture).stdout, b""), command
 
 
 def test_junit_and_annotations_are_utf_8_too(capture: Path) -> None:
