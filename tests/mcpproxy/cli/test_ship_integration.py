@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -64,10 +63,8 @@ def shipped(place: Path, *arguments: str | Path) -> bytes:
 
 def killed_at(step: int, place: Path, *arguments: str | Path) -> bool:
     """Ship, and kill that before its step-th change of a name; returns whether it lived that long."""
-    words = [sys.executable, "-c", KILLED, str(step), "ship", str(place), *map(str, arguments)]
-    done = subprocess.run(
-        words, capture_output=True, env={**os.environ, "XDG_STATE_HOME": str(place.parent)}, timeout=60
-    )
+    words = (f"{step}", "ship", place, *arguments)
+    done = typed.python(KILLED, *words, XDG_STATE_HOME=str(place.parent))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0
 
@@ -221,8 +218,12 @@ def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(tmp_path: Pa
     assert b"1 unchanged" in shipped(lake, "--unredacted", "--raw", source / "3.mcpcap")
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["compaction", "shipment after it"])
-def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("again", "stride"),
+    [(False, 4), (True, 4), *[pytest.param(again, 1, marks=pytest.mark.soak) for again in (False, True)]],
+)
+def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, stride: int, tmp_path: Path) -> None:
+    """In the suite, before every fourth change of a name: some of each kind."""
     source, lake = compactable(tmp_path), tmp_path / "lake"
     given: list[str | Path] = ["--unredacted", "--raw", source / "3.mcpcap"] if again else ["--unredacted", source]
     shipped(lake, "--unredacted", *(["--compact"] if again else []), source)
@@ -242,7 +243,7 @@ def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, tmp_path:
         shipped(lake, "--compact", *given)
         assert (rows(lake), is_tidy(lake)) == (before, True)
         subprocess.run(["rm", "-r", lake], check=True)
-        step += 1
+        step += stride
     assert step > 10
 
 
