@@ -29,7 +29,7 @@ from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.command_line import Grammar, grammars
 from mcpproxy.cli.run import Options
 from tests import rules
-from tests.mcpproxy.cli.typed import printed
+from tests.mcpproxy.cli.typed import printed, program_of_forks
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "captures/FORMAT.md"])
@@ -184,7 +184,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory, secret_rules: None) -> San
     rules.copy_to(home / ".cache/mcpproxy")
     (home / "bin").mkdir()
     program = home / "bin/mcpproxy"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m mcpproxy "$@"\n')
+    program.write_text(program_of_forks())
     program.chmod(0o755)
     for name, text in CLIENT_FILES.items():
         (home / name).parent.mkdir(exist_ok=True)

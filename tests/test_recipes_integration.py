@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.mcpproxy.cli.typed import program_of_forks
+
 PAGE = Path(__file__).parents[1] / "docs/ci.md"
 RUN_S = 600
 """For hangs only."""
@@ -110,9 +112,10 @@ class Job:
         self.folder.mkdir()
         programs = folder / "bin"
         programs.mkdir()
-        for name, arguments in (("python", ""), ("mcpproxy", " -P -m mcpproxy")):
+        python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
+        for name, text in (("python", python), ("mcpproxy", program_of_forks())):
             program = programs / name
-            program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
+            program.write_text(text)
             program.chmod(0o755)
         self.environment = {
             "HOME": str(folder / "home"),
@@ -191,9 +194,9 @@ def test_the_job_for_github_fails_at_the_check_and_still_reports(job: Job) -> No
     assert (job.folder / uri).is_file()
 
 
-def test_the_job_for_github_passes_with_a_sound_server(job: Job) -> None:
-    job.serves(faulty=False)
-    done = job.run(github())
+def test_the_job_for_github_passes_with_a_sound_server(small_job: Job) -> None:
+    small_job.serves(faulty=False)
+    done = small_job.run(github())
     assert {one.returncode for one in done.values()} == {0}, done
     assert len(done) == len(github()) > 2
 

@@ -23,6 +23,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,26 @@ _REDACTS: Final = {"share", "scan", "ship", "--redact"}
 """Words of commands that need the rules of secrets."""
 
 
+LOADED_LATE: Final = ("run", "serve", "tui", "up", "demo")
+"""Commands that start programs themselves, or whose start is a part of what they promise."""
+PROGRAM: Final = """#!{python} -IS
+import json, os, signal, socket, struct, sys
+if {{*sys.argv[1:2]}} & {{*{late!r}}}:
+    os.execv({python!r}, [{python!r}, "-P", "-m", "mcpproxy", *sys.argv[1:]])
+asks = socket.socket(socket.AF_UNIX)
+asks.connect({place!r})
+order = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ), "code": ""}}
+told = json.dumps(order).encode()
+socket.send_fds(asks, [struct.pack("!i", len(told))], [0, 1, 2])
+asks.sendall(told)
+(code,) = struct.unpack("!i", asks.recv(4, socket.MSG_WAITALL))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
 class Forks:
     """A process that has loaded the program, and forks commands."""
 
@@ -50,14 +71,20 @@ class Forks:
         self._last = 0
         self._statuses: dict[int, int] = {}
         """Where the exit code of a command will be read, by its pid."""
+        self._folder = tempfile.TemporaryDirectory(prefix="mcpproxy-forks-")
+        self.place = Path(self._folder.name, "socket")
+        """Where programs ask, see `PROGRAM`."""
         self._ours, theirs = socket.socketpair()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.place))
+        listener.listen(64)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        with theirs:
+        with theirs, listener:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), str(listener.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), listener.fileno()],
                 env={**kept, "LC_ALL": "C.UTF-8"},
             )
 
@@ -132,10 +159,15 @@ class Forks:
         assert said, "the process that forks has ended"
         return int(_NUMBER.unpack(said)[0])
 
+    def program(self) -> str:
+        """A program that runs a command as `mcpproxy` does: most of them in a fork, which it waits for."""
+        return PROGRAM.format(python=sys.executable, place=str(self.place), late=LOADED_LATE)
+
     def close(self) -> None:
         """Let the process end that waits."""
         self._ours.close()
         self._process.wait()
+        self._folder.cleanup()
 
 
 def _write(stream: int, data: bytes) -> None:
@@ -190,7 +222,7 @@ def _modules(package: str) -> list[str]:
     return [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
 
 
-def _next(orders: socket.socket) -> dict[str, Any]:
+def _next(orders: socket.socket, listener: socket.socket) -> dict[str, Any]:
     """What to run; a fork of this process returns with it. Ends when there are no more orders."""
     running: dict[int, int] = {}
     ended, wakes = os.pipe()
@@ -199,17 +231,21 @@ def _next(orders: socket.socket) -> dict[str, Any]:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes)
     while True:
-        ready, _, _ = select.select([orders.fileno(), ended], [], [])
+        ready, _, _ = select.select([orders.fileno(), listener.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, 1 << 16)
             _tell_ended(running)
-        if orders.fileno() not in ready:
+        if orders.fileno() in ready:
+            source = orders
+        elif listener.fileno() in ready:
+            source, _ = listener.accept()
+        else:
             continue
-        head, descriptors, _, _ = socket.recv_fds(orders, _NUMBER.size, 4)
-        if not head:
+        head, descriptors, _, _ = socket.recv_fds(source, _NUMBER.size, 4)
+        if not head and source is orders:
             sys.exit()
-        *streams, tells = descriptors
-        order: dict[str, Any] = json.loads(_all_of(orders, _NUMBER.unpack(head)[0]))
+        order: dict[str, Any] = json.loads(_all_of(source, _NUMBER.unpack(head)[0]))
+        streams, tells = descriptors[:3], descriptors[3] if source is orders else source.detach()
         if _REDACTS & {*order["arguments"]} and "--help" not in order["arguments"]:
             _load_rules()
         pid = os.fork()
@@ -219,12 +255,14 @@ def _next(orders: socket.socket) -> dict[str, Any]:
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
             orders.detach()
+            listener.detach()
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             return order
         running[pid] = tells
         for stream in streams:
             os.close(stream)
-        orders.sendall(_NUMBER.pack(pid))
+        if source is orders:
+            orders.sendall(_NUMBER.pack(pid))
 
 
 def _tell_ended(running: dict[int, int]) -> None:
@@ -312,7 +350,7 @@ def _be_child(module: str, environment: Mapping[str, str] | None) -> NoReturn:
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
     _load()
-    _order = _next(socket.socket(fileno=int(sys.argv[1])))
+    _order = _next(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
     _become(_order)
     _fork_children()
     _code = compile(_order["code"], "<code>", "exec")

@@ -54,6 +54,11 @@ def python(
     return _forks().run(arguments, b"", cwd or ROOT, _environment(environment), DEADLINE_S, code)
 
 
+def program_of_forks() -> str:
+    """The text of a program for shells that stands for `mcpproxy`."""
+    return _forks().program()
+
+
 def printed(*arguments: str, cwd: Path, environment: dict[str, str]) -> tuple[int, bytes]:
     """The exit code of a command in this environment, and what it prints to stdout and stderr together."""
     out, prints = os.pipe()
