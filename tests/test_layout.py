@@ -114,14 +114,11 @@ def test_the_check_itself_finds_what_it_looks_for() -> None:
 TESTS = ROOT / "tests"
 NO_TESTS = ("bench", "corpus", "peers", "zoo/programs")
 """Measurements, data, and servers that tests start."""
-WAITS = {"tests/harness.py", "tests/mcpproxy/tui/stage.py", "tests/zoo/visit.py"}
-"""Where the helpers are that wait for a condition, or for programs that others wrote."""
+WAITS = {"tests/harness.py", "tests/mcpproxy/shipping/s3.py", "tests/mcpproxy/tui/stage.py", "tests/zoo/visit.py"}
+"""Where the helpers are that wait for a condition or for programs of others, or are slow so that others wait."""
 PENDING = {
     "tests/mcpproxy/cli/test_up_integration.py",
-    "tests/mcpproxy/doctor/test_urls_integration.py",
-    "tests/mcpproxy/importers/test_exchange_logs_integration.py",
     "tests/mcpproxy/relay/test_stdio_integration.py",
-    "tests/mcpproxy/shipping/s3.py",
 }
 """Those that are yet to be mended."""
 OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt", "socket", "str"}

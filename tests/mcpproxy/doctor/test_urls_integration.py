@@ -126,9 +126,10 @@ def test_urls(home: Path) -> None:
 
 
 def test_a_closed_port_and_an_unknown_host(home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert list(verdicts(doctor(home, f"http://127.0.0.1:{port}/mcp"))) == ["http/port-closed"]
+    with socket.socket() as ours:  # which does not listen, so that the port refuses
+        ours.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{ours.getsockname()[1]}/mcp"
+        assert list(verdicts(doctor(home, url))) == ["http/port-closed"]
     (home / "hosts").write_text("")
     assert list(verdicts(doctor(home, "http://[::1%nosuch]:1/mcp"))) == ["http/unreachable"]
 

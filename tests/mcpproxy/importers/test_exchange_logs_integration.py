@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.frame import Frame
@@ -17,6 +17,7 @@ from captures.record import MAX_LINE
 from mcpproxy.importers.mitmproxy import LARGEST, read
 from mcpproxy.importers.source import Wrong
 from mcpproxy.importers.tape import Tape
+from tests.examples import examples
 from tests.harness import DEADLINE_S, Place, frames, members_of
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import over_http
@@ -330,7 +331,7 @@ def test_deep_nesting_ends_in_an_error_and_not_in_a_crash() -> None:
         read(Bytes(netstring(value)))  # type: ignore[arg-type] # all that is used of a file
 
 
-@settings(max_examples=300)
+@examples(60)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda data: b"%d:%b}" % (len(data), data)))
 def test_any_bytes_are_flows_or_an_error(data: bytes) -> None:
     with contextlib.suppress(Wrong):
