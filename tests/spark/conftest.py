@@ -1,4 +1,4 @@
-"""One Spark for all tests in this folder: two executors, each a process of its own. Skips where Spark cannot run."""
+"""One Spark for all tests in this folder, its executor a process of its own. Skips where Spark cannot run."""
 
 import os
 import re
@@ -15,6 +15,8 @@ import pytest
 from tests.mcpproxy.shipping import s3
 
 JAVA = 17
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Half of the time of a short run goes into the second of Java's compilers."""
 
 
 def _missing() -> str | None:
@@ -74,8 +76,10 @@ def spark(store: int | None, scratch: Path) -> Iterator[Any]:
     from mcpproxy.spark import register
     from tests.spark.session import started
 
-    # Compiling a query takes longer than running it on a few rows; tests.bench.spark compiles.
+    # Compiling and planning a query takes longer than running it on a few rows; tests.bench.spark does both.
     plain = {"spark_sql_codegen_wholeStage": "false", "spark_sql_codegen_factoryMode": "NO_CODEGEN"}
-    with started("local-cluster[2,1,1024]", **plain) as session:
+    plain |= {"spark_sql_adaptive_enabled": "false", "spark_driver_extraJavaOptions": QUICK_JAVA}
+    plain |= {"spark_executor_extraJavaOptions": QUICK_JAVA, "spark_python_daemon_module": "tests.spark.daemon"}
+    with started("local-cluster[1,2,1024]", **plain) as session:
         register(session)
         yield session

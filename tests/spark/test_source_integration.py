@@ -20,6 +20,8 @@ from tests.mcpproxy.shipping import s3
 from tests.spark.compare import rows_of_duckdb, sorted_rows
 from tests.spark.mixed import hostile
 
+CALLS = 3000
+"""Of each capture that is being read while its reader is killed."""
 HOSTILE = ("two-segments*", "damaged", "demo", "header-lost", "http", "killed", "newer-format")
 
 
@@ -111,9 +113,9 @@ def test_filters_start_no_task_for_other_captures(spark: Any, days: Path) -> Non
         (f"capture in ('{3:032x}', '{4:032x}')", 2),
         ("server_name = 'nobody'", 0),
     ):
-        chosen = found.where(condition)
+        chosen = found.where(condition).rdd
         assert chosen.count() == captures, condition
-        assert chosen.rdd.getNumPartitions() == max(1, captures), condition
+        assert chosen.getNumPartitions() == max(1, captures), condition
 
 
 def test_filters_that_are_not_about_captures_are_left_to_spark(spark: Any, days: Path) -> None:
@@ -214,7 +216,7 @@ def workers() -> list[int]:
             above = Path(f"/proc/{parent}/cmdline").read_bytes()
         except OSError:
             continue
-        if b"pyspark.daemon\0pyspark.worker\0" in words and b"pyspark.daemon\0pyspark.worker\0" in above:
+        if b"tests.spark.daemon\0pyspark.worker\0" in words and b"tests.spark.daemon\0pyspark.worker\0" in above:
             found.append(pid)
     return found
 
@@ -223,7 +225,7 @@ def workers() -> list[int]:
 def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scratch: Path) -> None:
     for number in range(6):
         one = Written(tmp_path / f"{number}.mcpcap", "busy", number)
-        for id_ in range(8000):
+        for id_ in range(CALLS):
             one.call(id_, id_, "search")
         one.close()
     context, got = spark.sparkContext, []
@@ -249,7 +251,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: Any, tmp_path: Path, scr
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert failed() >= 1
-    assert Counter({row.capture: row["count"] for row in got}) == {f"{number:032x}": 8000 for number in range(6)}
+    assert Counter({row.capture: row["count"] for row in got}) == {f"{number:032x}": CALLS for number in range(6)}
     for left in scratch.glob("mcpproxy-spark-*"):  # of the workers that were killed; the next ones would wait an hour
         assert left.stat().st_mode & 0o077 == 0
 
