@@ -38,10 +38,10 @@ def test_it_clears_the_cache_and_nothing_else(tmp_path: Path) -> None:
     assert mcpproxy(*sql, HOME=str(home)).stdout == answer == b'{"n":%d}\n' % frames
 
 
-@pytest.mark.parametrize("arguments", [[], ["empty"], ["clear", "all"]])
-def test_it_does_one_thing(tmp_path: Path, arguments: list[str]) -> None:
-    done = mcpproxy("cache", *arguments, HOME=str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, b"")
+def test_it_does_one_thing(tmp_path: Path) -> None:
+    for arguments in ([], ["empty"], ["clear", "all"]):
+        done = mcpproxy("cache", *arguments, HOME=str(tmp_path))
+        assert (done.returncode, done.stdout) == (2, b""), arguments
 
 
 # ---- files that a bad disk has damaged
@@ -49,7 +49,7 @@ def test_it_does_one_thing(tmp_path: Path, arguments: list[str]) -> None:
 EVERY_ROW = "select * from frames order by seq"
 
 
-CALLS = 2500
+CALLS = 1000
 """The rows of so many take several messages of the process that answers."""
 
 
@@ -127,6 +127,7 @@ def fails_amid_the_rows(file: Path) -> bool:
     return begun
 
 
+@pytest.mark.dear("the rows are more than a query reads before it answers, and several blocks are tried")
 def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path, tmp_path: Path) -> None:
     """Rows that are printed cannot be taken back."""
     long = written(tmp_path / "long.mcpcap", 1, calls=LONG)

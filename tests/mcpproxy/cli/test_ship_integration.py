@@ -43,6 +43,16 @@ sys.exit(main())
 """
 
 
+IN_LITTLE_MEMORY = """
+import sys
+from analysis.store import parquet, table_export
+parquet.MEMORY = table_export.MEMORY = "100MB"
+from mcpproxy.__main__ import main
+sys.exit(main())
+"""
+"""A tenth of what an export may take."""
+
+
 @pytest.fixture
 def captures(tmp_path: Path) -> Path:
     """Captures of two days."""
@@ -141,8 +151,9 @@ def test_a_file_that_is_no_capture_does_not_stop_the_others(captures: Path, tmp_
 
 
 def test_a_capture_that_needs_too_much_memory_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
-    large(captures / "large.mcpcap", 400, number=7)
-    done = ship(tmp_path / "lake", "--unredacted", captures)
+    large(captures / "large.mcpcap", 40, number=7)
+    words = ("ship", tmp_path / "lake", "--unredacted", captures)
+    done = typed.python(IN_LITTLE_MEMORY, *words, XDG_STATE_HOME=str(tmp_path))
     assert (done.returncode, b": 2 captures shipped; " in done.stdout) == (2, True)
     assert complaints(done).startswith(f"mcpproxy: cannot ship {captures / 'large.mcpcap'}: ".encode())
 
@@ -161,7 +172,7 @@ def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatc
 
 
 def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    source = written(tmp_path / "captures", 1, tables=4)
+    source = written(tmp_path / "captures", 1, tables=3)
     shipped(tmp_path / "whole", "--unredacted", source)
     expected = rows(tmp_path / "whole")
     step = 1
@@ -175,7 +186,7 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_it_ships_again_is_made_good(tmp_path: Path) -> None:
-    source = written(tmp_path / "captures", 1, tables=4)
+    source = written(tmp_path / "captures", 1, tables=3)
     shipped(tmp_path / "whole", "--unredacted", source)
     expected = rows(tmp_path / "whole")
     step = 1
@@ -220,10 +231,10 @@ def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("again", "stride"),
-    [(False, 4), (True, 4), *[pytest.param(again, 1, marks=pytest.mark.soak) for again in (False, True)]],
+    [(False, 6), (True, 6), *[pytest.param(again, 1, marks=pytest.mark.soak) for again in (False, True)]],
 )
 def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, stride: int, tmp_path: Path) -> None:
-    """In the suite, before every fourth change of a name: some of each kind."""
+    """In the suite, before every sixth change of a name: some of each kind."""
     source, lake = compactable(tmp_path), tmp_path / "lake"
     given: list[str | Path] = ["--unredacted", "--raw", source / "3.mcpcap"] if again else ["--unredacted", source]
     shipped(lake, "--unredacted", *(["--compact"] if again else []), source)

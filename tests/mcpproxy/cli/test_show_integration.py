@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.filter import parse
@@ -16,6 +16,7 @@ from captures.reader import Capture
 from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
+from tests.examples import examples as so_many
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 DEADLINE_S = 30
@@ -179,7 +180,7 @@ def test_what_readers_disagree_about_has_no_message(tmp_path: Path, raw: bytes) 
 
 
 @given(raw=st.binary(max_size=80) | st.text(max_size=40).map(lambda text: json.dumps({"jsonrpc": text}).encode()))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@so_many(40)
 def test_a_row_is_one_line_of_json_whatever_crossed(tmp_path: Path, raw: bytes) -> None:
     raw = raw.replace(b"\n", b" ")
     capture = written(tmp_path / "any.mcpcap", lines([("header", header()), ("frame", frame("s2c", raw)), CLOSE]))
