@@ -29,7 +29,7 @@ _UNAVAILABLE: Final = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnectio
 def server() -> Iterator[int]:
     """The port of an S3 server with one bucket; skips the test if none is installed."""
     if not PROGRAM.exists():
-        pytest.skip("moto's server is not installed; `make ship-server` installs it")
+        pytest.skip("moto's server is not installed; `make setup` installs it")
     with subprocess.Popen(
         [PROGRAM, "-H", "127.0.0.1", "-p", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
