@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -264,9 +265,10 @@ def test_a_server_that_never_reads_blocks_the_client_and_nothing_else(place: Pla
     assert session.process.stdin is not None
     os.set_blocking(session.process.stdin.fileno(), False)
     sent = _fill(session)
-    assert sent >= 65536
     assert [session.told()["n"] for _ in range(200)] == list(range(200))
-    assert _fill(session) == 0
+    sent += _fill(session)
+    # Two pipes and a chunk between them; a busy pump may have left room in them for the second time.
+    assert 65536 <= sent <= 3 * 65536
     session.process.terminate()
     assert session.end() == -signal.SIGTERM
     # What nobody has read from the client's pipe has not crossed us.
@@ -276,14 +278,10 @@ def test_a_server_that_never_reads_blocks_the_client_and_nothing_else(place: Pla
 def _fill(session: Session) -> int:
     """Write until nobody takes more for a while."""
     assert session.process.stdin is not None
-    fd, sent, quiet = session.process.stdin.fileno(), 0, 0
-    while quiet < 100:
-        try:
+    fd, sent = session.process.stdin.fileno(), 0
+    while select.select([], [fd], [], 0.2)[1]:
+        with contextlib.suppress(BlockingIOError):
             sent += os.write(fd, b"z" * 4096)
-            quiet = 0
-        except BlockingIOError:
-            quiet += 1
-            threading.Event().wait(0.002)
     return sent
 
 
