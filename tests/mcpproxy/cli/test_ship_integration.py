@@ -185,7 +185,8 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert step == len(expected) + 2
 
 
-def test_a_kill_while_it_ships_again_is_made_good(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_kill_while_it_ships_again_is_made_good(stride: int, tmp_path: Path) -> None:
     source = written(tmp_path / "captures", 1, tables=3)
     shipped(tmp_path / "whole", "--unredacted", source)
     expected = rows(tmp_path / "whole")
@@ -198,7 +199,7 @@ def test_a_kill_while_it_ships_again_is_made_good(tmp_path: Path) -> None:
         assert rows(lake) == expected
         shipped(lake, "--unredacted", source)
         assert (rows(lake), is_tidy(lake)) == (expected, True)
-        step += 1
+        step += stride
     assert (rows(lake), is_tidy(lake)) == (expected, True)
 
 
