@@ -3,10 +3,10 @@
     python -m tests.bench.guard.history [--repository DIR] [--revision REVISION] [--only COMMIT ...]
                                         [--update] [--add COMMIT ...] [--quick] [--whole] [--scratch DIR] [--json]
 
-`history.toml` lists the commits, and for each the test that noticed last time, which is tried first. If it is gone or
-does not fail, the tests that came with the commit are tried, then the test modules that the commit changed, then those
-that name the modules, and with `--whole` the whole suite. `--update` writes what was found. A test counts only if it
-passes when nothing is taken back. Exits with 1 if a commit is not noticed.
+`history.toml` lists the commits, and for each the test that noticed last time, which is tried first, in whatever file
+it is now. If it is gone or does not fail, the tests that came with the commit are tried, then the test modules that the
+commit changed, then those that name the modules, and with `--whole` the whole suite. `--update` writes what was found.
+A test counts only if it passes when nothing is taken back. Exits with 1 if a commit is not noticed.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
     entry: Entry
     how: str
-    """`recorded`, `own`, `same files`, `named`, `whole`, `unnoticed`, `broken`, `does not apply`."""
+    """`recorded`, `moved`, `own`, `same files`, `named`, `whole`, `unnoticed`, `broken`, `does not apply`."""
     said: str = ""
     """The first line of the error."""
 
@@ -97,6 +97,8 @@ class Search:
     def _steps(self, entry: Entry, taken: Revert) -> Iterator[tuple[str, list[str]]]:
         if entry.test in self.suite.ids:
             yield "recorded", [entry.test]
+        elif entry.test is not None:
+            yield "moved", self.suite.by_name.get(entry.test.rpartition("::")[2], [])
         own = [test for name in sorted(taken.names) for test in self.suite.by_name.get(name, ())]
         yield "own", [test for test in own if test != entry.test]
         if self.quick:

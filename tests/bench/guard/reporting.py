@@ -102,7 +102,7 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, 
         _write(fixture=_context_of(fixturedef), processor_s=round(cost, 4))
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: Any) -> Generator[None, Any, Any]:
     """Keep the first line of each error."""
     report = yield
