@@ -39,7 +39,7 @@ ROOT: Final = Path(__file__).parents[1]
 _NUMBER: Final = struct.Struct("!i")
 _LATER: Final = ("mcp_types.methods", "pydantic", "asyncio", "jsonschema_rs")
 """What commands load when they need it."""
-_REDACTS: Final = {"share", "scan", "ship", "--redact"}
+_REDACTS: Final = {"share", "scan", "ship", "export", "--redact"}
 """Words of commands that need the rules of secrets."""
 
 

@@ -13,6 +13,7 @@ import pytest
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record, members, seal
+from tests import rules
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 from tests.mcpproxy.sharing.written import written
 
@@ -270,8 +271,9 @@ def test_errors_name_the_files_that_the_user_named(capture: Path, tmp_path: Path
 
 @pytest.mark.parametrize("arguments", [("share", "-o", "copy.mcpcap"), ("report", "--redact", "-o", "copy.html")])
 def test_full_disk_is_said_of_what_could_not_be_written(
-    capture: Path, tmp_path: Path, arguments: tuple[str, ...]
+    capture: Path, tmp_path: Path, arguments: tuple[str, ...], secret_rules: None
 ) -> None:
+    rules.copy_to(tmp_path / ".cache/mcpproxy")
     place = tmp_path / "temporary"
     place.mkdir()
     command = f"ulimit -f 4; exec {sys.executable} -m mcpproxy {' '.join(arguments)} {capture}"
