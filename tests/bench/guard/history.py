@@ -33,6 +33,9 @@ ABOUT: Final = """\
 BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
 """How the error begins if what is left of the product does not run at all: that would be noticed by any test."""
 
+NO_USE: Final = ("broken", "does not apply")
+"""What shows nothing of the suite, so `--update` leaves such a commit as it was in the list."""
+
 
 class Entry(NamedTuple):
     """A commit, and the test that notices when it is taken back; None if no test does."""
@@ -173,7 +176,7 @@ def main() -> int:
     print(f"{len(outcomes)} commits: {', '.join(f'{number} {how}' for how, number in count.items())}", file=sys.stderr)
     if options.update:
         kept = {entry.commit: entry for entry in read()}
-        kept |= {commit: outcome.entry for commit, outcome in outcomes.items() if outcome.how != "does not apply"}
+        kept |= {commit: outcome.entry for commit, outcome in outcomes.items() if outcome.how not in NO_USE}
         LIST.write_text(written(list(kept.values())), "utf-8")
     return 1 if {"unnoticed", "broken", "does not apply"} & count.keys() else 0
 
