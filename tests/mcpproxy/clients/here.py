@@ -1,4 +1,7 @@
-"""A command of ours that runs in this process, with a made-up home: no start and no fork to wait for."""
+"""A command of ours that runs in this process, with a made-up home: no start and no fork to wait for.
+
+Not `doctor`, which ends all processes that descend from its own, and so would end what other tests have started.
+"""
 
 import os
 from pathlib import Path
@@ -7,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mcpproxy.cli import dispatch
+from tests.mcpproxy.cli.typed import mcpproxy
 
 
 class Said(NamedTuple):
@@ -25,7 +29,10 @@ class Here:
         self._said = said
 
     def __call__(self, home: Path, *arguments: str) -> Said:
-        """Run one, in its home."""
+        """Run one, in its home; `doctor` in a fork."""
+        if arguments[0] == "doctor":
+            done = mcpproxy(*arguments, cwd=home, HOME=str(home))
+            return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
         with self._patch.context() as patch:
             for name in [name for name in os.environ if name.startswith(("MCPPROXY_", "XDG_"))]:
                 patch.delenv(name)

@@ -1,4 +1,7 @@
-"""One browser for all tests, and a module's report opened in it for each test; a module gives the report as `file`."""
+"""One browser for a module, and its report opened in it for each test; a module gives the report as `file`.
+
+Not one for all modules: while Playwright runs, its thread has an event loop, and nothing else can run one there.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +12,7 @@ from playwright.sync_api import Browser
 from tests.mcpproxy.html_report.browser import Opened, browser, opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def started() -> Iterator[Browser]:
     with browser() as made:
         yield made
