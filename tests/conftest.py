@@ -57,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Measure every case, watch over the unit tests, and keep the examples of property tests the same."""
     if config.getoption("hypothesis_profile") in (None, "suite"):
         keep_the_same()
-    config.pluginmanager.register(Costs(config.getoption("costs"), config.getoption("unit")))
+    is_worker = hasattr(config, "workerinput")
+    config.pluginmanager.register(Costs(None if is_worker else config.getoption("costs"), config.getoption("unit")))
     config.pluginmanager.register(Watch())
 
 
