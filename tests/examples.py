@@ -31,7 +31,7 @@ def keep_the_same() -> None:
     """Let nothing but a test itself decide on its examples.
 
     Hypothesis also tries constants that it finds in the source of whatever modules are loaded by then, and so draws
-    other examples in each order of tests and in each worker. There is no setting against that. Reading all the source
+    other examples in each order of tests and in each worker. No setting turns this off. Reading all the source
     takes a tenth of the collection besides.
     """
     assert not len(providers._local_constants), "too late: constants have been collected"

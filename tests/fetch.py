@@ -4,7 +4,7 @@
 
 No test reaches a registry: `fetched` only looks. Each thing stands in a directory of its own in `.venv`, with the mark
 of a complete one put there last, so that this may be ended at any moment, and takes no time if all is there.
-Exit code: 0, also where this machine lacks npm, which is told; 1 if a registry refused something, with a line for each.
+Exit code: 0, even without npm (a line says so); 1 if a registry refused something, with one line for each refusal.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def fetched(registry: Registry, packages: Sequence[str]) -> Path:
 
 
 def jobs(all_hosts: bool) -> Iterator[Job]:
-    """What is to be fetched, by name; those that take long come first."""
+    """What to fetch, by name, the slowest first."""
     wanted = [host for host in hosts() if all_hosts or not host.slow]
     sets: list[tuple[Registry, tuple[str, ...]]] = [(host.registry, host.packages) for host in wanted]
     if any(registry == "npm" for registry, _ in sets):

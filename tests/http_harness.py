@@ -325,7 +325,7 @@ def chunked(*chunks: bytes) -> bytes:
 
 
 def free_port() -> int:
-    """A port that nothing listens on, and that the system gives to nobody else until this process ends.
+    """A port that nothing listens on, reserved until this process ends.
 
     Who asks for it by its number may listen on it all the same, with SO_REUSEADDR, as servers have it.
     """

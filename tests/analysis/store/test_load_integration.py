@@ -119,7 +119,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
     ]
     found = rows(connection, "select request, item, outcome, response, started_ns, ended_ns from exchanges")
     assert Counter((seq, item) for seq, item, *_ in found) == asked
-    # Of those that no answer can mean, the fold tells nothing more.
+    # The fold says no more about requests that no response can belong to.
     rest = Counter(found) - Counter(ended + left)
     assert len(found) - rest.total() == len(ended + left)
     assert {(outcome, end) for _, _, outcome, *_, end in rest} <= {("failed", None), ("unanswered", None)}

@@ -189,7 +189,7 @@ def test_views_are_told_in_the_sql_of_spark(tmp_path: Path, monkeypatch: pytest.
     assert told.isascii()
     made = re.findall(r"^create or replace temporary view (\w+) as$", told, re.MULTILINE)
     assert made == [*NAMES, *view_texts()]
-    # Each statement comes after those that make what it reads.
+    # Statements that create tables come before those that read them.
     for number, statement in enumerate(told.split(";\n\n")[:-1]):
         own = set(re.findall(r"^(?:with )?(\w+) as \($", statement, re.MULTILINE))
         assert not (set(re.findall(r"(?:from|join) (\w+)", statement)) - own) & set(made[number + 1 :]), statement
