@@ -178,12 +178,16 @@ class Pump:
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
         """Give the stream to a new thread; the lock is held. False if the system cannot create a thread."""
+        tapping = self.tapping
         self._turn += 1
+        # The call that still runs delays nobody any more, so there is no reason to supervise it.
+        self.tapping = False
         thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
         try:
             thread.start()
         except RuntimeError:
             self._turn -= 1
+            self.tapping = tapping
             return False
         self._runner = thread
         return True

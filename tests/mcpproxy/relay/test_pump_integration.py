@@ -295,6 +295,7 @@ def test_a_tap_that_waits_at_the_end_does_not_keep_the_end_from_the_receiver(lin
     line.hang_up()
     assert line.hear(1) == b""
     healed.set()
+    wait_until(lambda: line.rescuer.asleep, "the rescuer to sleep, as nothing of the direction is left to supervise")
 
 
 def test_a_tap_that_raises_is_switched_off_and_traffic_goes_on(lines: Lines) -> None:
