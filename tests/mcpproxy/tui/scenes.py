@@ -30,7 +30,7 @@ from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, lossy, record, said
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, lossy, on_stage, record, said
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 NOW_NS: Final = 1_795_000_600_000_000_000
@@ -364,8 +364,8 @@ def main(place: Path) -> None:
             with app_of(scene, Path(folder)) as app:
 
                 async def draw(app: TuiApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:
-                    async with app.run_test(size=size) as pilot:
-                        await act(Stage(app, pilot))
+                    async with on_stage(app, size, notifications=False) as stage:
+                        await act(stage)
                         return app.export_screenshot(title="mcpproxy tui")
 
                 svg = asyncio.run(draw())

@@ -6,8 +6,9 @@ import threading
 import time
 import traceback
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
 from concurrent.futures import thread as futures_thread
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -135,9 +136,13 @@ OURS = {"captures", "analysis", "mcpproxy", "tests"}
 """The packages whose code a thread of the app may run: some of it calls what a test has given it."""
 
 
-def working_threads() -> list[str]:
-    """Where each thread is that works for the app, and does not wait for work, for output or for its next look."""
-    threads = {thread.ident: thread for thread in threading.enumerate()}
+def working_threads(earlier: Container[threading.Thread] = ()) -> list[str]:
+    """Where each thread is that works for the app, and does not wait for work, for output or for its next look.
+
+    Args:
+        earlier: threads that ran before the app did, so they are of another test.
+    """
+    threads = {thread.ident: thread for thread in threading.enumerate() if thread not in earlier}
     found = []
     for ident, running in sys._current_frames().items():
         if ident not in threads or threads[ident] is threading.main_thread():
@@ -173,8 +178,9 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
 class Stage:
     """A running app, and ways to press its keys and read its screen."""
 
-    def __init__(self, app: TuiApp, pilot: Pilot[None]) -> None:
+    def __init__(self, app: TuiApp, pilot: Pilot[None], earlier: Container[threading.Thread]) -> None:
         self.app, self.pilot = app, pilot
+        self._earlier = earlier
 
     def text(self) -> str:
         """The text on the screen."""
@@ -255,7 +261,7 @@ class Stage:
 
     def _busy(self) -> list[str]:
         """What still works on what the screen shows, and the messages that wait."""
-        app, busy = self.app, self._undrawn() + working_threads()
+        app, busy = self.app, self._undrawn() + working_threads(self._earlier)
         if app.key_queue._typed or app.key_queue._at is not None:
             busy.append("keys wait")
         jobs = [job.findings for job in list(app.checking._jobs.values())]
@@ -320,6 +326,14 @@ Act = Callable[[Stage], Awaitable[None]]
 Size = tuple[int, int]
 
 
+@asynccontextmanager
+async def on_stage(app: TuiApp, size: Size, notifications: bool = True) -> AsyncIterator[Stage]:
+    """Run an app in a terminal of this size."""
+    earlier = set(threading.enumerate())
+    async with app.run_test(size=size, notifications=notifications) as pilot:
+        yield Stage(app, pilot, earlier)
+
+
 def sizes(*first: Size, soak: Sequence[Size]) -> list[ParameterSet]:
     """Sizes of a terminal in which something is tested: the first at every change, the others in soak."""
     return [
@@ -355,8 +369,8 @@ def play(
 
     async def go() -> None:
         app = TuiApp(find or (lambda: list(captures)), NOTHING, first, routed)
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await act(Stage(app, pilot))
+        async with on_stage(app, size) as stage:
+            await act(stage)
         assert app.return_code in (0, None)
         assert app._exception is None
 

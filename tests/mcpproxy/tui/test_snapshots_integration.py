@@ -17,7 +17,7 @@ from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
 from tests.mcpproxy.tui.scenes import SCENES, SIZES, app_of, freeze
-from tests.mcpproxy.tui.stage import Stage
+from tests.mcpproxy.tui.stage import on_stage
 
 SVGImageExtension.file_extension = "svg"  # the plugin sets it by a name that syrupy does not read any more
 
@@ -45,11 +45,10 @@ def test_it_looks_as_it_did(name: str, tmp_path: Path, snapshot: SnapshotAsserti
         async def draw() -> None:
             # Every other scene begins large: what is drawn at first is right in either size, and so is what is resized.
             sizes = SIZES if list(SCENES).index(name) % 2 else SIZES[::-1]
-            async with app.run_test(size=sizes[0], notifications=True) as pilot:
-                stage = Stage(app, pilot)
+            async with on_stage(app, sizes[0]) as stage:
                 await SCENES[name].act(stage)
                 pictures[sizes[0]] = app.export_screenshot(title=app.title, simplify=True)
-                await pilot.resize_terminal(*sizes[1])
+                await stage.pilot.resize_terminal(*sizes[1])
                 await stage.settled()
                 pictures[sizes[1]] = app.export_screenshot(title=app.title, simplify=True)
 
