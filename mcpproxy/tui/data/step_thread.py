@@ -58,10 +58,11 @@ class StepThread:
         try:
             while not self._stop.is_set():
                 giving_way.wait(self._stop)
-                self.is_busy = self._step()
+                was_busy, self.is_busy = self.is_busy, self._step()
                 if self.is_busy:
                     garbage.set_aside()
-                is_new = is_new or self.is_busy
+                # That there is no more is news, too: what was drawn since the last step says that there may be.
+                is_new = is_new or self.is_busy or was_busy
                 now = time.monotonic()
                 apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S
                 if is_new and (now - reported >= apart or not self.is_busy):

@@ -10,6 +10,7 @@ from mcpproxy.tui.data import step_thread as step_thread_module
 from mcpproxy.tui.data.step_thread import BUSY_REPORT_S, REPORT_S, StepThread
 
 STEP_S = 0.01
+DEADLINE_S = 30.0
 
 
 def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[float]:
@@ -32,7 +33,7 @@ def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[
     patch.setattr(step_thread_module, "time", SimpleNamespace(monotonic=lambda: now))
     step_thread = StepThread(step, tell, lambda reason: None)
     try:
-        assert done.wait(60)
+        assert done.wait(DEADLINE_S)
     finally:
         step_thread.stop()
     return told
@@ -40,6 +41,13 @@ def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[
 
 def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pulse_of(monkeypatch, [True, False], 1)) == 1
+
+
+def test_that_there_is_no_more_is_news_even_if_all_else_has_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn meanwhile says that there is more."""
+    monkeypatch.setattr(step_thread_module, "POLL_S", 0)
+    steps = [False, *[False] * int(REPORT_S / STEP_S), True, False]
+    assert len(pulse_of(monkeypatch, steps, 3)) == 3
 
 
 def test_it_is_told_seldom_while_there_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
