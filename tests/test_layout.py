@@ -123,7 +123,7 @@ OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt
 TODAY = {"now", "today", "utcnow", "localtime", "ctime"}
 SUSPECT = re.compile(
     rb"sleep\((?!0\))|getsockname|(?<![._])settings\(|random\.[a-z]|Random\(\)|Event\(\)\.wait|select\(\[\], ?\[\]|"
-    rb"(?:datetime|date|dt|time)\.(?:now|today|utcnow|localtime|ctime)\("
+    rb"(?:datetime|date|dt|time)\.(?:now|today|utcnow|localtime|ctime)\(|\.(?:wait|join)\([1-9]|timeout=[1-9]"
 )
 """A file without any of these words is not parsed."""
 
@@ -156,6 +156,8 @@ def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
         yield "sleeps: wait for a condition, with wait_until"
     if name == "select.select" and all(isinstance(one, ast.List) and not one.elts for one in node.args[:3]):
         yield "sleeps: wait for a condition, with wait_until"
+    if any(isinstance(one, ast.Constant) and type(one.value) is int and one.value for one in _patience(node, last)):
+        yield "has a deadline of its own: take DEADLINE_S of tests/harness.py"
     if (
         last in TODAY
         and owner.rpartition(".")[2] in ("datetime", "date", "dt", "time")
@@ -168,6 +170,13 @@ def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
         last in ("Random", "SystemRandom") and not node.args
     ):
         yield "draws without a seed"
+
+
+def _patience(node: ast.Call, last: str) -> Iterator[ast.AST]:
+    """How long a call waits for what takes a moment."""
+    if last in ("wait", "join") or (isinstance(node.func, ast.Attribute) and node.func.attr in ("wait", "join")):
+        yield from node.args[:1]
+    yield from (one.value for one in node.keywords if one.arg == "timeout")
 
 
 def _is_zero(node: ast.Call) -> bool:
@@ -208,6 +217,9 @@ def test_the_check_finds_what_depends_on_chance() -> None:
         "import random\nrandom.choice(x)",
         "Random()",
         "random.Random().random()",
+        "process.wait(60)",
+        "Thread(target=x).join(5)",
+        "run(x, timeout=60)",
     ):
         assert list(chances(ast.parse(text))), text
         assert SUSPECT.search(text.encode()), text
@@ -219,5 +231,8 @@ def test_the_check_finds_what_depends_on_chance() -> None:
         "random.Random(1).choice(x)",
         "def draw(random: Random): random.choice(x)",
         "select.select([one], [], [], 60)",
+        "process.wait(0)",
+        "', '.join(x)",
+        "run(x, timeout=DEADLINE_S)",
     ):
         assert not list(chances(ast.parse(text))), text

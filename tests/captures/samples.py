@@ -16,6 +16,7 @@ from captures.file import CaptureFile
 from captures.frame import UNJUDGED, Direction, Frame
 from captures.reader import Damage, LineCutter, read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
+from tests.harness import DEADLINE_S
 
 PAGE = Path(__file__).parents[2] / "captures/FORMAT.md"
 CAPTURE = "0d3f6a5e9b1c4d7280aa55ff13579bdf"
@@ -147,7 +148,7 @@ class Disk:
             what = self.plan(self.calls)
         if isinstance(what, threading.Event):
             self.hanging.set()
-            assert what.wait(60)
+            assert what.wait(DEADLINE_S)
         elif what is not None and what > 0:
             raise OSError(what, os.strerror(what))
         elif what is not None:

@@ -25,7 +25,7 @@ from captures.record import Record, line_members, seal
 from captures.recovery import Recovery
 from captures.writer import QUEUE_BYTES, Writer
 from tests.captures.samples import Disk, Plan, header
-from tests.harness import wait_until
+from tests.harness import DEADLINE_S, wait_until
 
 HANGS = threading.Event()
 """Never set: a write that waits for it hangs until the process ends."""
@@ -117,7 +117,7 @@ def say(writer: Writer, *numbers: int, quickly: bool = True) -> None:
 def say_and_hang(writer: Writer, recorder: Dying, *numbers: int, quickly: bool = True) -> None:
     """Add frames in a thread whose write hangs, and have the rescuer notice."""
     threading.Thread(target=say, args=(writer, *numbers), kwargs={"quickly": quickly}, daemon=True).start()
-    assert recorder.disk.hanging.wait(30)
+    assert recorder.disk.hanging.wait(DEADLINE_S)
     writer.degrade()
 
 

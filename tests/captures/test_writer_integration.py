@@ -25,7 +25,7 @@ from captures.reader import Capture, Damage
 from captures.record import Record, frame_members, line_members, members, part_members, raw_bytes
 from captures.writer import Policy, RecordingStopped, Writer
 from tests.captures.samples import Disk, Full, Plan, at, header
-from tests.harness import wait_until
+from tests.harness import DEADLINE_S, wait_until
 
 NAME = "x.mcpcap"
 CODES = [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EFBIG]
@@ -240,7 +240,7 @@ def run_at_once(*works: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE_S)
         assert not thread.is_alive(), "a thread hangs"
     if raised:
         raise raised[0]
@@ -529,7 +529,7 @@ class TestPolicies:
         assert all(thread.is_alive() for thread in waiting)
         full.full = False
         for thread in waiting:
-            thread.join(30)
+            thread.join(DEADLINE_S)
         recording.talk(5, 50)
         assert recording.close()
         assert accounted(recording)["lost"] == 0
@@ -545,7 +545,7 @@ class TestPolicies:
         waiting.start()
         wait_until(lambda: recording.disk.calls > calls + 1)
         assert not recording.close()
-        waiting.join(30)
+        waiting.join(DEADLINE_S)
         assert not waiting.is_alive()
         assert "not in the capture" in recording.told[-1]
         full.full = False
@@ -734,7 +734,7 @@ class TestClosing:
         closing.start()
         recording.disk.hanging.wait()
         try:
-            closing.join(10)
+            closing.join(DEADLINE_S)
             assert not closing.is_alive()
             assert "the disk does not answer" in recording.told[-1]
         finally:
@@ -757,7 +757,7 @@ class TestClosing:
             assert recording.close()
             over.set()
             for thread in threads:
-                thread.join(30)
+                thread.join(DEADLINE_S)
                 assert not thread.is_alive()
             records = recording.records()
             assert [record.rec for record in records].index("close") == len(records) - 1
@@ -861,7 +861,7 @@ class TestSyncing:
         monkeypatch.setattr(os, "fdatasync", lambda _: synced.set())
         recording = recordings()
         recording.say("c2s", b"x")
-        assert synced.wait(30)
+        assert synced.wait(DEADLINE_S)
         recording.close()
 
     def test_never_means_never(self, recordings: Callable[..., Recording], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -880,12 +880,12 @@ class TestSyncing:
 
         def fdatasync(_: int) -> None:
             hanging.set()
-            assert hang.wait(60)
+            assert hang.wait(DEADLINE_S)
 
         monkeypatch.setattr(os, "fdatasync", fdatasync)
         recording = recordings(segment_bytes=2000)
         recording.talk(5)
-        assert hanging.wait(30)
+        assert hanging.wait(DEADLINE_S)
         try:
             for n in range(60):
                 seq = recording.say("c2s", b"%d" % n)

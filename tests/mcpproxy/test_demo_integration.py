@@ -14,10 +14,10 @@ from mcp_types import methods
 from mcpproxy.demo.call import HANDSHAKE, MODERN, VERSION_KEY
 from mcpproxy.demo.client import SilentError, talk
 from mcpproxy.demo.faults import FAULTS
+from tests.harness import DEADLINE_S
 
 SERVER = [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
 PEERS = Path(__file__).parents[1] / "peers"
-DEADLINE_S = 60
 
 Json = dict[str, Any]
 

@@ -12,6 +12,7 @@ import pytest
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.detail import exchange_lines
 from tests.analysis.store.written import Written
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli import typed
 
 SERVER = """
@@ -60,7 +61,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if "id" in message:
                 assert run.stdout.readline()
         run.stdin.close()
-        assert run.wait(60) == 0
+        assert run.wait(DEADLINE_S) == 0
     return path
 
 

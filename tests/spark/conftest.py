@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.shipping import s3
 
 JAVA = 17
@@ -27,7 +28,7 @@ def _missing() -> str | None:
     java = shutil.which("java")
     if java is None:
         return f"there is no java; Spark needs {JAVA} or newer"
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=DEADLINE_S).stderr
     version = re.search(r'version "(\d+)', told)
     if version is None or int(version[1]) < JAVA:
         return f"java is too old; Spark needs {JAVA} or newer"

@@ -14,7 +14,7 @@ from analysis.json_schema.fast_path import proof_of, proves
 from analysis.json_schema.validator import LARGEST, WORKER, Refusal, dialect, schema_of
 from analysis.json_schema.worker import DEATHS, Worker
 from tests.examples import examples
-from tests.harness import is_alive, wait_until
+from tests.harness import DEADLINE_S, is_alive, wait_until
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, -1.0, "", "a", "ab", "é"])
 names = st.sampled_from(["a", "b", "c"])
@@ -158,7 +158,7 @@ def test_nothing_is_fetched() -> None:
             assert made.fault is None
             assert made.refusal({}) is None or schema == {"not": {"$schema": url}}
         server.shutdown(socket.SHUT_RDWR)
-        waiting.join(5)
+        waiting.join(DEADLINE_S)
         assert not called.is_set()
 
 

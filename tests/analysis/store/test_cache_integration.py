@@ -24,6 +24,7 @@ from captures.errors import NewerFormat
 from captures.file import CaptureFile
 from captures.identity import path_id
 from tests.analysis.store.written import Written
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.test_durability_integration import needs_namespaces
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
@@ -599,7 +600,7 @@ def test_full_or_read_only_disk_is_done_without(capture: Path, tmp_path: Path, o
 def test_runs_at_the_same_time_do_not_disturb_each_other(capture: Path, folder: Path) -> None:
     command = [sys.executable, "-c", ASKED, str(capture), str(SMALLEST)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = {process.communicate(timeout=100)[0] for process in running}
+    said = {process.communicate(timeout=DEADLINE_S)[0] for process in running}
     assert said == {f"True {2 * MANY}\n"}
     assert len(files(folder)) == 1
 

@@ -548,19 +548,30 @@ def test_one_large_capture_is_reported_as_by_one_process(
         assert done.stdout
 
 
+BUSY_FOR_EVER = """
+import signal, sys
+from mcpproxy.__main__ import main
+from mcpproxy.examination import crew, shares, workers
+crew.WORTH = shares.WORTH = 1
+workers.numbered = lambda *_: signal.pause()
+sys.exit(main())
+"""
+"""A command whose workers come to no end."""
+
+
 @pytest.mark.parametrize("count", [1, 4])
-def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int) -> None:
-    names = [tmp_path / f"{number}.mcpcap" for number in range(count)]
-    for name in names:
-        large(name, 1, shares.WORTH // crew.WORTH // count)
-    if not crew.processes(names, Wanted()):
+def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [twisted(tmp_path / f"{number}.mcpcap", 1) for number in range(count)]
+    for module in (crew, shares):
+        monkeypatch.setattr(module, "WORTH", 1)
+    expected = crew.processes(names, Wanted())
+    if not expected:
         pytest.skip("there is one processor")
-    with started("check", "--json", *names) as process:
-        count = crew.processes(names, Wanted())
-        pids = wait_until(lambda: len(found := children(process.pid)) == count and found, "workers")
+    with started("check", "--json", *names, code=BUSY_FOR_EVER) as process:
+        pids = wait_until(lambda: len(found := children(process.pid)) == expected and found, "workers")
         assert isinstance(pids, list)
         process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 130
+        assert process.wait() == 130
         assert process.stderr is not None
         assert process.stderr.read() == b""
         # One that was just being started sees only that its stdin is closed.

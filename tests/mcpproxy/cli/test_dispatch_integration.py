@@ -16,7 +16,7 @@ from captures.places import cache_directory
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from tests.captures.samples import header, lines
-from tests.harness import ROOT
+from tests.harness import DEADLINE_S, ROOT
 from tests.mcpproxy.cli.typed import cold, mcpproxy, started
 
 
@@ -171,7 +171,7 @@ def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(DEADLINE_S) == 130
         assert process.stderr.read() == b""
     file.close()
 

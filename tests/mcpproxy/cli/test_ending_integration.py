@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.check import repeated
-from tests.harness import wait_until
+from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.cli.typed import started
 
 DEMO = Path(__file__).parents[2] / "corpus/captures/demo.mcpcap"
@@ -39,7 +39,7 @@ def test_a_statement_of_duckdb_is_no_obstacle(number: signal.Signals, code: int)
             assert process.stdout is not None
             assert process.stdout.readline() == b"at work\n"
             process.send_signal(number)
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
     assert (process.returncode, told) == (code, b"")
@@ -50,7 +50,7 @@ def test_an_answer_that_is_being_written_goes(number: signal.Signals, code: int,
     with started("query", ENDLESS, DEMO, "-o", tmp_path / "answer.csv") as process:
         wait_until(lambda: any(one.stat().st_size for one in tmp_path.iterdir()), "rows to be written")
         process.send_signal(number)
-        assert process.wait(60) == code
+        assert process.wait(DEADLINE_S) == code
     assert os.listdir(tmp_path) == []
 
 
@@ -74,7 +74,7 @@ def test_a_capture_of_stdin_goes(number: signal.Signals, code: int, tmp_path: Pa
             assert os.listdir(place) != []
             process.send_signal(number)
             # Its stdout is full: nobody reads it.
-            assert process.wait(60) == code
+            assert process.wait(DEADLINE_S) == code
         finally:
             process.kill()
     assert os.listdir(place) == []
@@ -94,7 +94,7 @@ def test_an_export_that_is_under_way_goes(number: signal.Signals, code: int, man
     with started("export", "--format", "csv", place, many) as process:
         wait_until(lambda: place.exists() and any(place.iterdir()), "the export to begin")
         process.send_signal(number)
-        assert process.wait(60) == code
+        assert process.wait(DEADLINE_S) == code
         assert process.stderr is not None
         assert process.stderr.read() == b""
     assert not place.exists()

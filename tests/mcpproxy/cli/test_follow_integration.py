@@ -14,9 +14,8 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import members
 from tests.captures.samples import frame, header, lines
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, started
-
-DEADLINE_S = 30
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
 ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'

@@ -14,6 +14,7 @@ from captures.integrity import inspect
 from captures.reader import Capture
 from mcpproxy.cli.command_line import grammars
 from mcpproxy.importers.trace import Case, cases
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 
 ROOT = Path(__file__).parents[3]
@@ -215,7 +216,7 @@ def test_a_folder_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
 
 def test_a_closed_stdin_is_told(tmp_path: Path) -> None:
     command = f'exec "$0" -m mcpproxy import --from trace - -o "{tmp_path}/out" <&-'
-    done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
 
 

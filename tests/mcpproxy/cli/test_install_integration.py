@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import wait_until
+from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
@@ -167,7 +167,7 @@ def test_what_a_killed_install_leaves_beside_the_file_of_cline_goes_with_the_nex
     with started("install", "cline", HOME=str(home)) as process:
         wait_until(lambda: list(path.parent.glob("*.lock.tmp.*/owner.*")))
         process.kill()
-        process.wait(60)
+        process.wait(DEADLINE_S)
     (left,) = path.parent.glob("*.lock.tmp.*")
     others = [path.with_name(f"{lock.name}.tmp.{name}") for name in ("1234-abc", "0" * 16, "1" * 16, "2" * 16)]
     for other in others[:3]:
@@ -263,7 +263,7 @@ def test_what_a_server_says_cannot_act_on_a_terminal(home: Path) -> None:
             with connection:
                 connection.recv(65536)
                 connection.sendall(b"\x1b[2J\r\n\r\n")
-            output, errors = process.communicate(timeout=60)
+            output, errors = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, errors) == (0, b"")
     assert b"left alone: cannot be reached: \\x1b[2J" in output
     assert b"left alone" in output.partition(b"broken")[2]
@@ -277,7 +277,7 @@ def test_all_files_are_written_if_nobody_reads_what_is_printed(home: Path) -> No
         with started(command, "--all", HOME=str(home)) as process:
             assert process.stdout is not None
             process.stdout.close()
-            process.wait(60)
+            process.wait(DEADLINE_S)
         changed = {name for name, data in contents(home).items() if data != before[name]}
         assert changed == ({".claude.json", ".cursor/mcp.json"} if routed else set())
 
@@ -337,7 +337,7 @@ def test_an_entry_that_is_gone_keeps_no_listener(home: Path) -> None:
             with connection:
                 connection.recv(65536)
                 connection.sendall(b"HTTP/1.1 401 x\r\nContent-Length: 0\r\n\r\n")
-            process.communicate(timeout=60)
+            process.communicate(timeout=DEADLINE_S)
     state = home / ".local/state/mcpproxy/install.json"
     assert len(json.loads(state.read_text())["listeners"]) == 1
     (home / ".cursor/mcp.json").write_text("{}")

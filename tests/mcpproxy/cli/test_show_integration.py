@@ -17,9 +17,8 @@ from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
 from tests.examples import examples as so_many
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
-
-DEADLINE_S = 30
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
 CLOSE = ("close", members(ending="server", status=0, totals={}))

@@ -22,7 +22,7 @@ import pytest
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import write_unit
-from tests.harness import frames, wait_until
+from tests.harness import DEADLINE_S, frames, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
 FILES = {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}
@@ -87,7 +87,7 @@ def post(url: str, message: bytes = PING) -> bytes | None:
     """What a client gets; None while no listener is there."""
     request = urllib.request.Request(url, message, {"Authorization": "Bearer x", "Content-Type": "application/json"})
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=DEADLINE_S) as answer:
             return bytes(answer.read())
     except (urllib.error.URLError, ConnectionError):
         return None

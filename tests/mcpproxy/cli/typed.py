@@ -111,8 +111,9 @@ class Started(subprocess.Popen[bytes]):
         environment: dict[str, str],
         terminal: int | None = None,
         cwd: Path | None = None,
+        code: str = "",
     ) -> None:
-        """`terminal` is its controlling terminal, in place of pipes."""
+        """`terminal` is its controlling terminal, in place of pipes; `code` of Python runs in place of the command."""
         self.args = [*map(str, arguments)]
         self.returncode = cast("int", None)
         self.stdin = self.stdout = self.stderr = None
@@ -123,7 +124,7 @@ class Started(subprocess.Popen[bytes]):
         self.stdout, self.stderr = open(out, "rb"), open(errors, "rb")  # noqa: SIM115 - as of any Popen
         streams = (os.open(os.devnull, os.O_RDONLY), prints, complains)
         try:
-            self.pid = _forks().begin(arguments, streams, cwd, environment)
+            self.pid = _forks().begin(arguments, streams, cwd, environment, code)
         finally:
             for stream in streams:
                 os.close(stream)
@@ -167,8 +168,8 @@ class Started(subprocess.Popen[bytes]):
 
 
 @contextmanager
-def started(*arguments: str | Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """One command that runs while the block does, and not longer."""
+def started(*arguments: str | Path, code: str = "", **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """One command, or `code` of Python in its place, that runs while the block does, and not longer."""
     if arguments[0] in LOADED_LATE:
         made = subprocess.Popen(
             [sys.executable, "-m", "mcpproxy", *arguments],
@@ -178,7 +179,7 @@ def started(*arguments: str | Path, **environment: str) -> Iterator["subprocess.
             env=_environment(environment),
         )
     else:
-        made = Started(arguments, _environment(environment))
+        made = Started(arguments, _environment(environment), code=code)
     with made as process:
         try:
             yield process

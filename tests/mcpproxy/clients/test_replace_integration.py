@@ -9,6 +9,7 @@ import pytest
 
 from mcpproxy.clients.replace import Changed, NotWritable, create, replace
 from mcpproxy.clients.state import locked, state_folder
+from tests.harness import DEADLINE_S
 
 KILLED = """
 import os, signal, sys
@@ -35,7 +36,7 @@ def test_a_kill_between_any_two_steps_leaves_the_old_or_the_new_file(tmp_path: P
         home.mkdir()
         path = home / "config.json"
         path.write_bytes(b"old")
-        code = subprocess.run([sys.executable, "-c", KILLED, str(home), str(steps)], timeout=60).returncode
+        code = subprocess.run([sys.executable, "-c", KILLED, str(home), str(steps)], timeout=DEADLINE_S).returncode
         outcomes.append((code, path.read_bytes()))
         if code == 0:
             break

@@ -18,9 +18,9 @@ from mcpproxy.demo.call import CAPABILITIES_KEY, HANDSHAKE, LOG_LEVEL_KEY, MODER
 from mcpproxy.demo.client import MODERN_META
 from mcpproxy.demo.notebook import NOTES, TOOLS
 from mcpproxy.demo.server import Server
+from tests.harness import DEADLINE_S
 
 SERVER = [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
-DEADLINE_S = 60
 
 Json = dict[str, Any]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.doctor.cases import configure, doctor, entry, good, verdicts
 
@@ -40,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.answer(200, f"event: message\ndata: {json.dumps(answer)}\n\n", "text/event-stream")
             return self.answer(200, json.dumps(answer), "application/json", {"Mcp-Session-Id": "s"})
         if kind == "hangs":
-            self.server.gate.wait(60)  # type: ignore[attr-defined]
+            self.server.gate.wait(DEADLINE_S)  # type: ignore[attr-defined]
             return None
         if kind in ("drips", "pings"):
             media = "text/event-stream" if kind == "pings" else "application/json"

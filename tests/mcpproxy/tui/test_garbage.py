@@ -11,6 +11,7 @@ import pytest
 
 from mcpproxy.tui.data import garbage, step_thread
 from mcpproxy.tui.data.step_thread import StepThread
+from tests.harness import DEADLINE_S
 
 
 class Closed:
@@ -67,7 +68,7 @@ def test_a_thread_that_reads_leaves_no_crowd_of_objects_to_search(monkeypatch: p
 
     thread = StepThread(step, lambda: None, lambda reason: None)
     try:
-        assert done.wait(60)
+        assert done.wait(DEADLINE_S)
     finally:
         thread.stop()
     assert max(young) < 20_000

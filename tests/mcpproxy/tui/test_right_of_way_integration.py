@@ -9,6 +9,7 @@ import pytest
 from mcpproxy.tui.data import right_of_way
 from mcpproxy.tui.data.right_of_way import DRAWN_S, LONGEST_S, GivingWay
 from mcpproxy.tui.data.step_thread import StepThread
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 
@@ -32,10 +33,10 @@ def test_no_step_begins_while_the_screen_is_drawn() -> None:
 
     step_thread = StepThread(step, lambda: None, pytest.fail)
     try:
-        assert first.wait(60)
+        assert first.wait(DEADLINE_S)
         right_of_way.claim()
         pressed_at = right_of_way._pressed_at
-        assert enough.wait(60)
+        assert enough.wait(DEADLINE_S)
     finally:
         step_thread.stop()
     # One may have been about to begin.
@@ -61,7 +62,7 @@ def test_a_key_that_is_held_down_slows_reading_and_does_not_stop_it() -> None:
     holding = threading.Thread(target=hold)
     holding.start()
     try:
-        assert enough.wait(60)
+        assert enough.wait(DEADLINE_S)
     finally:
         released.set()
         step_thread.stop()
