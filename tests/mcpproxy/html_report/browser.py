@@ -73,6 +73,14 @@ class Opened:
         self.page.goto(f"{self.file.as_uri()}{address}")
         self.wait("payloads")
 
+    def restart(self) -> None:
+        """Forget everything that has been done in the report, and open it again."""
+        self.run("localStorage.clear()")
+        self.page.goto("about:blank")
+        self.requests.clear()
+        self.errors.clear()
+        self.go()
+
     def wait(self, state: str) -> None:
         """Until so much of the report is read."""
         self.page.wait_for_selector(f'html[data-ready="{state}"]', state="attached")

@@ -18,7 +18,14 @@ def started() -> Iterator[Browser]:
         yield made
 
 
-@pytest.fixture
-def report(started: Browser, file: Path) -> Iterator[Opened]:
+@pytest.fixture(scope="module")
+def window(started: Browser, file: Path) -> Iterator[Opened]:
     with opened(started, file) as made:
         yield made
+
+
+@pytest.fixture
+def report(window: Opened) -> Opened:
+    """The report as it is when it is opened first; a window for each test would cost a second."""
+    window.restart()
+    return window
