@@ -26,6 +26,7 @@ from analysis.conversation.message import Message, Notification, Request, Respon
 from analysis.rules.finding import Finding
 from analysis.store.load import Loader, create
 from analysis.store.reference import Relation, relations, view_texts
+from analysis.store.tables import NAMES
 from captures.errors import CaptureError
 from captures.frame import Direction, Frame
 from captures.identity import path_id
@@ -246,17 +247,29 @@ class Base(NamedTuple):
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
+_SPARE: list[duckdb.DuckDBPyConnection] = []
+"""Databases whose tables are empty; to make one, with its views, takes longer than most tests."""
+
+
 @contextmanager
 def loaded(paths: Iterable[Path]) -> Iterator[Base]:
     """All that can be loaded of some captures."""
-    with duckdb.connect() as connection:
-        yield _load(connection, paths)
+    connection = _SPARE.pop() if _SPARE else _empty()
+    yield _load(connection, paths)
+    for name in NAMES:
+        connection.execute(f"truncate {name}")
+    _SPARE.append(connection)
 
 
-def _load(connection: duckdb.DuckDBPyConnection, paths: Iterable[Path]) -> Base:
+def _empty() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
     create(connection)
     for text in view_texts().values():
         connection.execute(text)
+    return connection
+
+
+def _load(connection: duckdb.DuckDBPyConnection, paths: Iterable[Path]) -> Base:
     told = []
     with Loader(connection) as loader:
         for path in paths:
