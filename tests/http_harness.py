@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from captures.record import Record
 from tests.harness import DEADLINE_S, Place, Session, frames, members_of, read_some, records, wait_until
-from tests.warm_serve import serves
+from tests.warm import Started
 
 Ending = Literal["eof", "reset"]
 Script = Callable[["Wire"], None]
@@ -436,9 +436,10 @@ def start_serving(place: Place, *arguments: str, **how: Any) -> tuple[Session, P
     if surroundings.authority is not None and arguments[-1].startswith("https:") and "--ca-file" not in arguments:
         arguments = ("--ca-file", str(surroundings.authority.file), *arguments)
     if not how:
-        words = ["--capture", str(capture), *arguments]
-        forked: Any = serves().start(words, place.environment, uvloop=surroundings.uvloop)
-        session = Session(forked, place, None)
+        words = ["serve", "--capture", str(capture), *arguments]
+        code = "" if surroundings.uvloop else _WITHOUT_UVLOOP
+        process = Started(words, place.environment, code=code, stdin=subprocess.PIPE, loads="serve")
+        session = Session(process, place, None)
         place.sessions.append(session)
         return session, capture
     start = ["-m", "mcpproxy"] if surroundings.uvloop else ["-c", _WITHOUT_UVLOOP]

@@ -4,6 +4,7 @@ Most of what a command costs, half a second and more, is the loading of modules,
 command that a test asks for starts a process that loads what all commands need and then waits; each command is a fork
 of it, with the arguments, environment, directory and streams that were asked for. From `main()` on it runs as it would
 by itself, and it ends as the interpreter ends. A child process that it starts for a module of ours is a fork, too.
+`serve` and the SDK's server have processes of their own to be forked from.
 
 What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
 LC_ALL; that of PYTHONIOENCODING is done here.
@@ -33,7 +34,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 ROOT: Final = Path(__file__).parents[1]
 _NUMBER: Final = struct.Struct("!i")
@@ -63,10 +64,25 @@ sys.exit(code)
 """
 
 
+AT_A_TERMINAL: Final = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from mcpproxy.__main__ import main
+sys.exit(main())
+"""
+"""A command that its terminal interrupts at Ctrl-C."""
+
+
 class Forks:
     """A process that has loaded the program, and forks commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, loads: str = "all") -> None:
+        """Start it.
+
+        Args:
+            loads: `all`; `serve`, whose memory is measured, so it holds nothing else; `sdk`, a server of the SDK.
+        """
         self._lock = Lock()
         self._last = 0
         self._statuses: dict[int, int] = {}
@@ -81,7 +97,7 @@ class Forks:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         with theirs, listener:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno()), str(listener.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), str(listener.fileno()), loads],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno(), listener.fileno()],
@@ -145,8 +161,12 @@ class Forks:
         self._statuses[self._last] = status
         return self._last
 
-    def end(self, within_s: float, pid: int | None = None) -> int:
+    def end(self, within_s: float | None, pid: int | None = None) -> int:
         """The exit code of a command, the last one if none is named, or minus the signal that ended it.
+
+        Args:
+            within_s: how long to wait; None for ever.
+            pid: of the command.
 
         Raises:
             TimeoutError: it has not ended in so long.
@@ -168,6 +188,106 @@ class Forks:
         self._ours.close()
         self._process.wait()
         self._folder.cleanup()
+
+
+@cache
+def forks(loads: str = "all") -> Forks:
+    """The one process of this process that has loaded so much."""
+    made = Forks(loads)
+    atexit.register(made.close)
+    return made
+
+
+class Started(subprocess.Popen[bytes]):
+    """A command that runs in a process that has loaded it already."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        environment: Mapping[str, str],
+        terminal: int | None = None,
+        cwd: Path | None = None,
+        code: str = "",
+        stdin: int = subprocess.DEVNULL,
+        loads: str = "all",
+    ) -> None:
+        """Start it, with pipes for stdout and stderr.
+
+        Args:
+            arguments: of the command.
+            environment: its variables.
+            terminal: its controlling terminal, in place of pipes.
+            cwd: its working directory.
+            code: of Python, which runs in place of the command.
+            stdin: nothing, or `subprocess.PIPE`.
+            loads: see `Forks`.
+        """
+        self.args = [*map(str, arguments)]
+        self.returncode = cast("int", None)
+        self.stdin = self.stdout = self.stderr = None
+        self._forks = forks(loads)
+        if terminal is not None:
+            self.pid = self._forks.begin(arguments, (terminal,) * 3, cwd, environment, AT_A_TERMINAL)
+            return
+        (out, prints), (errors, complains) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = open(out, "rb"), open(errors, "rb")  # noqa: SIM115 - as of any Popen
+        if stdin == subprocess.PIPE:
+            asks, feed = os.pipe()
+            self.stdin = open(feed, "wb", 0)  # noqa: SIM115 - the same
+        else:
+            asks = os.open(os.devnull, os.O_RDONLY)
+        theirs = (asks, prints, complains)
+        try:
+            self.pid = self._forks.begin(arguments, theirs, cwd, environment, code)
+        finally:
+            for stream in theirs:
+                os.close(stream)
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended in so long.
+        """
+        if cast("int | None", self.returncode) is None:
+            try:
+                self.returncode = self._forks.end(timeout, self.pid)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+        return self.returncode
+
+    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:  # noqa: A002
+        """All that it prints from now on."""
+        assert input is None
+        assert self.stdout is not None
+        assert self.stderr is not None
+        with ThreadPoolExecutor(1) as pool:
+            errors = pool.submit(self.stderr.read)
+            output = self.stdout.read()
+            self.wait(timeout)
+            return output, errors.result()
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def __exit__(self, *_: object) -> None:
+        if self.stdin is not None:
+            self.stdin.close()
+        self.wait()
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
+    def __del__(self) -> None:
+        """It is waited for where it was started."""
 
 
 def _write(stream: int, data: bytes) -> None:
@@ -192,7 +312,7 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 # ---- in the process that forks
 
 
-def _load() -> None:
+def _load_all() -> None:
     from analysis.json_schema import validator
     from mcpproxy.examination.examine import Wanted, examined
 
@@ -204,9 +324,20 @@ def _load() -> None:
     for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", Wanted()):
         pass
     validator.WORKER.close()
-    # Else every fork would look through all of it, and so copy it.
-    gc.collect()
-    gc.freeze()
+
+
+def _load_serve() -> None:
+    for package in ("captures", "mcpproxy.wire", "mcpproxy.recorder", "mcpproxy.relay"):
+        for name in _modules(package):
+            importlib.import_module(name)
+    importlib.import_module("mcpproxy.cli.serve")
+
+
+def _load_sdk() -> None:
+    importlib.import_module("tests.peers.sdk_http_server")
+
+
+_LOADS: Final = {"all": _load_all, "serve": _load_serve, "sdk": _load_sdk}
 
 
 @cache
@@ -349,7 +480,10 @@ def _be_child(module: str, environment: Mapping[str, str] | None) -> NoReturn:
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
-    _load()
+    _LOADS[sys.argv[3]]()
+    # Else every fork would look through all of it, and so copy it.
+    gc.collect()
+    gc.freeze()
     _order = _next(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
     _become(_order)
     _fork_children()

@@ -51,8 +51,9 @@ def test_forged_gaps_give_no_absurd_number_anywhere(tmp_path: Path) -> None:
         for gap in inspect_file(path).gaps:
             assert max((count for side in (gap.lost or {}).values() for count in side.values()), default=0) <= 1 << 60
     sql = "select lost from captures"
-    shown = [("show", path) for path in paths]
-    for command in (*shown, ("stats", *paths), ("check", *paths), ("ls", tmp_path), ("query", sql, *paths)):
+    commands: list[tuple[str | Path, ...]] = [("show", path) for path in paths]
+    commands += [("stats", *paths), ("check", *paths), ("ls", tmp_path), ("query", sql, *paths)]
+    for command in commands:
         done = mcpproxy(*command)
         assert done.returncode in (0, 1), (command, done)
         printed = (done.stdout + done.stderr).replace(b",", b"")

@@ -5,18 +5,13 @@ it sends and gets, and the server's application writes down what it hears and sa
 with the capture, exchange by exchange.
 """
 
-import atexit
 import dataclasses
 import json
 import os
-import signal
 import ssl
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +36,10 @@ from mcp_types import (
 
 from captures.frame import Frame
 from tests.analysis.traces import alarms, findings_of
-from tests.harness import DEADLINE_S, ROOT, Place, frames, is_alive, members_of, wait_until
+from tests.harness import DEADLINE_S, Place, frames, members_of, wait_until
 from tests.http_harness import Upstream, answering, serving
 from tests.mcpproxy.cli.typed import mcpproxy
+from tests.warm import Started
 
 SSE, STATELESS = "2024-11-05", "2026-07-28"
 ERAS = (SSE, "2025-03-26", "2025-06-18", "2025-11-25", STATELESS)
@@ -148,47 +144,22 @@ def account(path: Path) -> list[Told]:
 # ---- the peers
 
 
-class Servers:
-    """A process that has loaded the SDK's server and forks one for each conversation."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.peers.sdk_http_server", "--forks"]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._count = 0
-
-    def start(self, folder: Path, *options: str) -> tuple[int, str, Path, Path]:
-        """A server: its process, its URL, its account and the file that its stderr goes to."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._count += 1
-        told, errors = (folder / f"{name}-{self._count}" for name in ("account", "stderr"))
-        self._process.stdin.write(json.dumps([str(errors), str(told), *options]) + "\n")
-        self._process.stdin.flush()
-        pid, url = self._process.stdout.readline().split()
-        return int(pid), url, told, errors
-
-    def close(self) -> None:
-        """Fork no more."""
-        self._process.communicate()
-
-
-@cache
-def servers() -> Servers:
-    made = Servers()
-    atexit.register(made.close)
-    return made
+SERVE = "import sys; from tests.peers.sdk_http_server import serve; serve(sys.argv[1:])"
 
 
 @contextmanager
 def serve_sdk(place: Place, *options: str) -> Iterator[tuple[str, Path]]:
     """The SDK's server: its URL, and its account."""
-    pid, url, told, errors = servers().start(place.root, *options)
-    try:
-        yield url, told
-    finally:
-        os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not is_alive(pid), "the server to end")
-    assert errors.read_bytes() == b""
+    told = place.root / f"account-{len(list(place.root.glob('account-*')))}"
+    told.touch()
+    with Started([told, *options], os.environ, code=SERVE, loads="sdk") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process.stdout.readline().decode().strip(), told
+        finally:
+            process.terminate()
+        assert process.stderr.read() == b""
 
 
 @contextmanager

@@ -1,13 +1,9 @@
 """The server of sdk_server.py over HTTP, with an account of its own of all that it heard and said.
 
     python -m tests.peers.sdk_http_server ACCOUNT [--sse | --json | --mounted | --batches | --bearer TOKEN]
-    python -m tests.peers.sdk_http_server --forks
 
 It listens on a free port of loopback and prints its URL when it does. ACCOUNT gets one line of JSON for each exchange:
 what the application heard and said, before the server's own code of HTTP had a part in it.
-
-With `--forks` it reads lines of JSON, a file for stderr and the arguments of a server, and forks that server, which
-prints its process id and its URL: what a server loads takes far longer than what it does.
 
 | option | serves |
 |---|---|
@@ -27,7 +23,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import sys
 import warnings
@@ -227,8 +222,8 @@ def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
     return server.streamable_http_app(event_store=Memory(), retry_interval=RETRY_MS), "/mcp"
 
 
-def serve(arguments: list[str], prefix: str = "") -> None:
-    """Serve until SIGTERM; the URL is printed behind a prefix."""
+def serve(arguments: list[str]) -> None:
+    """Serve until SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("account", type=Path)
     how = parser.add_mutually_exclusive_group()
@@ -242,28 +237,10 @@ def serve(arguments: list[str], prefix: str = "") -> None:
         listener.listen(256)
         port = listener.getsockname()[1]
         app, path = application(options, port)
-        print(f"{prefix}http://127.0.0.1:{port}{path}", flush=True)
+        print(f"http://127.0.0.1:{port}{path}", flush=True)
         config = uvicorn.Config(Account(app, options.account), log_level="error", timeout_graceful_shutdown=2)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
-def fork_servers() -> None:
-    """Serve what lines of stdin ask for, to its end."""
-    for line in sys.stdin:
-        errors, *arguments = json.loads(line)
-        with contextlib.suppress(ChildProcessError):  # those that have ended
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if os.fork() == 0:
-            with open(errors, "wb") as file, open(os.devnull, "rb") as nothing:
-                os.dup2(file.fileno(), 2)
-                os.dup2(nothing.fileno(), 0)
-            serve(arguments, f"{os.getpid()} ")
-            os._exit(0)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--forks"]:
-        fork_servers()
-    else:
-        serve(sys.argv[1:])
+    serve(sys.argv[1:])

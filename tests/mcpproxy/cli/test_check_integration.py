@@ -27,9 +27,9 @@ from mcpproxy.importers.trace import Case
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines
-from tests.harness import ROOT, children, is_alive, wait_until
+from tests.harness import DEADLINE_S, ROOT, children, is_alive, wait_until
 from tests.http_harness import free_port, post
-from tests.mcpproxy.cli.test_follow_integration import DEADLINE_S, Growing, Output
+from tests.mcpproxy.cli.test_follow_integration import Growing, Output
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, python, started
 from tests.mcpproxy.report.findings import twisted
 

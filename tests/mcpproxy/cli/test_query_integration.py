@@ -29,7 +29,8 @@ from tests.analysis.store.written import Written
 from tests.bench.check import repeated
 from tests.harness import ROOT, children, is_alive, wait_until
 from tests.mcpproxy.cli.test_terminal_integration import ACTS, hostile_capture
-from tests.mcpproxy.cli.typed import Started, complaints, mcpproxy, on_terminal, started
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, started
+from tests.warm import Started
 
 CORPUS = ROOT / "tests/corpus/captures"
 DEMO = CORPUS / "demo.mcpcap"

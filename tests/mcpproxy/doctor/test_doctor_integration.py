@@ -279,7 +279,7 @@ def test_a_server_that_asks_without_end_and_never_reads(home: Path) -> None:
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
     ask = json.dumps({"jsonrpc": "2.0", "id": "x" * 200, "method": "roots/list"})
     code = f"while True: print({ask!r}, flush=True)"
-    seen = attempt(recorder, [sys.executable, "-c", code], dict(os.environ, HOME=str(home)), home, 3.0)
+    seen = attempt(recorder, [sys.executable, "-c", code], dict(os.environ, HOME=str(home)), home, 1.0)
     assert (seen.result, seen.status, seen.is_closed) == (None, None, False)
 
 

@@ -14,10 +14,11 @@ import pytest
 
 from mcpproxy.shipping.bucket import PART, Bucket
 from tests.harness import DEADLINE_S
-from tests.mcpproxy.cli.typed import _environment, _forks, complaints, mcpproxy
+from tests.mcpproxy.cli.typed import _environment, complaints, mcpproxy
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
 from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
 from tests.rows import row
+from tests.warm import forks
 
 GIVEN = ("--unredacted", "--raw")
 
@@ -114,8 +115,8 @@ def killed_after(limit: int, prefix: str, port: int, home: Path, source: Path) -
         with open(os.devnull, "r+b", buffering=0) as nowhere:
             streams = [nowhere.fileno()] * 3
             variables = _environment({"XDG_STATE_HOME": str(home), **environment(relay.port)})
-            started.put(_forks().begin(words, streams, None, variables))
-        assert _forks().end(DEADLINE_S) in (0, -signal.SIGKILL)
+            started.put(forks().begin(words, streams, None, variables))
+        assert forks().end(DEADLINE_S) in (0, -signal.SIGKILL)
     return sum(sent)
 
 
