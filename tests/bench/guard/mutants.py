@@ -2,7 +2,7 @@
 
     python -m tests.bench.guard.mutants --map MAP --results FILE [--repository DIR] [--revision REVISION]
                                         [--product REVISION] [--only GROUP ...] [--count N] [--part K/N]
-                                        [--budget SECONDS] [--again] [--scratch DIR] [--json]
+                                        [--budget SECONDS] [--again] [--survivors-of FILE] [--scratch DIR] [--json]
     python -m tests.bench.guard.mutants --compare BEFORE AFTER [--json]
 
 Twelve groups of modules, 25 changes each. For each change, the tests run that execute the line, by the map that
@@ -12,7 +12,8 @@ else of the module. A change after which a test takes far too long is killed, to
 
 FILE gets a line for each change, so a run that was ended goes on where it was; `--again` tries those anew that had
 survived. Several runs may share the work and the file: `--part 1/2` takes every other change. `--compare` shows two
-suites side by side, and exits with 1 if the second one kills fewer changes of a group.
+suites side by side, and exits with 1 if the second one kills fewer changes of a group. Of a suite that came before, it
+is enough to try `--survivors-of` the results of the later one: if it kills none of them, the later one kills as many.
 """
 
 import argparse
@@ -161,6 +162,7 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", metavar="K/N", help="of the changes, the K-th of each N")
     parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="for each change; 45")
     parser.add_argument("--again", action="store_true", help="try those anew that had survived")
+    parser.add_argument("--survivors-of", type=Path, metavar="FILE", help="only the changes that survived there")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep the scratch tree here, for the next time")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="two files of results")
     parser.add_argument("--json", action="store_true", help="print a JSON object per change and group")
@@ -172,6 +174,7 @@ def main() -> int:
     end_on_signals()
     map_, known = read_map(options.map), rows(options.results)
     part, parts = map(int, options.part.split("/"))
+    others = rows(options.survivors_of) if options.survivors_of else None
     with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         place = (options.scratch or Path(folder)).absolute()
         scratch = Scratch(place, options.repository, options.revision, options.product)
@@ -180,6 +183,8 @@ def main() -> int:
             is_done = before is not None and before["outcome"] != UNSURE
             is_done = is_done and not (before is not None and options.again and before["outcome"] not in KILLED)
             if is_done or number % parts != part - 1:
+                continue
+            if others is not None and others.get(mutant.key, {"outcome": KILLED[0]})["outcome"] in KILLED:
                 continue
             row = {"key": mutant.key, "group": group, "module": mutant.module, "line": mutant.line}
             row |= {"kind": mutant.kind, "before": mutant.before, "after": mutant.after}
