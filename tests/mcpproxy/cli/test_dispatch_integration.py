@@ -71,7 +71,7 @@ FORKED = [
     ["scan", "demo.mcpcap"],
     ["export", "out", "demo.mcpcap"],
     ["report", "demo.mcpcap"],
-    ["ship", "lake", "demo.mcpcap"],
+    ["ship", "--unredacted", "lake", "demo.mcpcap"],
     ["query", "select count(*) as n from frames", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
@@ -144,6 +144,7 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
 def test_no_captures_at_all_says_where_it_looked_and_how_to_make_one(tmp_path: Path, name: str) -> None:
     done = mcpproxy(name, HOME=str(tmp_path), MCPPROXY_CAPTURES=str(tmp_path / "elsewhere"))
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"there is no capture yet; looked in " in done.stderr
     for place in ("elsewhere", ".local/share/mcpproxy/captures"):
         assert str(tmp_path / place) in done.stderr.decode()
     assert b"mcpproxy demo" in done.stderr

@@ -441,8 +441,8 @@ def test_captures_that_cannot_be_read_do_not_hide_the_others(home: Path) -> None
 
 def test_too_long_and_too_much_are_told_in_a_line(home: Path) -> None:
     advice = "ask for less at once, or allow more with"
-    (line,) = refused(RUNAWAY, "--timeout", "0.5").splitlines()
-    assert line == f"mcpproxy: stopped after 0.5 s, which is the limit of a query; {advice} --timeout"
+    (line,) = refused(RUNAWAY, "--timeout", "0.2").splitlines()
+    assert line == f"mcpproxy: stopped after 0.2 s, which is the limit of a query; {advice} --timeout"
     (line,) = refused("select length(repeat('x', 3000000000))", "--memory", "256M").splitlines()
     assert line == f"mcpproxy: stopped: it takes more than 256 MiB of memory; {advice} --memory"
 
