@@ -11,7 +11,8 @@ import pytest
 from captures.file import CaptureFile
 from captures.record import members
 from tests.captures.samples import frame, header, lines
-from tests.mcpproxy.cli.test_follow_integration import ANSWER, CALL, CLOSE, DEADLINE_S, Growing, Output
+from tests.harness import DEADLINE_S
+from tests.mcpproxy.cli.test_follow_integration import ANSWER, CALL, CLOSE, Growing, Output
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.tui.stage import captured
 

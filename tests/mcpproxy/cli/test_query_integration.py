@@ -67,6 +67,7 @@ def query(*arguments: str | Path, stdin: bytes = b"") -> "subprocess.CompletedPr
     return mcpproxy("query", *arguments, stdin=stdin, HOME=home, MCPPROXY_CAPTURES=f"{home}/captures")
 
 
+@pytest.mark.dear("rows are made and written until the time is over, twice")
 def test_the_limit_of_time_is_one_on_printing_into_a_file_as_well(home: Path) -> None:
     for name in ("printed.csv", "/dev/null"):
         words = (name, "query", MANY_ROWS, DEMO, "--format", "csv", "--timeout", "0.1")
@@ -115,12 +116,11 @@ def test_captures_are_named_as_everywhere(home: Path) -> None:
     found = sorted(json.loads(line)["path"] for line in paths.splitlines())
     assert found == sorted(map(str, [root / "demo/20261121T101502Z-4f2a.mcpcap", *places]))
     assert answered("select count(*) as n from captures", ".", "--json") == '{"n":2}\n'
-    where = {"MCPPROXY_CAPTURES": str(root), "HOME": str(home)}
     for name in (id_, beginning):
-        shown = mcpproxy("show", name, **where)
+        shown = mcpproxy("show", name, MCPPROXY_CAPTURES=str(root), HOME=str(home))
         assert (shown.returncode, complaints(shown)) == (0, b"")
     for name in (beginning[:7], "0" * 32, id_ + "0"):
-        shown = mcpproxy("show", name, **where)
+        shown = mcpproxy("show", name, MCPPROXY_CAPTURES=str(root), HOME=str(home))
         assert (shown.returncode, shown.stdout) == (2, b"")
         assert b"there is no capture, folder or server called" in complaints(shown)
 
@@ -357,7 +357,6 @@ MISTAKES = [
     (["select 1", "--timeout", "0"], "not a time such as"),
     (["select 1", "--timeout", "999999m"], "at most ten days"),
     (["select 1", "--memory", "9000000000G"], "not a size of at least"),
-    (["select 1", ""], "the name of a capture is empty"),
     (["select 1", "--memory", "1K"], "not a size of at least"),
     (["select 1", "--force"], "--force needs -o FILE"),
     (["--dialect", "spark"], "--dialect needs --views"),
@@ -367,7 +366,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.dear("each of 17 mistakes is made in a command of its own")
+@pytest.mark.dear("each of 16 mistakes is made in a command of its own")
 def test_mistakes_are_told_and_end_with_2(home: Path) -> None:
     """Those of SQL are made at the prompt as well, in `test_mistakes_at_the_prompt_are_told`."""
     for arguments, said in MISTAKES:
@@ -375,6 +374,7 @@ def test_mistakes_are_told_and_end_with_2(home: Path) -> None:
         assert said in told, arguments
         assert all(line.startswith("mcpproxy: ") for line in told.splitlines()), arguments
         assert os.listdir() == [], arguments
+    assert complaints(mcpproxy("show", "")).startswith(b"mcpproxy: the name of a capture is empty")
 
 
 def test_one_of_two_captures_with_one_id_has_a_name_of_its_own(home: Path) -> None:
@@ -413,11 +413,6 @@ def test_an_empty_folder_is_called_so(tmp_path: Path) -> None:
             assert done.returncode == 2
             assert complaints(done).decode().startswith(f"mcpproxy: no captures in {name}; `mcpproxy ls`"), command
             assert complaints(done).count(b"\n") == 1
-
-
-def test_where_nothing_is_recorded_it_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert f"there is no capture yet; looked in {tmp_path}/captures" in refused("select 1")
 
 
 def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
@@ -526,6 +521,7 @@ def at_the_prompt(home: Path, *arguments: str | Path) -> Iterator[Typist]:
             os.close(ours)
 
 
+@pytest.mark.dear("captures are opened twice, and two commands of the prompt make every view")
 def test_a_conversation_at_the_prompt(home: Path) -> None:
     with at_the_prompt(home, "demo") as typist:
         typist.read_until("sql> ")

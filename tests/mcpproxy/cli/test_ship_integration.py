@@ -98,6 +98,7 @@ def holds_secrets(lake: Path) -> tuple[bool, bool]:
     return SECRET in repr(rows(lake)), SECRET.encode() in raw
 
 
+@pytest.mark.dear("they are shipped with three sets of options")
 def test_secrets_are_replaced_unless_asked_otherwise(captures: Path, tmp_path: Path) -> None:
     """In rows, and in raw captures, which are captures; other options ship again and leave nothing behind."""
     lake = tmp_path / "lake"
@@ -222,6 +223,7 @@ def compacted(day: Path) -> Path:
     return lake
 
 
+@pytest.mark.dear("what the tests of compaction share is shipped here")
 def test_compaction_keeps_every_row_in_one_file_for_each_table(day: Path, compacted: Path, tmp_path: Path) -> None:
     assert (rows(compacted), is_tidy(compacted)) == (rows(day / "lake"), True)
     assert len([name for name in present(compacted) if not name.startswith("raw/")]) == 4
@@ -252,7 +254,7 @@ def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(
     ("again", "steps"),
     [
         (False, (2, 6, 16, 99)),
-        (True, (3, 9, 99)),
+        (True, (9, 99)),
         *[pytest.param(again, range(1, 100), marks=pytest.mark.soak) for again in (False, True)],
     ],
 )
@@ -274,8 +276,7 @@ def test_a_kill_of_a_compaction_loses_and_repeats_nothing(
             os.utime(path, (0, 0))
         shipped(lake, "--compact", *given)
         assert (rows(lake), is_tidy(lake)) == (before, True)
-    assert steps.index(step) > 1
-    assert step > 10
+    assert steps.index(step) > 0
 
 
 def test_keep_deletes_what_is_old_and_at_the_destination(captures: Path, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_several_captures_are_one_screen(capture: Path) -> None:
     assert "\nweather\n  tools/call forecast " in shown
 
 
-@pytest.mark.parametrize("columns", [40, 80, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("columns", [40, *[pytest.param(columns, marks=pytest.mark.soak) for columns in (80, 200)]])
 def test_the_screen_fits_on_a_terminal(columns: int) -> None:
     shown = on_terminal("stats", str(CORPUS / "demo.mcpcap"), columns=columns, TERM="dumb").decode()
     assert max(len(line.rstrip("\r")) for line in shown.split("\n")) <= columns
