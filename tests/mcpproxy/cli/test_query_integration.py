@@ -111,7 +111,7 @@ def test_captures_are_named_as_everywhere(home: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         Written(path, "many", capture=f"{number + 1}".rjust(8, "0").ljust(32, "0")).close()
     id_, beginning = f"{3:08}".ljust(32, "0"), f"{4:08}"
-    names = ["demo", "77aa", "77ab", id_, beginning, home / "folder", home / "file.mcpcap"]
+    names: list[str | Path] = ["demo", "77aa", "77ab", id_, beginning, home / "folder", home / "file.mcpcap"]
     paths = answered("select path from captures", *names, "here.mcpcap", "./there.mcpcap", "--json")
     found = sorted(json.loads(line)["path"] for line in paths.splitlines())
     assert found == sorted(map(str, [root / "demo/20261121T101502Z-4f2a.mcpcap", *places]))
