@@ -9,8 +9,7 @@ import duckdb
 import pytest
 
 from analysis.store.open import sources
-from analysis.store.sandbox.parent import Answer, Limits
-from analysis.store.sandbox.protocol import QueryError
+from analysis.store.sandbox.parent import Limits
 from mcpproxy.report import units
 from mcpproxy.sql.session import SqlSession
 from tests.analysis.store.test_cache_integration import spoil_block, spoil_rows, written
@@ -23,7 +22,7 @@ DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 
 def test_it_clears_the_cache_and_nothing_else(tmp_path: Path) -> None:
     capture, home = tmp_path / "long.mcpcap", tmp_path / "home"
-    frames = repeated(DEMO, 2000, capture)
+    frames = repeated(DEMO, 600, capture)
     before = capture.read_bytes()
     sql = ("query", "select count(*) as n from frames", str(capture), "--json")
     answer = mcpproxy(*sql, HOME=str(home)).stdout
@@ -49,7 +48,7 @@ def test_it_does_one_thing(tmp_path: Path) -> None:
 EVERY_ROW = "select * from frames order by seq"
 
 
-CALLS = 1000
+CALLS = 500
 """The rows of so many take several messages of the process that answers."""
 
 
@@ -73,35 +72,49 @@ def file_of(capture: Path, *, findings: bool = False) -> Path:
     return one.database
 
 
-@pytest.mark.parametrize(
-    "arguments", [("query", "from latency"), ("query", "-o", "out.json", EVERY_ROW), ("stats",), ("stats", "--json")]
-)
-def test_a_damaged_file_changes_no_answer(capture: Path, arguments: tuple[str, ...]) -> None:
-    def said() -> "subprocess.CompletedProcess[bytes]":
-        return mcpproxy(*arguments, *(["--findings"] if arguments[0] == "stats" else []), capture, cwd=capture.parent)
-
-    before = said()
-    assert (before.returncode, before.stderr) == (0, b"")
-    output = capture.parent / "out.json"
-    was_written = output.read_bytes() if output.exists() else b""
-    output.unlink(missing_ok=True)
-    file = file_of(capture, findings=arguments[0] == "stats")
-    spoil_rows(file, "exchanges" if "frames" not in arguments[-1] else "frames")
-    damaged = file.read_bytes()
-    after = said()
-    assert (after.returncode, after.stdout, after.stderr) == (0, before.stdout, b"")
-    assert (output.read_bytes() if output.exists() else b"") == was_written
-    assert file.read_bytes() != damaged
+QUESTIONS = [
+    ["query", "from latency"],
+    ["query", "-o", "out.json", "--force", EVERY_ROW],
+    ["stats", "--findings"],
+    ["export", "--format", "parquet", "--force", "out"],
+]
+MORE = [
+    ["stats", "--findings", "--json"],
+    *[["export", "--format", form, "--force", "out"] for form in ("csv", "duckdb")],
+]
+"""Other forms of the same."""
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
-def test_a_damaged_file_changes_no_export(capture: Path, tmp_path: Path, form: str) -> None:
-    whole = mcpproxy("export", "--format", form, "--force", "out", capture, cwd=tmp_path)
-    spoil_rows(file_of(capture))
-    done = mcpproxy("export", "--format", form, "--force", "out", capture, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, whole.stdout, b"")
+@pytest.mark.dear("four commands run with a file that is whole, and load the capture anew with one that is not")
+@pytest.mark.parametrize("questions", [QUESTIONS, pytest.param(MORE, marks=pytest.mark.soak)])
+def test_a_damaged_file_changes_no_answer(capture: Path, tmp_path: Path, questions: list[list[str]]) -> None:
+    def said(arguments: list[str]) -> tuple[int, bytes, bytes, bytes]:
+        done = mcpproxy(*arguments, capture, cwd=tmp_path)
+        output = tmp_path / "out.json"
+        written = output.read_bytes() if output.exists() else b""
+        output.unlink(missing_ok=True)
+        return done.returncode, done.stdout, written, done.stderr
+
+    file = file_of(capture, findings=True)
+    before = {tuple(arguments): said(arguments) for arguments in questions}
+    whole, damaged = file.read_bytes(), {}
+    for table in ("frames", "exchanges"):
+        spoil_rows(file, table)
+        damaged[table] = file.read_bytes()
+        file.write_bytes(whole)
+    for arguments in questions:
+        table = "frames" if EVERY_ROW in arguments or "export" in arguments else "exchanges"
+        for other in file.parent.glob("*.duckdb"):
+            other.unlink()
+        file.write_bytes(damaged[table])
+        code, *answer, complaint = said(arguments)
+        assert (code, complaint) == (0, b""), arguments
+        assert (code, *answer, complaint) == before[tuple(arguments)], arguments
+        assert damaged[table] not in [one.read_bytes() for one in file.parent.glob("*.duckdb")], arguments
+        assert list(file.parent.glob("*.duckdb")), arguments
 
 
+@pytest.mark.dear("a sandbox starts three times, not forked")
 def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None:
     said: list[str] = []
     with SqlSession([capture], Limits(), hear=said.append) as session:
@@ -135,24 +148,18 @@ def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path
     file = found[0].database
     assert file is not None
 
-    def failed(answer: Answer) -> tuple[bool, str]:
-        begun = False
-        try:
-            for _ in answer:
-                begun = True
-        except QueryError as error:
-            return begun, str(error)
-        return begun, ""
+    def asked(sql: str) -> "subprocess.CompletedProcess[bytes]":
+        return mcpproxy("query", sql, long, "--json")
 
-    number, told = 0, (False, "")
+    number, told = 0, (False, b"")
     while not told[1] and spoil_block(file, number):
         number += 7
         # Most blocks are read before the first row is there, and which ones is a matter of threads.
         if fails_amid_the_rows(file):
-            with SqlSession([long], Limits()) as session:
-                told = failed(session.ask("from frames"))
-    assert told == (True, "a damaged cache file was deleted; run the query again")
+            done = asked("from frames")
+            told = bool(done.stdout), done.stderr
+    assert told == (True, b"mcpproxy: a damaged cache file was deleted; run the query again\n")
     assert not file.exists()
-    with SqlSession([long], Limits()) as session:
-        assert len(list(session.ask("from frames"))) == 2 * LONG
+    done = asked("select seq from frames")
+    assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 2 * LONG, b"")
     assert file.exists()

@@ -60,25 +60,28 @@ def test_every_command_has_a_help_that_refers_to_no_option_that_it_lacks() -> No
         assert ("the same as --format json" in "".join(lines)) <= ("--format {" in text), name
 
 
-FORKED = [
+COLD_ELSEWHERE = [
     ["ls", "."],
-    ["info", "demo.mcpcap"],
     ["show", "demo.mcpcap"],
+    ["export", "out", "demo.mcpcap"],
+    ["query", "select count(*) as n from frames", "demo.mcpcap"],
+    ["completion", "bash"],
+]
+"""Commands that other tests start as a user would: these, those of endings, of memory and of full disks."""
+FORKED = [
+    ["info", "demo.mcpcap"],
     ["check", "demo.mcpcap"],
     ["rule", "id/null"],
     ["stats", "demo.mcpcap"],
     ["share", "demo.mcpcap", "-o", "copy.mcpcap"],
     ["scan", "demo.mcpcap"],
-    ["export", "out", "demo.mcpcap"],
     ["report", "demo.mcpcap"],
-    ["ship", "lake", "demo.mcpcap"],
-    ["query", "select count(*) as n from frames", "demo.mcpcap"],
+    ["ship", "--unredacted", "lake", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
     ["repair", "demo.mcpcap", "-o", "copy.mcpcap"],
     ["prune", "--keep", "0", "--dry-run", "."],
     ["import", "--from", "trace", "-o", "out/", "conversations"],
-    ["completion", "bash"],
     ["install", "--dry-run"],
     ["uninstall", "--all"],
     ["status"],
@@ -88,12 +91,21 @@ FORKED = [
 
 
 @pytest.mark.dear("every command starts once as it does for a user, which no other test shows")
-def test_a_command_that_is_forked_does_what_it_does_for_a_user(tmp_path: Path, secret_rules: None) -> None:
+@pytest.mark.parametrize("commands", [FORKED, pytest.param(COLD_ELSEWHERE, marks=pytest.mark.soak)])
+def test_a_command_that_is_forked_does_what_it_does_for_a_user(
+    tmp_path: Path, secret_rules: None, commands: list[list[str]]
+) -> None:
     """Nearly all other tests fork commands, which shows nothing of how they load what they need."""
     cache = cache_directory()
     assert cache is not None
-    assert {words[0] for words in FORKED} == {*COMMANDS, "nonsense"} - {"run", "serve", "up", "tui", "demo"}
-    for words in FORKED:
+    assert {words[0] for words in (*FORKED, *COLD_ELSEWHERE)} == {*COMMANDS, "nonsense"} - {
+        "run",
+        "serve",
+        "up",
+        "tui",
+        "demo",
+    }
+    for words in commands:
         told = []
         for way in (mcpproxy, cold):
             folder = tmp_path / "here"
@@ -144,6 +156,7 @@ def test_wrong_usage_is_one_line_and_exit_2(arguments: list[str]) -> None:
 def test_no_captures_at_all_says_where_it_looked_and_how_to_make_one(tmp_path: Path, name: str) -> None:
     done = mcpproxy(name, HOME=str(tmp_path), MCPPROXY_CAPTURES=str(tmp_path / "elsewhere"))
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"there is no capture yet; looked in " in done.stderr
     for place in ("elsewhere", ".local/share/mcpproxy/captures"):
         assert str(tmp_path / place) in done.stderr.decode()
     assert b"mcpproxy demo" in done.stderr
@@ -205,7 +218,7 @@ def test_reader_that_is_gone_ends_a_command_silently(tmp_path: Path, arguments: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("arguments", ["ls", "--version", "completion bash"])
+@pytest.mark.parametrize("arguments", ["ls", "--version", pytest.param("completion bash", marks=pytest.mark.soak)])
 def test_full_disk_behind_stdout_is_told_in_one_line(tmp_path: Path, arguments: str) -> None:
     done = shell(f'exec "$0" -m mcpproxy {arguments} >/dev/full', tmp_path)
     assert done.returncode == 2

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -22,11 +23,10 @@ ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests/corpus/captures"
 
 
-@pytest.fixture
-def captures(tmp_path: Path) -> Path:
-    """A folder with captures of two days."""
-    place = tmp_path / "captures"
-    place.mkdir()
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with captures of two days, which nobody changes."""
+    place = tmp_path_factory.mktemp("captures")
     for number in range(2):
         one = Written(place / f"{number}.mcpcap", "=cmd|' /C calc'!A0", number, OPENED + number * DAY)
         one.handshake()
@@ -40,50 +40,72 @@ def captures(tmp_path: Path) -> Path:
     return place
 
 
+FORMS = ("parquet", "csv", "duckdb")
+
+
+@pytest.fixture(scope="module")
+def whole(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each form, with all rows, findings too; nobody changes them."""
+    place = tmp_path_factory.mktemp("o'ut")
+    for form in FORMS:
+        exported(form, place / form, captures, "--findings")
+    return place
+
+
+@pytest.fixture(scope="module")
+def without_findings(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without findings."""
+    place = tmp_path_factory.mktemp("without")
+    for form in FORMS:
+        exported(form, place / form, captures)
+    return place
+
+
 def exported(form: str, place: Path, captures: Path, *more: str) -> None:
     done = mcpproxy("export", "--format", form, *more, place, captures)
     assert (done.returncode, complaints(done)) == (0, b""), complaints(done)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
-def test_every_row_arrives(form: str, captures: Path, tmp_path: Path) -> None:
-    place = tmp_path / "o'ut"
-    exported(form, place, captures, "--findings")
-    with duckdb.connect() as connection:
+@pytest.mark.dear("what other tests share is exported here, in three forms")
+def test_every_row_arrives(whole: Path) -> None:
+    for form in FORMS:
+        place = whole / form
         counts = {}
-        for table in NAMES:
-            if form == "duckdb":
-                connection.execute("attach if not exists ? as out (read_only)", [str(place / "captures.duckdb")])
-                source = f"out.{table}"
-            elif form == "csv":
-                source = f"read_csv({text(place / f'{table}.csv')}, header = true, all_varchar = true)"
-            else:
-                source = f"read_parquet({text(place / table / 'day=*/*.parquet')}, hive_partitioning = true)"
-            if form == "duckdb" or list(place.glob(f"{table}*/*/*.parquet")) or (place / f"{table}.csv").exists():
-                (counts[table],) = connection.execute(f"select count(*) from {source}").fetchall()[0]
-    findings, http = counts.pop("findings"), counts.pop("http_exchanges", 0)
-    assert counts == {"captures": 2, "sessions": 2, "frames": 16, "exchanges": 6, "tools": 2, "stderr": 2}
-    assert (findings > 0, http) == (True, 0)
+        with duckdb.connect() as connection:
+            for table in NAMES:
+                if form == "duckdb":
+                    connection.execute("attach if not exists ? as out (read_only)", [str(place / "captures.duckdb")])
+                    source = f"out.{table}"
+                elif form == "csv":
+                    source = f"read_csv({text(place / f'{table}.csv')}, header = true, all_varchar = true)"
+                else:
+                    source = f"read_parquet({text(place / table / 'day=*/*.parquet')}, hive_partitioning = true)"
+                if form == "duckdb" or list(place.glob(f"{table}*/*/*.parquet")) or (place / f"{table}.csv").exists():
+                    (counts[table],) = connection.execute(f"select count(*) from {source}").fetchall()[0]
+        findings, http = counts.pop("findings"), counts.pop("http_exchanges", 0)
+        expected = {"captures": 2, "sessions": 2, "frames": 16, "exchanges": 6, "tools": 2, "stderr": 2}
+        assert (counts, findings > 0, http) == (expected, True, 0), form
 
 
 def text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def test_files_are_for_their_owner_alone(captures: Path, tmp_path: Path) -> None:
-    for form in ("parquet", "csv", "duckdb"):
-        exported(form, tmp_path / "out", captures)
-    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    folders = [tmp_path / "out", *(path for path in (tmp_path / "out").rglob("*") if path.is_dir())]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
-    assert not [path for path in folders if path.name.startswith(".")]
+def test_files_are_for_their_owner_alone(without_findings: Path) -> None:
+    for form in FORMS:
+        place = without_findings / form
+        files = [path for path in place.rglob("*") if path.is_file()]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}, form
+        folders = [place, *(path for path in place.rglob("*") if path.is_dir())]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}, form
+        assert not [path for path in folders if path.name.startswith(".")], form
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
-def test_nothing_is_overwritten_unless_asked_for(form: str, captures: Path, tmp_path: Path) -> None:
-    place = tmp_path / "out"
-    exported(form, place, captures)
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_overwritten_unless_asked_for(
+    form: str, captures: Path, without_findings: Path, tmp_path: Path
+) -> None:
+    place = Path(shutil.copytree(without_findings / form, tmp_path / "out"))
     files = sorted(path for path in place.rglob("*") if path.is_file())
     kept = files.pop(0)
     kept.write_text("mine")
@@ -99,10 +121,9 @@ def test_nothing_is_overwritten_unless_asked_for(form: str, captures: Path, tmp_
     assert kept.read_bytes() != b"mine"
 
 
-def test_no_cell_of_csv_is_a_formula(captures: Path, tmp_path: Path) -> None:
-    exported("csv", tmp_path, captures, "--findings")
+def test_no_cell_of_csv_is_a_formula(whole: Path) -> None:
     cells = []
-    for file in tmp_path.glob("*.csv"):
+    for file in (whole / "csv").glob("*.csv"):
         with file.open(newline="", encoding="utf-8") as rows:
             cells += [cell for row in csv.reader(rows) for cell in row]
     assert not [cell for cell in cells if re.match(r"[=+\-@\t\r\n]", cell) and not re.fullmatch(r"-?[0-9.e+-]+", cell)]
@@ -110,23 +131,23 @@ def test_no_cell_of_csv_is_a_formula(captures: Path, tmp_path: Path) -> None:
     assert b"\xff no message".hex() in cells
 
 
-def test_parquet_has_the_columns_of_the_tables_and_no_type_that_is_rare(captures: Path, tmp_path: Path) -> None:
-    exported("parquet", tmp_path, captures, "--findings")
-    for relation in relations():
-        files = [str(path) for path in (tmp_path / relation.name).rglob("*.parquet")]
-        if relation.is_view or not files:
-            continue
-        with duckdb.connect() as connection:
+def test_parquet_has_the_columns_of_the_tables_and_no_type_that_is_rare(whole: Path) -> None:
+    described = 0
+    with duckdb.connect() as connection:
+        for relation in relations():
+            files = [str(path) for path in (whole / "parquet" / relation.name).rglob("*.parquet")]
+            if relation.is_view or not files:
+                continue
             found = connection.execute("describe from read_parquet(?, hive_partitioning = false)", [files]).fetchall()
-        assert [row[0] for row in found] == [column.name for column in relation.columns]
-        assert not {row[1] for row in found} & {"JSON", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "HUGEINT"}
+            assert [row[0] for row in found] == [column.name for column in relation.columns]
+            assert not {row[1] for row in found} & {"JSON", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "HUGEINT"}
+            described += 1
+    assert described == 7
 
 
-def test_without_findings_there_is_no_table_that_looks_clean(captures: Path, tmp_path: Path) -> None:
-    for form in ("parquet", "csv", "duckdb"):
-        exported(form, tmp_path, captures)
-    assert not list(tmp_path.glob("findings*"))
-    with duckdb.connect(str(tmp_path / "captures.duckdb"), read_only=True) as connection:
+def test_without_findings_there_is_no_table_that_looks_clean(without_findings: Path) -> None:
+    assert not list(without_findings.glob("*/findings*"))
+    with duckdb.connect(str(without_findings / "duckdb/captures.duckdb"), read_only=True) as connection:
         names = {
             name
             for (name,) in connection.execute("select table_name from duckdb_columns() where not internal").fetchall()
@@ -159,11 +180,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(captures: Path, tmp_path: Path
     assert b"Traceback" not in complaints(done)
 
 
-def test_statements_of_the_page_about_scale_run(
-    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statements_of_the_page_about_scale_run(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exported("parquet", tmp_path / "lake", captures, "--findings")
+    shutil.copytree(whole / "parquet", "lake")
     statements = re.findall(
         r"^```sql\n(.*?)^```$", (ROOT / "docs/scale.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
@@ -176,7 +195,7 @@ def test_statements_of_the_page_about_scale_run(
 
 
 @needs_namespaces
-@pytest.mark.parametrize("form", ["parquet", "csv", "duckdb"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("csv", marks=pytest.mark.soak), "duckdb"])
 def test_a_full_disk_is_told_in_a_line(form: str, captures: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -198,8 +217,10 @@ def test_a_file_in_the_place_of_the_folder_is_told(captures: Path, tmp_path: Pat
     assert complaints(done).startswith(f"mcpproxy: cannot write to {tmp_path / 'taken'}: File exists".encode())
 
 
-def test_a_folder_in_the_place_of_a_file_is_not_replaced(captures: Path, tmp_path: Path) -> None:
-    exported("csv", tmp_path / "out", captures)
+def test_a_folder_in_the_place_of_a_file_is_not_replaced(
+    captures: Path, without_findings: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(without_findings / "csv", tmp_path / "out")
     before = (tmp_path / "out/frames.csv").read_bytes()
     (tmp_path / "out/tools.csv").unlink()
     (tmp_path / "out/stderr.csv").unlink()
@@ -226,13 +247,15 @@ def test_where_one_file_cannot_be_put_all_others_go(captures: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("form", "name"),
     [
-        *[("duckdb", name) for name in ("~", "sqlite:x", "s3:", "md:x")],
-        *[("parquet", name) for name in ("~", "s3:")],
-        *[("csv", name) for name in ("~", "s3:")],
+        *[("duckdb", "sqlite:x"), ("parquet", "s3:"), ("csv", "~")],
+        *[
+            pytest.param(form, name, marks=pytest.mark.soak)
+            for form, name in (("duckdb", "~"), ("duckdb", "s3:"), ("duckdb", "md:x"), ("parquet", "~"), ("csv", "s3:"))
+        ],
     ],
 )
 def test_a_folder_has_any_name(form: str, name: str, captures: Path, tmp_path: Path) -> None:
-    done = mcpproxy("export", "--format", form, f"./{name}", captures, cwd=tmp_path)
+    done = mcpproxy("export", "--format", form, f"./{name}", captures / "0.mcpcap", cwd=tmp_path)
     assert (done.returncode, complaints(done)) == (0, b"")
     assert any((tmp_path / name).iterdir())
     assert b"/" not in done.stdout.partition(b"  ")[0]

@@ -15,12 +15,18 @@ BESIDE = 200 * MIB
 
 
 @pytest.mark.dear("more than 50,000 requests have to be open at once, and a command reads them")
-@pytest.mark.parametrize("name", ["show", pytest.param("check", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("name", "shape", "mib"),
+    [
+        ("show", "batches", 3),
+        *[pytest.param(name, "unanswered", 16, marks=pytest.mark.soak) for name in ("show", "check")],
+    ],
+)
 def test_a_heavy_capture_is_shown_and_checked_in_bounded_memory_and_what_was_forgotten_is_said(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, shape: str, mib: int
 ) -> None:
     """Of the shapes that take most; `make soak` has all of them. Both forget requests by the same fold."""
-    path = write(tmp_path / "heavy.mcpcap", "unanswered", 16 * MIB)
+    path = write(tmp_path / "heavy.mcpcap", shape, mib * MIB)
     run = peak(command(name, path), tmp_path)
     assert run.code in (0, 1), (tmp_path / "stderr").read_bytes()[:2000]
     assert run.peak <= BUDGET, f"{name} took {run.peak / MIB:.0f} MiB"
@@ -48,8 +54,9 @@ def test_what_is_loaded_to_be_asked_obeys_the_setting(tmp_path: Path, words: lis
 
 
 @pytest.mark.dear("a capture has to be larger than what a query may take")
-def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path) -> None:
-    path = write(tmp_path / "large.mcpcap", "large_frames", 24 * MIB)
+@pytest.mark.parametrize(("shape", "mib"), [("giants", 65), pytest.param("large_frames", 24, marks=pytest.mark.soak)])
+def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, shape: str, mib: int) -> None:
+    path = write(tmp_path / "large.mcpcap", shape, mib * MIB)
     for words in (["query", "select count(*) from frames"], ["stats"]):
         done = mcpproxy(*words, "--memory", "64M", path, HOME=str(tmp_path))
         (line,) = done.stderr.decode().splitlines()

@@ -1,5 +1,7 @@
-"""The SQL that is typed: where a statement ends, and where the history lies."""
+"""The SQL that is typed: where it comes from, where a statement ends, and where the history lies."""
 
+import io
+import sys
 import time
 from pathlib import Path
 
@@ -8,8 +10,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy.cli.query import _sql, parser
 from mcpproxy.history import history_path
 from mcpproxy.sql.statements import in_one_line, is_whole
+
+ASKED = "select count(*) as n\nfrom frames -- all of them\n;\n"
+SOURCES: list[tuple[list[str], str, list[str]]] = [
+    ([ASKED], "", []),
+    ([f"-- how many = all\n{ASKED}"], "", []),
+    ([ASKED, "demo"], "", ["demo"]),
+    (["--json", ASKED, "demo"], "", ["demo"]),
+    ([ASKED, "--json", "demo"], "", ["demo"]),
+    ([ASKED, "demo", "--format", "json"], "", ["demo"]),
+    ([ASKED, "-"], "no SQL", ["-"]),
+    (["-f", "q.sql"], "", []),
+    (["-f", "q.sql", "demo", "--json"], "", ["demo"]),
+    (["-f", "-", "demo"], ASKED, ["demo"]),
+    (["--json"], ASKED, []),
+    (["demo", "--json"], ASKED, ["demo"]),
+]
+"""What is given, stdin, and the captures that are left."""
+
+
+def test_sql_comes_from_an_argument_a_file_or_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.sql").write_bytes(b"\xef\xbb\xbf" + ASKED.encode())
+    for arguments, stdin, captures in SOURCES:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        options = parser().parse_intermixed_args(arguments)
+        found = _sql(options)
+        assert found is not None, arguments
+        assert (found.removeprefix("-- how many = all\n"), options.capture) == (ASKED, captures), arguments
+
 
 STATEMENTS = [
     ("select 1;", True),

@@ -59,7 +59,15 @@ def test_neither_is_in_the_report(named: Path, tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in text
 
 
-@pytest.mark.parametrize("words", [["report"], *(["export", "--format", form] for form in FORMATS)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report"],
+        *(["export", "--format", form] for form in FORMATS[:-2]),
+        *(pytest.param(["export", "--format", form], marks=pytest.mark.soak) for form in FORMATS[-2:]),
+    ],
+    ids=" ".join,
+)
 def test_damage_counts_and_messages_name_the_original(words: list[str], damaged: Path, tmp_path: Path) -> None:
     place = tmp_path / "temporary"
     place.mkdir()

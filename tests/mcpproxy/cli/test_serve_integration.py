@@ -1,57 +1,72 @@
 """What `serve` refuses before it does anything: one line, exit 2, no capture."""
 
-import pytest
+import subprocess
+from pathlib import Path
 
 from tests.harness import Place
+from tests.mcpproxy.cli.typed import python
 
 URL = "http://127.0.0.1:9/mcp"
+SERVE = "import sys; from mcpproxy.__main__ import main; sys.exit(main())"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "the following arguments are required: URL"),
-        (["example.com/mcp"], "write http://HOST:PORT/PATH"),
-        (["ftp://example.com/mcp"], "write http://HOST:PORT/PATH"),
-        (["http://"], "write http://HOST:PORT/PATH"),
-        (["http://example.com:99999/"], "the port in URL is not a number"),
-        (["http://b\u00fc..cher.example/"], "write http://HOST:PORT/PATH"),
-        ([f"http://{'a' * 70}.invalid/mcp"], "write http://HOST:PORT/PATH"),
-        (["http://example.com/a b"], "white space"),
-        (["http://example.com/#top"], "a fragment"),
-        (["http://user:secret@example.com/mcp"], "write http://example.com/…"),
-        (["ftp://user:secret@example.com/mcp"], "write http://HOST:PORT/PATH"),
-        ([URL, "--ca-file", "x.pem"], "for https addresses"),
-        ([URL, "--insecure"], "for https addresses"),
-        (["https://127.0.0.1:9/", "--ca-file", "/nowhere.pem"], "name a file in PEM"),
-        ([URL, "--listen", "localhost"], "write 9000, 127.0.0.1:9000"),
-        ([URL, "--listen", "65536"], "write 9000, 127.0.0.1:9000"),
-        ([URL, "--listen", "127.0.0.1:" + "9" * 5000], "write 9000, 127.0.0.1:9000"),
-        ([URL, "--listen", "127.0.0.1:65536"], "write 9000, 127.0.0.1:9000"),
-        ([URL, "--listen", "x" * 70 + ":1"], "name another address"),
-        ([URL, "--allow-host", "a..b"], "is not a host name"),
-        ([URL, "--max-connections", "0"], "use 1 or more"),
-        ([URL, "--max-connections", "-1"], "--max-connections"),
-        ([URL, "--max-connections", "many"], "is not a whole number"),
-        ([URL, "--capture"], "expected one argument"),
-        ([URL, "--frobnicate"], "unrecognized arguments"),
-    ],
-)
-def test_what_makes_no_sense_is_told_in_one_line(place: Place, arguments: list[str], told: str) -> None:
-    done = place.run("serve", *arguments)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"mcpproxy: ")
-    assert done.stderr.count(b"\n") == 1
-    assert told in done.stderr.decode()
-    assert b"secret" not in done.stderr
-    assert not place.captures.exists()
+MISTAKES: list[tuple[list[str], str]] = [
+    ([], "the following arguments are required: URL"),
+    (["example.com/mcp"], "write http://HOST:PORT/PATH"),
+    (["ftp://example.com/mcp"], "write http://HOST:PORT/PATH"),
+    (["http://"], "write http://HOST:PORT/PATH"),
+    (["http://example.com:99999/"], "the port in URL is not a number"),
+    (["http://b\u00fc..cher.example/"], "write http://HOST:PORT/PATH"),
+    ([f"http://{'a' * 70}.invalid/mcp"], "write http://HOST:PORT/PATH"),
+    (["http://example.com/a b"], "white space"),
+    (["http://example.com/#top"], "a fragment"),
+    (["http://user:secret@example.com/mcp"], "write http://example.com/…"),
+    (["ftp://user:secret@example.com/mcp"], "write http://HOST:PORT/PATH"),
+    ([URL, "--ca-file", "x.pem"], "for https addresses"),
+    ([URL, "--insecure"], "for https addresses"),
+    (["https://127.0.0.1:9/", "--ca-file", "/nowhere.pem"], "name a file in PEM"),
+    ([URL, "--listen", "localhost"], "write 9000, 127.0.0.1:9000"),
+    ([URL, "--listen", "65536"], "write 9000, 127.0.0.1:9000"),
+    ([URL, "--listen", "127.0.0.1:" + "9" * 5000], "write 9000, 127.0.0.1:9000"),
+    ([URL, "--listen", "127.0.0.1:65536"], "write 9000, 127.0.0.1:9000"),
+    ([URL, "--listen", "x" * 70 + ":1"], "name another address"),
+    ([URL, "--allow-host", "a..b"], "is not a host name"),
+    ([URL, "--max-connections", "0"], "use 1 or more"),
+    ([URL, "--max-connections", "-1"], "--max-connections"),
+    ([URL, "--max-connections", "many"], "is not a whole number"),
+    ([URL, "--capture"], "expected one argument"),
+    ([URL, "--frobnicate"], "unrecognized arguments"),
+]
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "0:0", ":0", "[::ffff:0.0.0.0]:0"])
-def test_nobody_listens_beyond_loopback_by_accident(place: Place, listen: str) -> None:
-    done = place.run("serve", URL, "--listen", listen)
-    assert done.returncode == 2
-    assert b"--dangerously-listen-beyond-loopback" in done.stderr
+def refused(*arguments: str, captures: Path) -> "subprocess.CompletedProcess[bytes]":
+    """What `serve` says and does before it listens, when it has been loaded already."""
+    done = python(SERVE, *arguments, MCPPROXY_CAPTURES=str(captures))
+    assert not captures.exists()
+    return done
+
+
+def test_what_makes_no_sense_is_told_in_one_line(tmp_path: Path) -> None:
+    for arguments, told in MISTAKES:
+        done = refused("serve", *arguments, captures=tmp_path / "captures")
+        assert (done.returncode, done.stdout) == (2, b""), arguments
+        assert done.stderr.startswith(b"mcpproxy: "), arguments
+        assert done.stderr.count(b"\n") == 1, arguments
+        assert told in done.stderr.decode()
+        assert b"secret" not in done.stderr, arguments
+
+
+def test_nobody_listens_beyond_loopback_by_accident(tmp_path: Path) -> None:
+    for listen in ("0.0.0.0:0", "[::]:0", "0:0", ":0", "[::ffff:0.0.0.0]:0"):
+        done = refused("serve", URL, "--listen", listen, captures=tmp_path / "captures")
+        assert done.returncode == 2, listen
+        assert b"--dangerously-listen-beyond-loopback" in done.stderr, listen
+
+
+def test_a_mistake_is_told_to_a_user_as_well(place: Place) -> None:
+    done = place.run("serve", "http://example.com/#top")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"a fragment" in done.stderr
     assert not place.captures.exists()
 
 

@@ -1,11 +1,8 @@
 """`mcpproxy share` as typed: the copy, its account, what is chosen, and what is refused."""
 
 import json
-import os
 import re
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,7 @@ import pytest
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record, members, seal
-from tests import rules
-from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
 from tests.mcpproxy.sharing.written import written
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
@@ -269,16 +265,22 @@ def test_errors_name_the_files_that_the_user_named(capture: Path, tmp_path: Path
     assert (done.returncode, complaints(done)) == (2, b"mcpproxy: the name of the file to write is empty\n")
 
 
+IN_SMALL_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+from mcpproxy.__main__ import main
+sys.exit(main())
+"""
+"""A command that can write no file of more than 4 KiB."""
+
+
 @pytest.mark.parametrize("arguments", [("share", "-o", "copy.mcpcap"), ("report", "--redact", "-o", "copy.html")])
 def test_full_disk_is_said_of_what_could_not_be_written(
-    capture: Path, tmp_path: Path, arguments: tuple[str, ...], secret_rules: None
+    capture: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    rules.copy_to(tmp_path / ".cache/mcpproxy")
     place = tmp_path / "temporary"
     place.mkdir()
-    command = f"ulimit -f 4; exec {sys.executable} -m mcpproxy {' '.join(arguments)} {capture}"
-    environment = {**os.environ, "HOME": str(tmp_path), "TMPDIR": str(place)}
-    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, cwd=tmp_path, check=False)
+    done = python(IN_SMALL_FILES, *arguments, capture, cwd=tmp_path, HOME=str(tmp_path), TMPDIR=str(place))
     assert done.returncode == 73
     told = done.stderr.decode()
     if arguments[0] == "share":

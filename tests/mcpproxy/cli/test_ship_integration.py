@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -46,11 +47,11 @@ sys.exit(main())
 IN_LITTLE_MEMORY = """
 import sys
 from analysis.store import parquet, table_export
-parquet.MEMORY = table_export.MEMORY = "100MB"
+parquet.MEMORY = table_export.MEMORY = "60MB"
 from mcpproxy.__main__ import main
 sys.exit(main())
 """
-"""A tenth of what an export may take."""
+"""Less than a tenth of what an export may take."""
 
 
 @pytest.fixture
@@ -91,36 +92,31 @@ def test_every_row_arrives_as_export_writes_it(captures: Path, tmp_path: Path) -
     assert is_tidy(tmp_path / "lake")
 
 
-def test_a_second_run_changes_nothing(captures: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    shipped(lake, captures)
-    before = {name: (lake / name).stat().st_mtime_ns for name in present(lake)}
-    assert shipped(lake, captures) == f"{lake}: 0 captures shipped, 2 unchanged; 0 files, 0 B\n".encode()
-    assert {name: (lake / name).stat().st_mtime_ns for name in present(lake)} == before
+def holds_secrets(lake: Path) -> tuple[bool, bool]:
+    """Whether rows do, and raw captures."""
+    raw = b"".join(path.read_bytes() for path in lake.glob("raw/*/*.mcpcap"))
+    return SECRET in repr(rows(lake)), SECRET.encode() in raw
 
 
+@pytest.mark.dear("they are shipped with three sets of options")
 def test_secrets_are_replaced_unless_asked_otherwise(captures: Path, tmp_path: Path) -> None:
-    for options, is_there in (((), False), (("--unredacted",), True)):
-        lake = tmp_path / f"lake{len(options)}"
-        shipped(lake, "--raw", *options, captures)
-        raw = b"".join(path.read_bytes() for path in lake.glob("raw/*/*.mcpcap"))
-        assert (SECRET in repr(rows(lake)), SECRET.encode() in raw) == (is_there, is_there)
-        assert str(captures) not in repr(rows(lake)) or is_there
-
-
-def test_raw_captures_are_captures(captures: Path, tmp_path: Path) -> None:
-    shipped(tmp_path / "lake", "--raw", captures)
-    for path in (tmp_path / "lake").glob("raw/*/*.mcpcap"):
-        done = mcpproxy("verify", path)
-        assert (done.returncode, b"complete, redacted" in done.stdout) == (0, True)
-
-
-def test_other_options_ship_again_and_leave_nothing_behind(captures: Path, tmp_path: Path) -> None:
+    """In rows, and in raw captures, which are captures; other options ship again and leave nothing behind."""
     lake = tmp_path / "lake"
     shipped(lake, "--raw", "--findings", captures)
     assert {file["table"] for file in named(lake)} == {*TABLES, "raw", "findings"}
+    assert holds_secrets(lake) == (False, False)
+    assert str(captures) not in repr(rows(lake))
+    raw = list(lake.glob("raw/*/*.mcpcap"))
+    assert len(raw) == 2
+    for path in raw:
+        done = mcpproxy("verify", path)
+        assert (done.returncode, b"complete, redacted" in done.stdout) == (0, True)
+    shipped(lake, "--raw", "--unredacted", captures)
+    assert {file["table"] for file in named(lake)} == {*TABLES, "raw"}
+    assert holds_secrets(lake) == (True, True)
     shipped(lake, captures)
     assert {file["table"] for file in named(lake)} == TABLES
+    assert holds_secrets(lake) == (False, False)
     assert is_tidy(lake)
 
 
@@ -144,18 +140,16 @@ def test_damage_is_told_once_and_never_deleted(captures: Path, tmp_path: Path) -
     assert [path.name for path in captures.iterdir()] == ["0.mcpcap"]
 
 
-def test_a_file_that_is_no_capture_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_shipped_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
+    """A file that is no capture, and a capture that needs too much memory."""
     (captures / "bad.mcpcap").write_bytes(b"nothing\n")
-    done = ship(tmp_path / "lake", captures)
-    assert (done.returncode, b"bad.mcpcap" in done.stderr, b"2 captures shipped" in done.stdout) == (2, True, True)
-
-
-def test_a_capture_that_needs_too_much_memory_does_not_stop_the_others(captures: Path, tmp_path: Path) -> None:
-    large(captures / "large.mcpcap", 40, number=7)
+    large(captures / "large.mcpcap", 24, number=7)
     words = ("ship", tmp_path / "lake", "--unredacted", captures)
     done = typed.python(IN_LITTLE_MEMORY, *words, XDG_STATE_HOME=str(tmp_path))
     assert (done.returncode, b": 2 captures shipped; " in done.stdout) == (2, True)
-    assert complaints(done).startswith(f"mcpproxy: cannot ship {captures / 'large.mcpcap'}: ".encode())
+    bad, memory = sorted(complaints(done).decode().splitlines(), key=lambda line: "large.mcpcap" in line)
+    assert str(captures / "bad.mcpcap") in bad
+    assert memory.startswith(f"mcpproxy: cannot ship {captures / 'large.mcpcap'}: ")
 
 
 @pytest.mark.soak  # it takes 400 MB of frames to need more than an export may take
@@ -171,6 +165,7 @@ def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatc
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.dear("it is killed at each of its steps, and run again")
 def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = written(tmp_path / "captures", 1, tables=3)
     shipped(tmp_path / "whole", "--unredacted", source)
@@ -185,15 +180,15 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert step == len(expected) + 2
 
 
+@pytest.mark.dear("it is killed at several steps, and run again")
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_kill_while_it_ships_again_is_made_good(stride: int, tmp_path: Path) -> None:
-    source = written(tmp_path / "captures", 1, tables=3)
-    shipped(tmp_path / "whole", "--unredacted", source)
-    expected = rows(tmp_path / "whole")
+    source, origin = written(tmp_path / "captures", 1, tables=3), tmp_path / "origin"
+    shipped(origin, "--unredacted", "--raw", source)
+    expected = rows(origin)
     step = 1
     while True:
-        lake = tmp_path / f"lake{step}"
-        shipped(lake, "--unredacted", "--raw", source)
+        lake = copied(origin, tmp_path / f"lake{step}")
         if not killed_at(step, lake, "--unredacted", source):
             break
         assert rows(lake) == expected
@@ -203,68 +198,48 @@ def test_a_kill_while_it_ships_again_is_made_good(stride: int, tmp_path: Path) -
     assert (rows(lake), is_tidy(lake)) == (expected, True)
 
 
-def compactable(tmp_path: Path) -> Path:
+def copied(lake: Path, place: Path) -> Path:
+    """A data set that may be changed."""
+    subprocess.run(["cp", "-a", lake, place], check=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five captures of one day, and in `lake` all that ship makes of them."""
+    place = tmp_path_factory.mktemp("day")
     for number in range(5):
-        written(tmp_path / "captures", number, OPENED, tables=4)
-    return tmp_path / "captures"
+        written(place / "captures", number, OPENED, tables=4)
+    shipped(place / "lake", "--unredacted", "--raw", place / "captures")
+    return place
 
 
-def test_compaction_keeps_every_row_in_one_file_for_each_table(tmp_path: Path) -> None:
-    source, lake = compactable(tmp_path), tmp_path / "lake"
-    shipped(lake, "--unredacted", "--raw", source)
-    before = rows(lake)
-    out = shipped(lake, "--unredacted", "--raw", "--compact", source)
+@pytest.fixture(scope="module")
+def compacted(day: Path) -> Path:
+    """Its data set, compacted."""
+    lake = copied(day / "lake", day / "compacted")
+    out = shipped(lake, "--unredacted", "--raw", "--compact", day / "captures")
     assert f"{lake}: 1 day compacted, 20 files into 4\n".encode() in out
-    assert (rows(lake), is_tidy(lake)) == (before, True)
-    assert len([name for name in present(lake) if not name.startswith("raw/")]) == 4
-    assert b"0 days compacted" in shipped(lake, "--unredacted", "--raw", "--compact", source)
+    return lake
 
 
-def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(tmp_path: Path) -> None:
-    source, lake = compactable(tmp_path), tmp_path / "lake"
-    shipped(lake, "--unredacted", "--compact", source)
-    before = rows(lake)
-    shipped(lake, "--unredacted", "--raw", source / "3.mcpcap")
-    assert (rows(lake), is_tidy(lake)) == (before, True)
-    assert [len(day["captures"]) for day in documents(lake, "_days")] == [4]
-    assert b"1 unchanged" in shipped(lake, "--unredacted", "--raw", source / "3.mcpcap")
+@pytest.mark.dear("what the tests of compaction share is shipped here")
+def test_compaction_keeps_every_row_in_one_file_for_each_table(day: Path, compacted: Path, tmp_path: Path) -> None:
+    assert (rows(compacted), is_tidy(compacted)) == (rows(day / "lake"), True)
+    assert len([name for name in present(compacted) if not name.startswith("raw/")]) == 4
+    lake = copied(compacted, tmp_path / "lake")
+    assert b"0 days compacted" in shipped(lake, "--unredacted", "--raw", "--compact", day / "captures")
 
 
-@pytest.mark.parametrize(
-    ("again", "stride"),
-    [(False, 6), (True, 6), *[pytest.param(again, 1, marks=pytest.mark.soak) for again in (False, True)]],
-)
-def test_a_kill_of_a_compaction_loses_and_repeats_nothing(again: bool, stride: int, tmp_path: Path) -> None:
-    """In the suite, before every sixth change of a name: some of each kind."""
-    source, lake = compactable(tmp_path), tmp_path / "lake"
-    given: list[str | Path] = ["--unredacted", "--raw", source / "3.mcpcap"] if again else ["--unredacted", source]
-    shipped(lake, "--unredacted", *(["--compact"] if again else []), source)
-    before = rows(lake)
-    origin = tmp_path / "origin"
-    lake.rename(origin)
-    step = 1
-    while True:
-        subprocess.run(["cp", "-a", origin, lake], check=True)
-        if not killed_at(step, lake, "--compact", *given):
-            break
-        assert rows(lake) == before
-        shipped(lake, *given)
-        assert rows(lake) == before
-        for path in lake.rglob("*.parquet"):
-            os.utime(path, (0, 0))
-        shipped(lake, "--compact", *given)
-        assert (rows(lake), is_tidy(lake)) == (before, True)
-        subprocess.run(["rm", "-r", lake], check=True)
-        step += stride
-    assert step > 10
-
-
-def test_the_statement_of_the_page_about_scale_reads_every_row_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(
+    day: Path, compacted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, lake = compactable(tmp_path), tmp_path / "lake"
-    shipped(lake, "--compact", source)
-    shipped(lake, "--raw", source / "3.mcpcap")
+    """And the statement of the page about scale reads every row once."""
+    lake = copied(compacted, tmp_path / "lake")
+    shipped(lake, "--unredacted", day / "captures/3.mcpcap")
+    assert (rows(lake), is_tidy(lake)) == (rows(compacted), True)
+    assert [len(one["captures"]) for one in documents(lake, "_days")] == [4]
+    assert b"1 unchanged" in shipped(lake, "--unredacted", day / "captures/3.mcpcap")
     page = (ROOT / "docs/scale.md").read_text("utf-8")
     statements = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (statement,) = [statement for statement in statements if "_manifests" in statement]
@@ -274,21 +249,48 @@ def test_the_statement_of_the_page_about_scale_reads_every_row_once(
     assert sorted(counts) == [(f"{number:032x}", 2) for number in range(5)]
 
 
+@pytest.mark.dear("it is killed at several steps, run again, and run again with compaction")
+@pytest.mark.parametrize(
+    ("again", "steps"),
+    [
+        (False, (2, 6, 16, 99)),
+        (True, (9, 99)),
+        *[pytest.param(again, range(1, 100), marks=pytest.mark.soak) for again in (False, True)],
+    ],
+)
+def test_a_kill_of_a_compaction_loses_and_repeats_nothing(
+    again: bool, steps: Sequence[int], day: Path, compacted: Path, tmp_path: Path
+) -> None:
+    """In the suite, before some of the changes of names: as files are written, and as the old ones go."""
+    origin, captures = (compacted, day / "captures/3.mcpcap") if again else (day / "lake", day / "captures")
+    given: list[str | Path] = ["--unredacted", *([] if again else ["--raw"]), captures]
+    before = rows(origin)
+    for step in steps:
+        lake = copied(origin, tmp_path / f"lake{step}")
+        if not killed_at(step, lake, "--compact", *given):
+            break
+        assert rows(lake) == before
+        shipped(lake, *given)
+        assert rows(lake) == before
+        for path in lake.rglob("*.parquet"):
+            os.utime(path, (0, 0))
+        shipped(lake, "--compact", *given)
+        assert (rows(lake), is_tidy(lake)) == (before, True)
+    assert steps.index(step) > 0
+
+
 def test_keep_deletes_what_is_old_and_at_the_destination(captures: Path, tmp_path: Path) -> None:
+    """And nothing whose files are gone from there."""
     lake = tmp_path / "lake"
     os.utime(captures / "0.mcpcap", (0, 0))
     assert b": 1 capture deleted here, " in shipped(lake, "--keep", "30d", captures)
     assert [path.name for path in captures.iterdir()] == ["1.mcpcap"]
     assert len(documents(lake, "_manifests")) == 2
-
-
-def test_keep_deletes_nothing_whose_files_are_gone_from_the_destination(captures: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    shipped(lake, captures)
-    next(lake.glob("frames/*/*.parquet")).unlink()
+    (file,) = (file["name"] for file in documents(lake, "_manifests")[1]["files"] if file["table"] == "frames")
+    (lake / file).unlink()
     done = ship(lake, "--keep", "0s", captures)
     assert (done.returncode, b"lacks files of it" in done.stderr) == (2, True)
-    assert len(list(captures.iterdir())) == 1
+    assert [path.name for path in captures.iterdir()] == ["1.mcpcap"]
 
 
 def test_a_manifest_that_names_a_file_elsewhere_is_refused(captures: Path, tmp_path: Path) -> None:
@@ -325,15 +327,18 @@ def test_the_captures_themselves_are_no_destination(tmp_path: Path) -> None:
 
 
 def test_two_runs_to_the_same_destination_do_not_mix(captures: Path, tmp_path: Path) -> None:
+    """And a second one after the first changes nothing."""
     lake = tmp_path / "lake"
     shipped(lake, captures)
+    before = {name: (lake / name).stat().st_mtime_ns for name in present(lake)}
     (lock,) = (tmp_path / "mcpproxy").glob("ship-*.lock")
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         done = ship(lake, captures)
     assert (done.returncode, done.stdout) == (73, b"")
     assert b"another mcpproxy ship to" in done.stderr
-    assert b"2 unchanged" in shipped(lake, captures)
+    assert shipped(lake, captures) == f"{lake}: 0 captures shipped, 2 unchanged; 0 files, 0 B\n".encode()
+    assert {name: (lake / name).stat().st_mtime_ns for name in present(lake)} == before
 
 
 def test_nothing_to_ship_is_no_error(tmp_path: Path) -> None:

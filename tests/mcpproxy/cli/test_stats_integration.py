@@ -1,23 +1,29 @@
 """`mcpproxy stats`: figures of any number of captures, and what is said where they are not whole."""
 
+import io
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.store.open import sources
+from analysis.store.stats import By, Figures, Sort, figures
 from mcpproxy.cli import stats as command
+from mcpproxy.report.stats import as_objects, as_text, gathered
+from mcpproxy.report.text import Style
 from tests.analysis.store.written import DAY, OPENED, Written
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 
 CORPUS = Path(__file__).parents[2] / "corpus/captures"
 
 
-@pytest.fixture
-def capture(tmp_path: Path) -> Path:
+def weather(path: Path) -> Path:
     """Ten calls, one of them failed; one without an answer; one answered with another type of id."""
-    one = Written(tmp_path / "one.mcpcap", "weather", 1)
+    one = Written(path, "weather", 1)
     one.handshake()
     for number in range(1, 11):
         one.call(100 * number, number, "forecast")
@@ -31,14 +37,46 @@ def capture(tmp_path: Path) -> Path:
     return one.close(3000)
 
 
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    return weather(tmp_path / "one.mcpcap")
+
+
+@pytest.fixture(scope="module")
+def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for tests that change nothing."""
+    return weather(tmp_path_factory.mktemp("weather") / "one.mcpcap")
+
+
+@pytest.fixture(scope="module")
+def found(read_only: Path) -> list[dict[str, Any]]:
+    """All figures of it."""
+    return objects(read_only)
+
+
+@contextmanager
+def counted(*captures: Path) -> Iterator[Figures]:
+    """What the command asks about captures, to be asked without a command for each question."""
+    with figures(sources(captures).readable, findings=False) as answer:
+        assert answer.refused == []
+        yield answer
+
+
+def told(*captures: Path, width: int = 80) -> tuple[list[dict[str, Any]], str]:
+    """What the command prints about captures, as objects and as text."""
+    with counted(*captures) as answer:
+        stats = gathered(answer, "call", has_findings=False)
+    return list(as_objects(stats)), "\n".join(as_text(stats, Style.of(io.StringIO(), {}), width))
+
+
 def objects(*arguments: str | Path) -> list[dict[str, Any]]:
     done = mcpproxy("stats", "--json", *arguments)
     assert (done.returncode, complaints(done)) == (0, b"")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_four_questions_are_answered(capture: Path) -> None:
-    done = mcpproxy("stats", capture)
+def test_the_four_questions_are_answered(read_only: Path) -> None:
+    done = mcpproxy("stats", read_only)
     assert (done.returncode, complaints(done)) == (0, b"")
     shown = done.stdout.decode()
     rows = {line[:21].strip(): line[21:].split() for line in shown.splitlines()}
@@ -49,8 +87,7 @@ def test_the_four_questions_are_answered(capture: Path) -> None:
     assert "\x1b" not in shown
 
 
-def test_json_has_the_same_figures(capture: Path) -> None:
-    found = objects(capture)
+def test_json_has_the_same_figures(found: list[dict[str, Any]]) -> None:
     latency = {row["what"]: row for row in found if row["figure"] == "latency"}
     assert latency["tools/call forecast"]["p50_ms"] == 6.5
     assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
@@ -62,23 +99,25 @@ def test_json_has_the_same_figures(capture: Path) -> None:
     assert "small" in loaded["why"]
 
 
-@pytest.mark.parametrize(
-    ("by", "rows"),
-    [
-        ("server", [("weather", None)]),
-        ("client", [(None, "c")]),
-        ("tool", [("weather", "forecast"), ("weather", "slow")]),
-        ("day", [(None, "2026-11-18")]),
-    ],
-)
-def test_latencies_by_what_is_asked_for(capture: Path, by: str, rows: list[Any]) -> None:
-    found = [row for row in objects("--by", by, capture) if row["figure"] == "latency"]
-    assert [(row["server"], row["what"]) for row in found] == rows
-    assert sum(row["calls"] for row in found) == (12 if by == "tool" else 13)
+BY: dict[By, list[tuple[str | None, str | None]]] = {
+    "server": [("weather", None)],
+    "client": [(None, "c")],
+    "tool": [("weather", "forecast"), ("weather", "slow")],
+    "day": [(None, "2026-11-18")],
+}
 
 
-@pytest.mark.parametrize("by", ["call", "server", "client", "tool"])
-def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path, by: str) -> None:
+def test_latencies_by_what_is_asked_for(read_only: Path) -> None:
+    with counted(read_only) as answer:
+        for by, rows in BY.items():
+            found = answer.latency(by)
+            assert [(row.server, row.what) for row in found] == rows
+            assert sum(row.calls for row in found) == (12 if by == "tool" else 13), by
+    shown = [row for row in objects("--by", "tool", read_only) if row["figure"] == "latency"]
+    assert [(row["server"], row["what"]) for row in shown] == BY["tool"]
+
+
+def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path) -> None:
     for number, name in enumerate(("", None)):
         one = Written(tmp_path / f"{number}.mcpcap", name, number)  # type: ignore[arg-type]  # as a stranger writes it
         info = {} if name is None else {"clientInfo": {"name": name, "version": "1"}}
@@ -88,13 +127,15 @@ def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path, by: str) -> None:
         one.ask(30, 2, "tools/call")
         one.answer(31, 2, content=[])
         one.close()
-    rows = [
-        (row["server"], row["what"], row["calls"])
-        for row in objects("--by", by, tmp_path)
-        if row["figure"] == "latency"
-    ]
-    wanted = {"call": [(None, "tools/call", 4), (None, "initialize", 2)], "tool": [(None, None, 4)]}
-    assert rows == wanted.get(by, [(None, None, 6)])
+    wanted: dict[By, list[tuple[str | None, str | None, int]]] = {
+        "call": [(None, "tools/call", 4), (None, "initialize", 2)],
+        "server": [(None, None, 6)],
+        "client": [(None, None, 6)],
+        "tool": [(None, None, 4)],
+    }
+    with counted(*tmp_path.iterdir()) as answer:
+        for by, rows in wanted.items():
+            assert [(row.server, row.what, row.calls) for row in answer.latency(by)] == rows, by
 
 
 def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None:
@@ -105,10 +146,9 @@ def test_what_was_cut_off_and_what_is_not_answered_where(tmp_path: Path) -> None
         path = one.close(200)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
-    shown = mcpproxy("stats", tmp_path, COLUMNS="120").stdout.decode()
+    (totals, *_), shown = told(*tmp_path.iterdir(), width=120)
     assert "1 cut off, as if killed\n" in shown
-    assert "tools/call slow 2 in 2 captures\n" in shown
-    totals, *_ = objects(tmp_path)
+    assert "tools/call slow 2 in 2 captures" in shown
     assert (totals["live"], totals["cut_off"]) == (0, 1)
 
 
@@ -123,7 +163,7 @@ def test_several_captures_are_one_screen(capture: Path) -> None:
     assert "\nweather\n  tools/call forecast " in shown
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("columns", [40, *[pytest.param(columns, marks=pytest.mark.soak) for columns in (80, 200)]])
 def test_the_screen_fits_on_a_terminal(columns: int) -> None:
     shown = on_terminal("stats", str(CORPUS / "demo.mcpcap"), columns=columns, TERM="dumb").decode()
     assert max(len(line.rstrip("\r")) for line in shown.split("\n")) <= columns
@@ -138,12 +178,17 @@ def test_shapes_are_left_out_where_they_cannot_be_written(capture: Path) -> None
     assert b"tools/call forecast" in done.stdout
 
 
-def test_damage_is_told_and_the_rest_is_counted() -> None:
-    done = mcpproxy("stats", CORPUS / "damaged.mcpcap")
+def test_damage_and_what_cannot_be_read_are_told_and_the_rest_is_counted() -> None:
+    done = mcpproxy("stats", CORPUS / "damaged.mcpcap", CORPUS / "not-a-capture.mcpcap")
     assert done.returncode == 2
+    unread, damage = complaints(done).decode().splitlines()
+    assert "not-a-capture" in unread
     told = f"mcpproxy: ▲ {CORPUS / 'damaged.mcpcap'}: 711 B of damage, 4 records lost; figures are about the rest"
-    assert complaints(done).decode().startswith(told)
+    assert damage.startswith(told)
     assert done.stdout.startswith(b"1 capture ")
+    done = mcpproxy("stats", CORPUS / "not-a-capture.mcpcap")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"nothing to count" in complaints(done)
 
 
 @pytest.mark.parametrize("name", ["stats", "query", "export"])
@@ -158,9 +203,13 @@ def test_a_copy_is_told_and_counts_once(name: str, capture: Path, tmp_path: Path
     assert re.search(rb"^1 capture |1 row$|^captures +1 row ", done.stdout, re.MULTILINE)
 
 
-def test_what_the_recorder_lost_is_told_and_no_damage() -> None:
-    done = mcpproxy("stats", CORPUS / "gap.mcpcap")
-    assert (done.returncode, complaints(done).count(b"gap.mcpcap: 3 records lost; figures are")) == (0, 1)
+def test_what_the_recorder_lost_is_told_and_what_a_killed_one_leaves_is_not() -> None:
+    """And neither is damage."""
+    done = mcpproxy("stats", CORPUS / "gap.mcpcap", CORPUS / "torn.mcpcap")
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"2 captures ")
+    (lost,) = complaints(done).splitlines()
+    assert b"gap.mcpcap: 3 records lost; figures are" in lost
 
 
 @pytest.mark.parametrize("name", ["stats", "query", "export"])
@@ -172,22 +221,6 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
     done = mcpproxy(name, *more[name], path)
     assert done.returncode == 2
     assert f"{path}: 4 B of damage; ".encode() in complaints(done)
-
-
-def test_what_a_killed_recorder_leaves_is_no_damage() -> None:
-    done = mcpproxy("stats", CORPUS / "torn.mcpcap")
-    assert (done.returncode, complaints(done)) == (0, b"")
-    assert done.stdout.startswith(b"1 capture ")
-
-
-def test_what_cannot_be_read_is_told(capture: Path) -> None:
-    done = mcpproxy("stats", capture, CORPUS / "not-a-capture.mcpcap")
-    assert done.returncode == 2
-    assert b"not-a-capture" in complaints(done)
-    assert done.stdout.startswith(b"1 capture ")
-    done = mcpproxy("stats", CORPUS / "not-a-capture.mcpcap")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"nothing to count" in complaints(done)
 
 
 def test_rules_are_not_asked_about_large_captures(
@@ -202,17 +235,16 @@ def test_rules_are_not_asked_about_large_captures(
     assert "id/type-changed 1" in shown
 
 
-@pytest.mark.parametrize(
-    ("sort", "order"),
-    [
-        ("n", "often fails hangs slow"),
-        ("errors", "fails often slow hangs"),
-        ("p95", "slow fails often hangs"),
-        ("max", "often slow fails hangs"),
-        ("total", "hangs often slow fails"),
-    ],
-)
-def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path, sort: str, order: str) -> None:
+SORTED: dict[Sort, list[str]] = {
+    "n": ["often", "fails", "hangs", "slow"],
+    "errors": ["fails", "often", "slow", "hangs"],
+    "p95": ["slow", "fails", "often", "hangs"],
+    "max": ["often", "slow", "fails", "hangs"],
+    "total": ["hangs", "often", "slow", "fails"],
+}
+
+
+def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path) -> None:
     one = Written(tmp_path / "one.mcpcap", "weather", 1)
     for number, (tool, ms) in enumerate(
         [*[("often", 1)] * 30, ("often", 60), ("fails", 3), ("fails", 3), ("slow", 40)]
@@ -224,10 +256,13 @@ def test_latencies_are_sorted_by_what_is_asked_for(tmp_path: Path, sort: str, or
             one.answer(100 * number + ms, number, content=[])
     one.call(9000, "x", "hangs")
     path = one.close(9500)
-    found = [row["what"] for row in objects("--by", "tool", "--sort", sort, path) if row["figure"] == "latency"]
-    assert found == order.split()
-    shown = mcpproxy("stats", "--by", "tool", "--sort", sort, path).stdout.decode()
-    assert re.findall(r"^(often|fails|slow|hangs) ", shown, re.MULTILINE) == order.split()
+    with counted(path) as answer:
+        for sort, order in SORTED.items():
+            assert [row.what for row in answer.latency("tool", sort)] == order, sort
+    asked: list[str | Path] = ["--by", "tool", "--sort", "total", path]
+    assert [row["what"] for row in objects(*asked) if row["figure"] == "latency"] == SORTED["total"]
+    shown = mcpproxy("stats", *asked).stdout.decode()
+    assert re.findall(r"^(often|fails|slow|hangs) ", shown, re.MULTILINE) == SORTED["total"]
 
 
 def test_days_come_in_their_order_unless_another_is_asked_for(tmp_path: Path) -> None:
@@ -237,13 +272,12 @@ def test_days_come_in_their_order_unless_another_is_asked_for(tmp_path: Path) ->
             one.call(number, number, "forecast")
         one.close()
     days = ["2026-11-18", "2026-11-19", "2026-11-20"]
-    for sort, wanted in (([], days), (["--sort", "n"], [days[1], days[2], days[0]])):
-        found = objects("--by", "day", *sort, tmp_path)
-        assert [row["what"] for row in found if row["figure"] == "latency"] == wanted
+    with counted(*tmp_path.iterdir()) as answer:
+        assert [row.what for row in answer.latency("day")] == days
+        assert [row.what for row in answer.latency("day", "n")] == [days[1], days[2], days[0]]
 
 
-def test_whose_time_it_was(capture: Path) -> None:
-    found = objects(capture)
+def test_whose_time_it_was(found: list[dict[str, Any]]) -> None:
     busy = 10 + sum((8 if number == 5 else number) for number in range(1, 11)) + 1000
     time = {"session_ms": 3000, "server_ms": busy, "client_ms": 3000 - busy, "waiting_ms": 0, "stalled_ms": 0}
     assert [row for row in found if row["figure"] == "time"] == [{"figure": "time", **time, "unanswered": 1}]
@@ -260,16 +294,18 @@ def test_time_in_which_a_tool_waited_for_the_client_is_not_the_tool_s(tmp_path: 
     one.say(10, "s2c", id=1, method="elicitation/create", params={"message": "when?", "requestedSchema": {}})
     one.say(90, "c2s", id=1, result={"action": "decline"})
     one.answer(100, 1, content=[])
-    found = objects(one.close())
+    found, shown = told(one.close())
     assert [row["total_ms"] for row in found if row["figure"] == "tool_time"] == [20]
     (latency,) = (row for row in found if row["figure"] == "latency" and row["what"] == "tools/call book")
     assert latency["total_ms"] == 100
-    shown = " ".join(mcpproxy("stats", one.path).stdout.decode().split())
-    assert "TIME 100ms server 20.0ms (20%) · client 80.0ms (the server waited for 80.0ms of it) · stalled 0" in shown
+    assert (
+        "TIME 100ms server 20.0ms (20%) · client 80.0ms (the server waited for 80.0ms of it) · stalled 0"
+        in " ".join(shown.split())
+    )
 
 
 def test_every_figure_is_there_where_nothing_was_said(tmp_path: Path) -> None:
-    totals, *rest = objects(Written(tmp_path / "none.mcpcap", "weather", 1).close())
+    (totals, *rest), _ = told(Written(tmp_path / "none.mcpcap", "weather", 1).close())
     names = ["session_ms", "server_ms", "client_ms", "waiting_ms", "stalled_ms", "tool_ms"]
     assert [totals[name] for name in names] == [0] * len(names)
     assert [row["figure"] for row in rest] == ["time", "loaded"]
@@ -280,5 +316,5 @@ def test_a_name_cannot_become_a_part_of_a_statement(tmp_path: Path) -> None:
     one = Written(tmp_path / "x.mcpcap", name, 1)
     one.call(1, 1, name)
     one.answer(2, 1, content=[])
-    found = objects(one.close())
+    found, _ = told(one.close())
     assert [row["what"] for row in found if row["figure"] == "latency"] == [f"tools/call {name}"]

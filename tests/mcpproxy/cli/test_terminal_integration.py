@@ -50,6 +50,7 @@ ACTS = re.compile(
 COMMANDS = ["show", "show --color always", "show --time abs", "show --json", "info", "verify", "ls", "stats"]
 COMMANDS += ["stats --json", "stats --by client", "export OUT"]
 SQL = ["from frames", "from stderr", "from errors", "select client, server from sessions", "from findings"]
+SQL += ["select name, error, id from exchanges"]
 
 
 @pytest.mark.parametrize("command", [command.split() for command in COMMANDS] + [["query", sql] for sql in SQL])

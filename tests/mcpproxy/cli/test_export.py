@@ -1,0 +1,45 @@
+"""What `mcpproxy export` takes a name for: the file of a format, a folder, or neither."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.cli.export import _format_of, _unclear, parser
+
+MEANT = {
+    "a.har": "har",
+    "b.HAR": "har",
+    "c.md": "markdown",
+    "new/d.duckdb": "duckdb",
+    "v1.2": "parquet",
+    "2026.11.20": "parquet",
+    "there.d": "parquet",
+    "new.d/": "parquet",
+    "tables": "parquet",
+}
+LIKE_A_FILE = ("a.json", "a.csv", "a.jsonl", "a.parquet", "a.html", "a.mcpcap", "new.d")
+
+
+def format_of(name: str, *words: str) -> tuple[str, str | None]:
+    """The format, and what is unclear about it."""
+    options = parser().parse_args(words)
+    options.format = _format_of(options)
+    options.output = options.output or options.capture[0]
+    return options.format, _unclear(options)
+
+
+def test_the_ending_of_the_name_chooses_the_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.d").mkdir()
+    for name, form in MEANT.items():
+        assert format_of(name, "-o", name, "demo") == format_of(name, name, "demo") == (form, None), name
+
+
+def test_a_name_like_that_of_another_file_needs_a_format() -> None:
+    for name in LIKE_A_FILE:
+        for words in (["-o", name, "demo"], [name, "demo"]):
+            form, problem = format_of(name, *words)
+            assert form == "parquet"
+            assert problem is not None, name
+            told = f"{name} looks like the name of a file, but its ending does not determine a format"
+            assert problem.startswith(told), name
