@@ -5,6 +5,7 @@ For a table, the sentence is also its comment in the database.
 """
 
 import re
+from collections import defaultdict
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -16,11 +17,12 @@ COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
 """The statements in the text of a table or view that describe it."""
 _HEAD: Final = re.compile(r"((?:^--.*\n)*)^create (?P<kind>table|view) (?P<name>\w+)", re.MULTILINE)
 
-_COMMENT: Final = """
-    select comment from duckdb_tables() where table_name = ?
-    union all
-    select comment from duckdb_views() where view_name = ?
+_COLUMNS: Final = """
+    select table_name, column_name, data_type, comment from duckdb_columns() where not internal order by column_index
 """
+_COMMENTS: Final = (
+    "select table_name, comment from duckdb_tables() union all select view_name, comment from duckdb_views()"
+)
 
 
 class Column(NamedTuple):
@@ -61,21 +63,24 @@ def relation_names() -> list[str]:
 def relations() -> list[Relation]:
     """All relations: the views by name, then the tables in the order in which they are made."""
     tables, views = definition(), view_texts().values()
+    columns: defaultdict[str, list[Column]] = defaultdict(list)
     with duckdb.connect() as connection:
         for text in (tables, *views):
             connection.execute(text)
-        return [_relation(connection, head) for text in (*views, tables) for head in _HEAD.finditer(text)]
+        for name, *column in connection.execute(_COLUMNS).fetchall():
+            columns[name].append(Column(*column))
+        rows = dict(connection.execute(_COMMENTS).fetchall())
+    return [
+        _relation(head, rows[head["name"]] or "", columns[head["name"]])
+        for text in (*views, tables)
+        for head in _HEAD.finditer(text)
+    ]
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, head: re.Match[str]) -> Relation:
-    name, is_view = head["name"], head["kind"] == "view"
-    rows = connection.execute(
-        "select column_name, data_type, comment from duckdb_columns() where table_name = ? order by column_index",
-        [name],
-    ).fetchall()
-    ((row,),) = connection.execute(_COMMENT, [name, name]).fetchall()
+def _relation(head: re.Match[str], row: str, columns: list[Column]) -> Relation:
+    is_view = head["kind"] == "view"
     lines = [line.removeprefix("--").removeprefix(" ") for line in head[1].splitlines()]
     example = "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
     # The sentence about a row is also the comment.
     prose = " ".join(line for line in lines[1 if is_view else 0 :] if not line.startswith("    "))
-    return Relation(name, is_view, row or "", prose.strip(), example, tuple(Column(*row) for row in rows))
+    return Relation(head["name"], is_view, row, prose.strip(), example, tuple(columns))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.store.dialects import spark_tables, spark_views
-from analysis.store.reference import Relation, relations
+from analysis.store.reference import Relation, relation_names
 from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
@@ -214,8 +214,7 @@ def _read(name: str) -> str:
 def _view_hint(words: list[str]) -> str:
     """A hint for a view's name in the place of SQL; empty if there is none."""
     word = words[0] if words else ""
-    known = any(relation.name == word for relation in relations())
-    return f'; to query that view: mcpproxy query "from {word}"' if known else ""
+    return f'; to query that view: mcpproxy query "from {word}"' if word in relation_names() else ""
 
 
 # ---- the views and tables
