@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from textual.widgets._footer import FooterKey
 
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import ROWS, HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.widgets.foot import Foot
 from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each, sizes
 from tests.mcpproxy.tui.test_keys import write
 
@@ -104,26 +104,35 @@ def test_keys_are_shown_whole_in_any_width(tmp_path: Path) -> None:
     play(partial(shown_whole, widths=(140, 80, 40, 20, 6)), captured(tmp_path))
 
 
-def test_keys_are_not_made_anew(tmp_path: Path) -> None:
+def test_keys_are_drawn_anew_only_when_they_change(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
-        def texts() -> list[str]:
-            return [f"{key.key_display} {key.description}" for key in stage.traffic.query(FooterKey)]
-
         await stage.open()
         await stage.see("? help", "T timeline")
-        made, before = list(stage.traffic.query(FooterKey)), texts()
-        stage.traffic.refresh_bindings()
+        line = stage.traffic.query_one(Foot)
+        before = line.texts
+        assert foot(stage).split() == " ".join(before).split()
+        line._renew()
+        assert not line._repaint_required
+        line._keys = line._keys[1:]
+        line._renew()
+        assert line._repaint_required
+        assert line.texts == before
+        await stage.pilot.hover(Foot, offset=(len(before[0]) + 2, 0))
         await stage.drawn()
-        assert list(stage.traffic.query(FooterKey)) == made
+        assert line._pointed is line._keys[1]
+        pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
+        assert pointed is not None
+        assert other is not None
+        assert pointed.bgcolor != other.bgcolor
+        await stage.pilot.hover("#traffic", offset=(5, 5))
+        await stage.drawn()
+        assert line._pointed is None
         await stage.press("enter")
         await stage.until(lambda: "⏎ open" not in foot(stage))
-        assert foot(stage).split() == " ".join(texts()).split()
-        kept = min(len(made), len(texts()))
+        assert foot(stage).split() == " ".join(line.texts).split()
         await stage.press("escape")
         await stage.see("⏎ open", "T timeline")
-        now = list(stage.traffic.query(FooterKey))
-        assert now[:kept] == made[:kept]
-        assert texts() == before
+        assert line.texts == before
 
     play(act, captured(tmp_path), size=(200, 30))
 
