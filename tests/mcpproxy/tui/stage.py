@@ -335,6 +335,12 @@ class Stage:
             self.app.post_message(_pressed(key))
             await self.drawn()
 
+    async def resize(self, size: tuple[int, int]) -> None:
+        """Have the terminal be of another size, and what it shows be drawn."""
+        if self.app.size != size:
+            await self.pilot.resize_terminal(*size)
+            await self.drawn()
+
     async def squeezed(self) -> None:
         """Draw the screen as it is in small sizes, too: every line fits, and nothing of it acts."""
         before = self.app.size
@@ -387,13 +393,17 @@ def sizes(*first: Size, soak: Sequence[Size]) -> list[ParameterSet]:
 
 
 def play_each(acts: Sequence[Act], *captures: Path, size: tuple[int, int] = (100, 30)) -> None:
-    """Run several acts in one run of the app, each from the list of sessions; a failure names the act."""
+    """Run several acts in one run of the app, each from the list of sessions in a terminal of this size.
+
+    A failure names the act.
+    """
 
     async def all_of_them(stage: Stage) -> None:
         for act in acts:
             try:
                 await act(stage)
                 await stage.back()
+                await stage.resize(size)
             except BaseException as error:
                 error.add_note(f"in {getattr(act, '__name__', act)}")
                 raise
