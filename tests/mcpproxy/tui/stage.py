@@ -363,9 +363,19 @@ class Stage:
         assert isinstance(self.app.screen, TrafficScreen)
         return self.app.screen
 
-    async def open(self) -> None:
-        """Open the first capture of the list, and wait until all of it is understood."""
+    async def choose(self, folder: str) -> None:
+        """Move to the capture in a folder of this name, in the list of several."""
         await self.listed()
+        screen = self.app.screen
+        assert isinstance(screen, SessionsScreen)
+        screen.table.go([capture.path.parent.name for capture in screen.captures].index(folder))
+        await self.drawn()
+
+    async def open(self, folder: str = "") -> None:
+        """Open the capture at the cursor, or the one in a folder, and wait until all of it is understood."""
+        await self.listed()
+        if folder:
+            await self.choose(folder)
         await self.press("enter")
         await self.until(lambda: isinstance(self.app.screen, TrafficScreen))
         await self.until(lambda: self.traffic.reading.has_ended)
