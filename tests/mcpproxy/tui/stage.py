@@ -22,6 +22,7 @@ from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_fro
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets import Input, TextArea
 
 from analysis.child_process import PythonChild
 from captures.frame import Direction
@@ -320,12 +321,18 @@ class Stage:
         return busy + ["a call waits"] * bool(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each after everything that the previous key caused is done."""
-        for key in keys:
-            await self.type_ahead(key)
+        """Press keys, each after everything that the previous key caused is done; text in a box comes at once."""
+        left = list(keys)
+        while left:
+            is_typing = isinstance(self.app.focused, Input | TextArea)
+            count = next((at for at, key in enumerate(left) if len(key) > 1), len(left)) if is_typing else 1
+            typed, left = left[: max(1, count)], left[max(1, count) :]
+            for key in typed:
+                self.app.post_message(_pressed(key))
+            await self.drawn()
             end = time.monotonic() + DEADLINE_S
             while (self.app.key_queue._typed or self.app.key_queue._at is not None) and not self.app._exit:
-                assert time.monotonic() < end, f"the key {key} waits for ever; the screen:\n{self.text()}"
+                assert time.monotonic() < end, f"the keys {typed} wait for ever; the screen:\n{self.text()}"
                 await _pause(end)
                 await self.drawn()
 
