@@ -75,6 +75,7 @@ async def the_filter_stays_as_it_is(stage: Stage) -> None:
 class TestScreen:
     """The keys."""
 
+    @pytest.mark.dear("a text is found in every view, which is drawn for each")
     def test_the_keys(self, tmp_path: Path) -> None:
         acts: tuple[Act, ...] = (
             the_keys,

@@ -118,16 +118,16 @@ def test_keys_are_drawn_anew_only_when_they_change(tmp_path: Path) -> None:
             drawn.append(line._repaint_required)
         assert drawn == [False, True]
         assert line.texts == before
-        await stage.pilot.hover(Foot, offset=(len(before[0]) + 2, 0))
-        await stage.drawn()
-        assert line._pointed is line._keys[1]
+        below_mouse = []
+        for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
+            await stage.pilot.hover(selector, offset=place)
+            await stage.drawn()
+            below_mouse.append(line._pointed)
+        assert below_mouse == [line._keys[1], None, line._keys[1]]
         pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
         assert pointed is not None
         assert other is not None
         assert pointed.bgcolor != other.bgcolor
-        await stage.pilot.hover("#traffic", offset=(5, 5))
-        await stage.drawn()
-        assert line._pointed is None
         await stage.press("enter")
         await stage.until(lambda: "⏎ open" not in foot(stage))
         assert foot(stage).split() == " ".join(line.texts).split()
@@ -194,6 +194,7 @@ def section(stage: Stage) -> str:
     return next((line for line in lines if line in titles), "")
 
 
+@pytest.mark.dear("the keys and the help of nine screens, in three widths")
 def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         the_keys_that_are_shown_are_shown_whole_and_help_is_among_them,

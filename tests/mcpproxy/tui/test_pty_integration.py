@@ -172,6 +172,7 @@ def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
             assert switched[-1] == (b"h" if mode == b"25" else b"l"), mode
 
 
+@pytest.mark.dear("all that marks a place without colours, on a terminal")
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:

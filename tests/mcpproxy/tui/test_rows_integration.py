@@ -297,6 +297,7 @@ async def what_is_no_message_has_no_term(stage: Stage) -> None:
     await stage.see("no filter term fits this row")
 
 
+@pytest.mark.dear("seven captures, each opened, one of them with a result of 3 MB")
 def test_what_rows_say(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         a_second_answer_is_named_as_in_show,
