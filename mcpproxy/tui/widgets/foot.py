@@ -5,13 +5,17 @@ there, the help, which lists all keys, and how to leave.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from textual.app import ComposeResult
-from textual.widgets import Footer, Input
-from textual.widgets._footer import FooterKey
+from rich.style import Style
+from textual import events
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input
 
-from mcpproxy.report.text import cells
+from mcpproxy.report.text import Role, Span, cells
+from mcpproxy.tui.safe_text import segments, strip
 from mcpproxy.tui.widgets.editor import Editor
 
 ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
@@ -34,43 +38,125 @@ class _Key(NamedTuple):
     action: str
     is_disabled: bool
 
+    @property
+    def text(self) -> str:
+        """What stands in the line."""
+        return f"{self.display} {self.description}"
 
-class Foot(Footer):
-    """The line with the keys. If room is short, the last keys are dropped whole."""
+
+class Foot(Widget):
+    """The line with the keys, in one widget. If room is short, the last keys are dropped whole."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar = {"foot--key", "foot--disabled", "foot--hover"}
+    DEFAULT_CSS = """
+    Foot {
+        dock: bottom;
+        height: 1;
+        color: $footer-foreground;
+        background: $footer-background;
+        & > .foot--key { color: $footer-key-foreground; text-style: bold; }
+        & > .foot--disabled { text-style: dim; }
+        & > .foot--hover { color: $footer-key-foreground; background: $block-hover-background; }
+    }
+    """
 
     def __init__(self) -> None:
-        """Create it without the palette's key, which only experienced users need."""
-        super().__init__(compact=True, show_command_palette=False)
+        """Create it without keys, until the screen knows them."""
+        super().__init__()
         self._keys: Sequence[_Key] = ()
+        self._pointed: _Key | None = None
+        """The key below the mouse."""
+        self._is_stale = False
 
-    def compose(self) -> ComposeResult:
-        """The keys that fit."""
-        self._keys = self._fitting()
-        yield from map(_made, self._keys)
+    @property
+    def texts(self) -> list[str]:
+        """The keys that it shows, each with what it does."""
+        return [key.text for key in self._keys]
 
-    async def recompose(self) -> None:
-        """Show the keys that fit now, in the widgets of those before.
+    def on_mount(self) -> None:
+        """Hear of it when other keys do something."""
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
 
-        To make new ones took a quarter of the time between a key and the screen that it changes.
-        """
-        if not self.is_attached or (keys := self._fitting()) == self._keys:
-            return
-        made = list(self.query_children(FooterKey))
-        self._keys = keys
-        for widget, key in zip(made, keys, strict=False):
-            _put(widget, key)
-        if len(made) < len(keys):
-            await self.mount_all(map(_made, keys[len(made) :]))
-        else:
-            await self.remove_children(made[len(keys) :])
+    def on_unmount(self) -> None:
+        """Do not hear of it any more."""
+        self.screen.bindings_updated_signal.unsubscribe(self)
 
     def on_resize(self) -> None:
         """Fit the keys to the new width."""
-        self.call_after_refresh(self.recompose)
+        self._renew_soon()
+
+    def _bindings_changed(self, screen: Screen[object]) -> None:
+        if screen.app.app_focus and screen is self.screen:
+            self._renew_soon()
+
+    def _renew_soon(self) -> None:
+        """Look at the keys once for all that a key press changes."""
+        if not self._is_stale:
+            self._is_stale = self.call_after_refresh(self._renew)
+
+    def _renew(self) -> None:
+        self._is_stale = False
+        if self.is_attached and (keys := self._fitting()) != self._keys:
+            self._keys, self._pointed = keys, None
+            self.refresh()
+
+    # ---- drawing
+
+    def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
+        """The line. If each key were a widget, most widgets of a screen, to style and to lay out, would be keys."""
+        width, ground, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
+        parts = []
+        left = width
+        for key in self._keys:
+            style, named = base, self.get_component_rich_style("foot--key", partial=True)
+            if key is self._pointed:
+                style += self.get_component_rich_style("foot--hover", partial=True)
+            if key.is_disabled:
+                style += self.get_component_rich_style("foot--disabled", partial=True)
+            styles: dict[Role, Style] = {"accent": style + named, "plain": style}
+            size = min(left, cells(key.text))
+            parts += segments((Span(key.display, "accent"), Span(f" {key.description}")), size, styles)
+            left -= size
+            if left > 0:
+                parts += segments((), 1, {"plain": ground})
+                left -= 1
+        return strip([*parts, *segments((), left, {"plain": ground})], width)
+
+    # ---- the mouse
+
+    def _at(self, x: int) -> _Key | None:
+        """The key at a place in the line."""
+        for key in self._keys:
+            size = cells(key.text)
+            if x < size:
+                return key
+            x -= size + 1
+            if x < 0:
+                return None
+        return None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Do what the key does."""
+        key = self._at(event.x)
+        if key is not None:
+            self.app.simulate_key(key.key)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show what a click would do."""
+        self._point(self._at(event.x))
+
+    def on_leave(self) -> None:
+        """The mouse is elsewhere."""
+        self._point(None)
+
+    def _point(self, key: _Key | None) -> None:
+        if key is not self._pointed:
+            self._pointed = key
+            self.styles.pointer = "default" if key is None else "pointer"
+            self.refresh()
 
     def _fitting(self) -> Sequence[_Key]:
-        if not self._bindings_ready:
-            return ()
         keys: dict[str, _Key] = {}
         is_typing = isinstance(self.screen.focused, Input | Editor)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
@@ -80,26 +166,12 @@ class Foot(Footer):
                 keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
         fitting, left = [], self.app.size.width
         for key in sorted(keys.values(), key=_rank):
-            left -= cells(f"{key.display} {key.description}")
+            left -= cells(key.text)
             if left < 0:
                 break
             fitting.append(key)
             left -= 1
         return sorted(fitting, key=_is_always)
-
-
-def _made(key: _Key) -> FooterKey:
-    """The widget of a key."""
-    # Textual would add this class on mounting, and compute the styles again.
-    return FooterKey(*key, classes="-compact")
-
-
-def _put(widget: FooterKey, key: _Key) -> None:
-    """Have a widget show another key."""
-    if (widget.key, widget.key_display, widget.description, widget.action, widget._disabled) != key:
-        widget.key, widget.key_display, widget.description, widget.action, widget._disabled = key
-        widget.set_class(key.is_disabled, "-disabled")
-        widget.refresh(layout=True)
 
 
 def _rank(key: _Key) -> int:

@@ -1,17 +1,21 @@
 """Each test has a cache, keys and a history of its own; what every app of a process does alike is done once."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from textual import _callback
+from textual._compositor import Compositor
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from analysis import child_process
 from mcpproxy.tui.data import step_thread
+from tests.mcpproxy.tui.stage import render_later
 from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 
 
@@ -24,8 +28,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope="package")
-def cheaper() -> Iterator[None]:
+def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
     """A run of the app for a third of its cost: forked workers, style sheets that are parsed once, no search.
+
+    A screen is drawn when all that a key causes is done; in soak whenever something changes, as on a terminal.
 
     The app's search for garbage goes through all that pytest holds, too, whenever nothing was read for two seconds.
     """
@@ -33,9 +39,24 @@ def cheaper() -> Iterator[None]:
         if CAN_ADOPT:
             process = SimpleNamespace(Popen=Forked, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
             patch.setattr(child_process, "subprocess", process)
+        # By identity, too, but without `id()`, of each call of which the audit hook of `tests/unit.py` hears.
+        patch.setattr(RuleSet, "__hash__", object.__hash__)
+        patch.setattr(_callback, "_count_parameters", _parameters)
+        if request.config.getoption("markexpr") != "soak":
+            patch.setattr(Compositor, "render_update", render_later)
         patch.setattr(step_thread, "garbage", SimpleNamespace(set_aside=lambda: None))
         _share_styles(patch)
         yield
+
+
+_first_parameters = _callback._count_parameters
+_parameters_of_method = cache(_first_parameters)
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    """How many a callback takes; Textual looks at the signature of each that is called later with arguments."""
+    method = getattr(function, "__func__", None)
+    return _first_parameters(function) if method is None else _parameters_of_method(method) - 1
 
 
 def _share_styles(patch: pytest.MonkeyPatch) -> None:

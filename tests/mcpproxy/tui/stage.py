@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 from textual import events
+from textual._compositor import Compositor
 from textual._queue import Queue
 from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
 
 from analysis.child_process import PythonChild
 from captures.frame import Direction
@@ -132,6 +135,16 @@ def _waits(pump: MessagePump) -> bool:
     return waits and queue.empty() and not pump._next_callbacks
 
 
+_render_now = Compositor.render_update
+
+
+def render_later(
+    compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False
+) -> Any:
+    """In place of Textual's own method: leave it to `Stage.drawn`, unless somebody wants a picture of all of it."""
+    return _render_now(compositor, full, screen_stack, simplify) if full else None
+
+
 OURS = {"captures", "analysis", "mcpproxy", "tests"}
 """The packages whose code a thread of the app may run: some of it calls what a test has given it."""
 
@@ -173,6 +186,19 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
     if at is StepThread._run.__code__:
         return inner.f_globals.get("__name__") == "threading"
     return at is PythonChild.read_lines.__code__ and inner is ours[0]
+
+
+def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float]]:
+    """Of each thread that looks for work again and again: when it began its last look, and when it last told of any.
+
+    Args:
+        earlier: threads that ran before the app did.
+    """
+    ours = {thread.ident for thread in threading.enumerate() if thread not in earlier}
+    running = [frame for ident, frame in sys._current_frames().items() if ident in ours]
+    stacks = [frame for inner in running for frame, _ in traceback.walk_stack(inner)]
+    loops = [frame.f_locals for frame in stacks if frame.f_code is StepThread._run.__code__]
+    return [(known.get("rested", 0.0), known.get("reported", 0.0)) for known in loops]
 
 
 class Stage:
@@ -224,12 +250,22 @@ class Stage:
             assert time.monotonic() < end, f"{self._undrawn()}; the screen:\n{self.text()}"
             if ready:
                 await asyncio.sleep(0)
-            elif self.app._exit or not self._undrawn():
+            elif self.app._exit:
                 return
+            elif not self._undrawn():
+                self._draw()
+                if not ready and not self._undrawn():
+                    return
             else:
                 # Textual does so sixty times a second.
                 self.app.screen._on_timer_update()
                 await (asyncio.sleep(0) if ready else _pause(end))
+
+    def _draw(self) -> None:
+        """Draw what has changed since the screen was drawn last."""
+        compositor = self.app.screen._compositor
+        if compositor._dirty_regions:
+            _render_now(compositor, screen_stack=self.app._background_screens)
 
     def _undrawn(self) -> list[str]:
         """The messages that are not handled yet, and what is not drawn."""
@@ -247,6 +283,7 @@ class Stage:
         No look at the screen tells this: the machine may just be busy with something else.
         """
         end = time.monotonic() + DEADLINE_S
+        since: float | None = None
         while True:
             await self.drawn()
             busy = self._busy()
@@ -254,8 +291,16 @@ class Stage:
                 # A thread may have posted something after all messages were handled and before we looked at it.
                 await self.drawn()
                 busy = self._busy()
-                if not busy:
+            if busy:
+                since = None
+            else:
+                # What a message asks of a thread that rests is found at its next look, and what it tells then may ask.
+                looks = _last_looks(self._earlier)
+                if since is None or any(reported > since for _, reported in looks):
+                    since = time.monotonic()
+                if all(began > since for began, _ in looks):
                     return
+                busy = ["a thread has not looked for work yet"]
             assert time.monotonic() < end, f"still busy: {'; '.join(busy)}; the screen:\n{self.text()}"
             await _pause(end)
 
@@ -276,12 +321,18 @@ class Stage:
         return busy + ["a call waits"] * bool(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each after everything that the previous key caused is done."""
-        for key in keys:
-            await self.type_ahead(key)
+        """Press keys, each after everything that the previous key caused is done; text in a box comes at once."""
+        left = list(keys)
+        while left:
+            is_typing = isinstance(self.app.focused, Input | TextArea)
+            count = next((at for at, key in enumerate(left) if len(key) > 1), len(left)) if is_typing else 1
+            typed, left = left[: max(1, count)], left[max(1, count) :]
+            for key in typed:
+                self.app.post_message(_pressed(key))
+            await self.drawn()
             end = time.monotonic() + DEADLINE_S
             while (self.app.key_queue._typed or self.app.key_queue._at is not None) and not self.app._exit:
-                assert time.monotonic() < end, f"the key {key} waits for ever; the screen:\n{self.text()}"
+                assert time.monotonic() < end, f"the keys {typed} wait for ever; the screen:\n{self.text()}"
                 await _pause(end)
                 await self.drawn()
 
@@ -289,6 +340,12 @@ class Stage:
         """Press keys, whether or not they have to wait for something."""
         for key in keys:
             self.app.post_message(_pressed(key))
+            await self.drawn()
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        """Have the terminal be of another size, and what it shows be drawn."""
+        if self.app.size != size:
+            await self.pilot.resize_terminal(*size)
             await self.drawn()
 
     async def squeezed(self) -> None:
@@ -313,9 +370,19 @@ class Stage:
         assert isinstance(self.app.screen, TrafficScreen)
         return self.app.screen
 
-    async def open(self) -> None:
-        """Open the first capture of the list, and wait until all of it is understood."""
+    async def choose(self, folder: str) -> None:
+        """Move to the capture in a folder of this name, in the list of several."""
         await self.listed()
+        screen = self.app.screen
+        assert isinstance(screen, SessionsScreen)
+        screen.table.go([capture.path.parent.name for capture in screen.captures].index(folder))
+        await self.drawn()
+
+    async def open(self, folder: str = "") -> None:
+        """Open the capture at the cursor, or the one in a folder, and wait until all of it is understood."""
+        await self.listed()
+        if folder:
+            await self.choose(folder)
         await self.press("enter")
         await self.until(lambda: isinstance(self.app.screen, TrafficScreen))
         await self.until(lambda: self.traffic.reading.has_ended)
@@ -343,13 +410,17 @@ def sizes(*first: Size, soak: Sequence[Size]) -> list[ParameterSet]:
 
 
 def play_each(acts: Sequence[Act], *captures: Path, size: tuple[int, int] = (100, 30)) -> None:
-    """Run several acts in one run of the app, each from the list of sessions; a failure names the act."""
+    """Run several acts in one run of the app, each from the list of sessions in a terminal of this size.
+
+    A failure names the act.
+    """
 
     async def all_of_them(stage: Stage) -> None:
         for act in acts:
             try:
                 await act(stage)
                 await stage.back()
+                await stage.resize(size)
             except BaseException as error:
                 error.add_note(f"in {getattr(act, '__name__', act)}")
                 raise

@@ -46,9 +46,11 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         self.before = termios.tcgetattr(theirs)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
         self.heard = b""
+        self._unseen = 0
+        """From where in `heard` the screen does not show it yet."""
         command = [*program, "tui", *arguments]
         self.process = start(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
@@ -59,11 +61,28 @@ class Terminal:
         """The modes of the terminal now."""
         return termios.tcgetattr(self._theirs)
 
+    @property
+    def screen(self) -> pyte.Screen:
+        """What the terminal shows; it takes a microsecond a byte, so only whoever looks has it drawn."""
+        # pyte knows no colons in SGR and no queries; what it does not know it would print. A part of one may have come.
+        found = re.search(rb"\x1b(?:\[[^a-zA-Z]*)?\Z", self.heard[self._unseen :])
+        end = len(self.heard) if found is None else self._unseen + found.start()
+        drawn, self._unseen = self.heard[self._unseen : end], end
+        self._stream.feed(
+            re.sub(rb"\x1b\[[?>=<][0-9;]*[a-zA-Z]|\x1b\[[0-9;?]*\$p|\x1b\[[>=<][^a-zA-Z]*[a-zA-Z]", b"", drawn)
+        )
+        return self._screen
+
+    def pass_over(self) -> None:
+        """Show nothing of what has been heard, as before another screen, which is drawn whole."""
+        self._unseen = len(self.heard)
+
     def text(self) -> str:
         # Half of a wide character is an empty cell, on which pyte's own `display` fails. Textual may have drawn over
         # the other half, as it takes a flag for wider than pyte does.
-        columns, rows = range(self.screen.columns), range(self.screen.lines)
-        return "\n".join("".join(self.screen.buffer[y][x].data for x in columns) for y in rows)
+        screen = self.screen
+        columns, rows = range(screen.columns), range(screen.lines)
+        return "\n".join("".join(screen.buffer[y][x].data for x in columns) for y in rows)
 
     def listen(self, wait_s: float = 0.05) -> None:
         """Take what has come, until nothing more comes for a while."""
@@ -76,16 +95,12 @@ class Terminal:
             if not chunk:
                 return
             self.heard += chunk
-            # pyte knows no colons in SGR and no queries; what it does not know it would print.
-            self.stream.feed(
-                re.sub(rb"\x1b\[[?>=<][0-9;]*[a-zA-Z]|\x1b\[[0-9;?]*\$p|\x1b\[[>=<][^a-zA-Z]*[a-zA-Z]", b"", chunk)
-            )
 
     def until(self, condition: Callable[[], object], what: str = "it") -> None:
         end = time.monotonic() + DEADLINE_S
         while not condition():
-            told = f"waited for {what} in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}"
-            assert time.monotonic() < end, told
+            if time.monotonic() > end:
+                raise AssertionError(f"waited for {what} in vain; the screen:\n{self.text()}\n{self.heard[-2000:]!r}")
             self.listen()
 
     def press(self, keys: str) -> None:

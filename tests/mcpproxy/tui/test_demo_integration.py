@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.harness import children, is_alive, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.tui.terminals import Terminal, terminal
@@ -14,6 +16,7 @@ def watched(shown: Terminal) -> list[int]:
     return children(shown.process.pid)
 
 
+@pytest.mark.dear("a server and a client of the demo run beside the screen")
 def test_it_is_played_live_and_leaves_nothing(tmp_path: Path) -> None:
     place = tmp_path / "tmp"
     place.mkdir()

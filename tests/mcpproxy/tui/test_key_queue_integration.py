@@ -25,9 +25,15 @@ TYPED = [
 """Keys that are typed at once in the detail of the second row, and what is then on the screen."""
 
 
-def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path) -> None:
+@pytest.mark.dear("each is typed in a detail that is opened anew")
+@pytest.mark.parametrize(
+    "typed",
+    [[TYPED[place] for place in (0, 2, 4, 6, 7)], pytest.param(TYPED, marks=pytest.mark.soak)],
+    ids=["some", "all"],
+)
+def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, typed: list[tuple[str, str]]) -> None:
     async def act(stage: Stage) -> None:
-        for keys, seen in TYPED:
+        for keys, seen in typed:
             await stage.open()
             seen = seen.rstrip(" ")
             assert seen not in stage.text(), f"before {keys!r}"

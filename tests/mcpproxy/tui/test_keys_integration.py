@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from textual.widgets._footer import FooterKey
 
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import ROWS, HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.widgets.foot import Foot
 from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each, sizes
 from tests.mcpproxy.tui.test_keys import write
 
@@ -104,26 +104,36 @@ def test_keys_are_shown_whole_in_any_width(tmp_path: Path) -> None:
     play(partial(shown_whole, widths=(140, 80, 40, 20, 6)), captured(tmp_path))
 
 
-def test_keys_are_not_made_anew(tmp_path: Path) -> None:
+def test_keys_are_drawn_anew_only_when_they_change(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
-        def texts() -> list[str]:
-            return [f"{key.key_display} {key.description}" for key in stage.traffic.query(FooterKey)]
-
         await stage.open()
         await stage.see("? help", "T timeline")
-        made, before = list(stage.traffic.query(FooterKey)), texts()
-        stage.traffic.refresh_bindings()
-        await stage.drawn()
-        assert list(stage.traffic.query(FooterKey)) == made
+        line = stage.traffic.query_one(Foot)
+        before = line.texts
+        assert foot(stage).split() == " ".join(before).split()
+        drawn = []
+        for keys in (line._keys, line._keys[1:]):
+            line._keys = keys
+            line._renew()
+            drawn.append(line._repaint_required)
+        assert drawn == [False, True]
+        assert line.texts == before
+        below_mouse = []
+        for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
+            await stage.pilot.hover(selector, offset=place)
+            await stage.drawn()
+            below_mouse.append(line._pointed)
+        assert below_mouse == [line._keys[1], None, line._keys[1]]
+        pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
+        assert pointed is not None
+        assert other is not None
+        assert pointed.bgcolor != other.bgcolor
         await stage.press("enter")
         await stage.until(lambda: "⏎ open" not in foot(stage))
-        assert foot(stage).split() == " ".join(texts()).split()
-        kept = min(len(made), len(texts()))
+        assert foot(stage).split() == " ".join(line.texts).split()
         await stage.press("escape")
         await stage.see("⏎ open", "T timeline")
-        now = list(stage.traffic.query(FooterKey))
-        assert now[:kept] == made[:kept]
-        assert texts() == before
+        assert line.texts == before
 
     play(act, captured(tmp_path), size=(200, 30))
 
@@ -184,6 +194,7 @@ def section(stage: Stage) -> str:
     return next((line for line in lines if line in titles), "")
 
 
+@pytest.mark.dear("the keys and the help of nine screens, in three widths")
 def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         the_keys_that_are_shown_are_shown_whole_and_help_is_among_them,

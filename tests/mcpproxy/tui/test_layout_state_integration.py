@@ -87,7 +87,7 @@ class TestScreen:
             before = box.region.height
             await stage.press("greater_than_sign", "greater_than_sign")
             await stage.until(lambda: box.region.height > before)
-            for _ in range(20):
+            for _ in range(9):
                 await stage.press("less_than_sign")
             await stage.until(lambda: box.region.height < before)
             assert box.region.height >= 5

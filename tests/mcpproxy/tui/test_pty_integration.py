@@ -62,6 +62,7 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
         for _ in range(len(HOSTILE) * 5 // 3):
             os.write(shown.ours, b"nnn")
             shown.listen(0.02)
+        shown.pass_over()
         shown.press("F")
         shown.until(lambda: "records checked" in shown.text())
         shown.press("g")
@@ -171,10 +172,10 @@ def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
             assert switched[-1] == (b"h" if mode == b"25" else b"l"), mode
 
 
-@pytest.mark.dear("a start without colours, and all that marks a place without them")
+@pytest.mark.dear("all that marks a place without colours, on a terminal")
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
-    with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}, is_cold=True) as shown:
+    with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:
         shown.until(lambda: "tools/call" in shown.text())
         # On the terminal's own ground what the cursor is on is turned around, in the list, the detail and the filter.
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})

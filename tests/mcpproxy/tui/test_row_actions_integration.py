@@ -70,6 +70,7 @@ class TestMarks:
         play(again, path, size=(140, 30))
         assert not beside.exists()
 
+    @pytest.mark.dear("two commands are run beside the screen")
     def test_marked_rows_can_be_asked_for(self, tmp_path: Path) -> None:
         path = captured(tmp_path)
 
@@ -278,9 +279,9 @@ class TestExport:
             await stage.see("exported 2 rows to")
             await stage.press("e", "enter")
             await stage.see("exists")
-            await stage.press("e", *["backspace"] * 60, *"/none/such/x", "enter")
+            await stage.press("e", "ctrl+u", *"/none/such/x", "enter")
             await stage.see("cannot write", "No such file")
-            await stage.press("e", *["backspace"] * 60, *"~nobody-is-called-so/x", "enter")
+            await stage.press("e", "ctrl+u", *"~nobody-is-called-so/x", "enter")
             await stage.see("cannot write ~nobody-is-called-so/x")
             await stage.press("e", "escape")
 
@@ -298,9 +299,9 @@ class TestExport:
 
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.press("e", *["backspace"] * 60, *"all", "enter")
+            await stage.press("e", "ctrl+u", *"all", "enter")
             await stage.see("exported")
-            await stage.press("x", "e", *["backspace"] * 60, *"pairs", "enter")
+            await stage.press("x", "e", "ctrl+u", *"pairs", "enter")
             await stage.see("rows to pairs")
 
         play(act, path)

@@ -1,5 +1,6 @@
 """Rows of the traffic: what they say at a glance, in which order, and how to point at what is wanted."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.mcpproxy.tui.stage import (
     CALL,
     END,
     Act,
+    Size,
     Stage,
     captured,
     conversation,
@@ -22,7 +24,6 @@ from tests.mcpproxy.tui.stage import (
     play_each,
     record,
     said,
-    sizes,
     timed,
 )
 
@@ -32,180 +33,186 @@ def row_with(stage: Stage, text: str) -> str:
     return next(line for line in stage.text().split("\n") if text in line)
 
 
-class TestAtAGlance:
-    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(140, 40)]))
-    def test_an_answer_says_what_it_found(self, tmp_path: Path, size: tuple[int, int]) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("content", "found 1", '{"n":1}')
-            assert " ok " in row_with(stage, "found 1")
-            await stage.press("x")
-            await stage.see('{"n":1} ⇒ found 1')
-
-        play(act, captured(tmp_path), size=size)
-
-    def test_a_second_answer_is_named_as_in_show(self, tmp_path: Path) -> None:
-        entries = [*conversation(1)[:6], said("s2c", b'{"jsonrpc":"2.0","id":1,"result":{}}'), END]
-        unknown = said("s2c", b'{"jsonrpc":"2.0","id":77,"result":{}}')
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("answered before", "fits no request")
-            assert " 1 " in row_with(stage, "answered before")
-            assert " 77 " in row_with(stage, "fits no request")
-
-        play(act, record(tmp_path / "library/x.mcpcap", [*entries[:-1], unknown, END]), size=(140, 24))
-
-    def test_white_space_is_folded_and_nothing_acts_on_the_terminal(self, tmp_path: Path) -> None:
-        text = rb"The sum\n\t is   3\u001b[31m\u202e"
-        answer = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b"}]}}' % text
-        failure = answer.replace(b'"result":{', b'"result":{"isError":true,').replace(b":7,", b":8,")
-        calls = [said("c2s", CALL % (7, 7)), said("s2c", answer), said("c2s", CALL % (8, 8)), said("s2c", failure)]
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see(r"The sum is 3\x1b[31m\u202e")
-            assert stage.text().count("The sum is 3") == 2
-
-        play(act, record(tmp_path / "library/x.mcpcap", [*conversation(1)[:4], *calls, END]), size=(140, 24))
-
-    def test_a_result_above_a_mebibyte_has_all_that_is_known(self, tmp_path: Path) -> None:
-        answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
-        path = record(
-            tmp_path / "library/x.mcpcap",
-            [*conversation(0)[:4], said("c2s", CALL % (1, 1)), *in_pieces("s2c", answer, 1 << 20), END],
-        )
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("3.1 MB, too large")
-            line = row_with(stage, "3.1 MB, too large")
-            assert all(text in line for text in ("tools/call search", " 1 ", " ok ", " ms "))
-
-        play(act, path, size=(140, 24))
+NAME = "a-server-with-a-name-that-takes-all-the-room-there-is"
 
 
-class TestHttp:
-    def test_it_reads_like_stdio(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("ok · 200 · 2 events", "found 2")
-            assert "stream" not in stage.text()
-            await stage.press("b")
-            await stage.see("all records", "stream opened", "stream ended after 2 events")
-            await stage.press("slash", *"has:error", "enter")
-            await stage.see("nothing matches has:error")
-            await stage.press("escape")
-            await stage.see("all records", "stream opened")
-            await stage.press("b")
-            await stage.see("messages only")
-            assert "stream" not in stage.text()
-            assert "server exited" in stage.text()
-            await stage.press("b")
-            await stage.until(lambda: "messages only" not in stage.text())
-            # The status has room in eighty columns, too.
-            await stage.pilot.resize_terminal(80, 24)
-            await stage.see("ok · 200 ", "found 2")
-            await stage.pilot.resize_terminal(140, 40)
-            # A number leads to a record that is left out.
-            await stage.press("colon", *"14", "enter")
-            await stage.see("all records", "stream opened")
-            assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
-            await stage.press("colon", *"3", "enter")
-            await stage.see("record 3 has no row of its own; the nearest is")
-            # The palette shows them, too.
-            await stage.press("b", "b")
-            await stage.until(lambda: "messages only" not in stage.text() and "all records" not in stage.text())
-            await stage.press("ctrl+p", *"Records")
-            await stage.see("show only messages, or all records")
-            await stage.press("enter")
-            await stage.see("all records", "stream opened")
-
-        play(act, http_talk(tmp_path), size=(140, 40))
+def seven(folder: Path) -> list[Path]:
+    """Captures, each in a folder that says what it has; all of them are small but for one result."""
+    twice = [said("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 77)]
+    text = rb"The sum\n\t is   3\u001b[31m\u202e"
+    answer = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b"}]}}' % text
+    failure = answer.replace(b'"result":{', b'"result":{"isError":true,').replace(b":7,", b":8,")
+    calls = [said("c2s", CALL % (7, 7)), said("s2c", answer), said("c2s", CALL % (8, 8)), said("s2c", failure)]
+    large = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
+    made = conversation(3 * LEAST)
+    # The last call takes 300 ms; all others take 1.
+    stamps_ms = [*range(len(made) - 3), len(made) + 300, len(made) + 301, len(made) + 302]
+    crash = ("close", members(ending="server", status=3, totals={}))
+    return [
+        record(folder / "twice/x.mcpcap", [*conversation(1)[:6], *twice, END]),
+        record(folder / "space/x.mcpcap", [*conversation(1)[:4], *calls, END]),
+        record(
+            folder / "large/x.mcpcap",
+            [*conversation(0)[:4], said("c2s", CALL % (1, 1)), *in_pieces("s2c", large, 1 << 20), END],
+        ),
+        timed(folder / "slow/x.mcpcap", made, stamps_ms),
+        record(folder / "crashed/x.mcpcap", [*conversation(2), crash]),
+        record(folder / "long/x.mcpcap", [*conversation(60), END]),
+        http_talk(folder / "http"),
+    ]
 
 
-class TestNumbers:
-    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(140, 40)]))
-    def test_a_number_is_gone_to(self, tmp_path: Path, size: tuple[int, int]) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see(" # ")
-            assert row_with(stage, "found 1").split()[0] == "5"
-            await stage.press("colon", *"11", "enter")
-            assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
-            await stage.press("colon", *"1,000", "enter")
-            await stage.see("no record 1,000; the last is 18")
-            assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
-            await stage.press("colon", *"x", "enter")
-            await stage.see("expected the number of a frame")
-            await stage.press("slash", *"has:error", "enter")
-            await stage.see("2 of 16 frames")
-            await stage.press("colon", *"5", "enter")
-            assert stage.traffic.entry == 5
-            await stage.press("x", "colon", *"7", "enter")
-            assert stage.traffic.entry == 6
-
-        play(act, captured(tmp_path), size=size)
+async def an_answer_says_what_it_found(stage: Stage, size: Size = (80, 24)) -> None:
+    await stage.resize(size)
+    await stage.open()
+    await stage.see("content", "found 1", '{"n":1}')
+    assert " ok " in row_with(stage, "found 1")
+    await stage.press("x")
+    await stage.see('{"n":1} ⇒ found 1')
 
 
-class TestOrder:
-    def test_the_keys_and_the_headings(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            table = stage.traffic.table
-
-            def seqs() -> list[int]:
-                return [*stage.traffic._rows.view]
-
-            await stage.press("s")
-            await stage.see("by latency ▼", "latency▼")
-            await stage.press("s")
-            await stage.see("by size ▼", "size▼")
-            sizes = [stage.traffic.reading.index.entry(row).size for row in seqs()]
-            assert sizes == sorted(sizes, reverse=True)
-            await stage.press("s")
-            await stage.see("by status ▼", "status▼")
-            assert seqs()[:3] == [9, 15, 17]
-            await stage.pilot.click(table, offset=(stage.text().split("\n")[1].index("status"), 0))
-            await stage.see("by status ▲", "status▲")
-            assert seqs()[-1] != 9
-            await stage.press("n")
-            assert stage.traffic.entry is not None
-            await stage.press("escape")
-            await stage.until(lambda: "by status" not in stage.text())
-            assert seqs() == sorted(seqs())
-            await stage.press("x", "s", "s", "s")
-            await stage.see("by status ▼")
-            await stage.press("s")
-            await stage.until(lambda: "by status" not in stage.text())
-
-        play(act, captured(tmp_path), size=(140, 40))
-
-    def test_the_first_row_of_an_order_is_in_sight_with_its_size(self, tmp_path: Path) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("G", "up", "up", "s")
-            await stage.see("by latency ▼")
-            assert stage.traffic.table.cursor == 0
-            await stage.until(lambda: stage.traffic.table.scroll_y == 0)
-            await stage.press("s")
-            await stage.see("by size ▼", "153 B")
-
-        play(act, captured(tmp_path, calls=60), size=(80, 24))
+async def a_second_answer_is_named_as_in_show(stage: Stage) -> None:
+    await stage.open("twice")
+    await stage.see("answered before", "fits no request")
+    assert " 1 " in row_with(stage, "answered before")
+    assert " 77 " in row_with(stage, "fits no request")
 
 
-class TestPointing:
-    def test_the_keys(self, tmp_path: Path) -> None:
-        acts: tuple[Act, ...] = (
-            a_value_is_added_and_taken_back,
-            a_value_is_excluded,
-            an_exchange_offers_the_error_of_its_answer,
-            errors_only,
-            what_is_no_message_has_no_term,
-            a_single_term_needs_no_choice,
-            the_other_records_are_hidden_and_shown,
-        )
-        play_each(acts, captured(tmp_path), size=(140, 40))
+async def white_space_is_folded_and_nothing_acts_on_the_terminal(stage: Stage) -> None:
+    await stage.open("space")
+    await stage.see(r"The sum is 3\x1b[31m\u202e")
+    assert stage.text().count("The sum is 3") == 2
+
+
+async def a_result_above_a_mebibyte_has_all_that_is_known(stage: Stage) -> None:
+    await stage.open("large")
+    await stage.see("3.1 MB, too large")
+    line = row_with(stage, "3.1 MB, too large")
+    assert all(text in line for text in ("tools/call search", " 1 ", " ok ", " ms "))
+
+
+async def http_reads_like_stdio(stage: Stage) -> None:
+    await stage.open("library")
+    await stage.see("ok · 200 · 2 events", "found 2")
+    assert "stream" not in stage.text()
+    await stage.press("b")
+    await stage.see("all records", "stream opened", "stream ended after 2 events")
+    await stage.press("slash", *"has:error", "enter")
+    await stage.see("nothing matches has:error")
+    await stage.press("escape")
+    await stage.see("all records", "stream opened")
+    await stage.press("b")
+    await stage.see("messages only")
+    assert "stream" not in stage.text()
+    assert "server exited" in stage.text()
+    await stage.press("b")
+    await stage.until(lambda: "messages only" not in stage.text())
+    # The status has room in eighty columns, too.
+    await stage.pilot.resize_terminal(80, 24)
+    await stage.see("ok · 200 ", "found 2")
+    await stage.pilot.resize_terminal(140, 40)
+    # A number leads to a record that is left out.
+    await stage.press("colon", *"14", "enter")
+    await stage.see("all records", "stream opened")
+    assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 14
+    await stage.press("colon", *"3", "enter")
+    await stage.see("record 3 has no row of its own; the nearest is")
+    # The palette shows them, too.
+    await stage.press("b", "b")
+    await stage.until(lambda: "messages only" not in stage.text() and "all records" not in stage.text())
+    await stage.press("ctrl+p", *"Records")
+    await stage.see("show only messages, or all records")
+    await stage.press("enter")
+    await stage.see("all records", "stream opened")
+
+
+async def a_number_is_gone_to(stage: Stage, size: Size = (80, 24)) -> None:
+    await stage.resize(size)
+    await stage.open()
+    await stage.see(" # ")
+    assert row_with(stage, "found 1").split()[0] == "5"
+    await stage.press("colon", *"11", "enter")
+    assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
+    await stage.press("colon", *"1,000", "enter")
+    await stage.see("no record 1,000; the last is 18")
+    assert stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 11
+    await stage.press("colon", *"x", "enter")
+    await stage.see("expected the number of a frame")
+    await stage.press("slash", *"has:error", "enter")
+    await stage.see("2 of 16 frames")
+    await stage.press("colon", *"5", "enter")
+    assert stage.traffic.entry == 5
+    await stage.press("x", "colon", *"7", "enter")
+    assert stage.traffic.entry == 6
+
+
+async def the_keys_and_the_headings_of_an_order(stage: Stage) -> None:
+    await stage.open()
+    table = stage.traffic.table
+
+    def seqs() -> list[int]:
+        return [*stage.traffic._rows.view]
+
+    await stage.press("s")
+    await stage.see("by latency ▼", "latency▼")
+    await stage.press("s")
+    await stage.see("by size ▼", "size▼")
+    sizes = [stage.traffic.reading.index.entry(row).size for row in seqs()]
+    assert sizes == sorted(sizes, reverse=True)
+    await stage.press("s")
+    await stage.see("by status ▼", "status▼")
+    assert seqs()[:3] == [9, 15, 17]
+    await stage.pilot.click(table, offset=(stage.text().split("\n")[1].index("status"), 0))
+    await stage.see("by status ▲", "status▲")
+    assert seqs()[-1] != 9
+    await stage.press("n")
+    assert stage.traffic.entry is not None
+    await stage.press("escape")
+    await stage.until(lambda: "by status" not in stage.text())
+    assert seqs() == sorted(seqs())
+    await stage.press("x", "s", "s", "s")
+    await stage.see("by status ▼")
+    await stage.press("s")
+    await stage.until(lambda: "by status" not in stage.text())
+
+
+async def the_first_row_of_an_order_is_in_sight_with_its_size(stage: Stage) -> None:
+    await stage.resize((80, 24))
+    await stage.open("long")
+    await stage.press("G", "up", "up", "s")
+    await stage.see("by latency ▼")
+    assert stage.traffic.table.cursor == 0
+    await stage.until(lambda: stage.traffic.table.scroll_y == 0)
+    await stage.press("s")
+    await stage.see("by size ▼", "153 B")
+
+
+async def a_latency_above_the_p95_of_its_tool_is_warm(stage: Stage) -> None:
+    await stage.open("slow")
+    await stage.press("G")
+    await stage.see("304 ms")
+    strips = stage.app.screen._compositor.render_strips()
+    colours = {
+        segment.text.strip(): segment.style.color for strip in strips for segment in strip if segment.style is not None
+    }
+    slow, usual = colours["304 ms"], colours["1.0 ms"]
+    assert slow is not None
+    assert usual is not None
+    assert slow != usual
+
+
+async def a_bad_end_is_marked_as_in_the_list(stage: Stage) -> None:
+    await stage.open("crashed")
+    await stage.see("✝ exited 3")
+
+
+async def a_title_is_not_cut_beside_empty_space(stage: Stage, size: Size = (80, 24)) -> None:
+    await stage.resize(size)
+    await stage.open()
+    await stage.press("slash", *"method:tools/call name:search", "enter")
+    await stage.see("13 of 16 frames")
+    head = stage.text().split("\n")[0]
+    assert "…" not in head or len(head) >= size[0] - 3
 
 
 async def a_single_term_needs_no_choice(stage: Stage) -> None:
@@ -290,6 +297,45 @@ async def what_is_no_message_has_no_term(stage: Stage) -> None:
     await stage.see("no filter term fits this row")
 
 
+@pytest.mark.dear("seven captures, each opened, one of them with a result of 3 MB")
+def test_what_rows_say(tmp_path: Path) -> None:
+    acts: tuple[Act, ...] = (
+        a_second_answer_is_named_as_in_show,
+        white_space_is_folded_and_nothing_acts_on_the_terminal,
+        a_result_above_a_mebibyte_has_all_that_is_known,
+        a_latency_above_the_p95_of_its_tool_is_warm,
+        a_bad_end_is_marked_as_in_the_list,
+        the_first_row_of_an_order_is_in_sight_with_its_size,
+        http_reads_like_stdio,
+    )
+    play_each(acts, *seven(tmp_path), size=(140, 40))
+
+
+@pytest.mark.dear("filters, orders and numbers, each with the keys that lead there and back")
+def test_the_keys(tmp_path: Path) -> None:
+    acts: tuple[Act, ...] = (
+        an_answer_says_what_it_found,
+        a_number_is_gone_to,
+        the_keys_and_the_headings_of_an_order,
+        a_value_is_added_and_taken_back,
+        a_value_is_excluded,
+        an_exchange_offers_the_error_of_its_answer,
+        errors_only,
+        what_is_no_message_has_no_term,
+        a_single_term_needs_no_choice,
+        the_other_records_are_hidden_and_shown,
+        a_title_is_not_cut_beside_empty_space,
+    )
+    play_each(acts, captured(tmp_path, NAME), size=(140, 40))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [(100, 24), (140, 24), (140, 40)])
+def test_in_other_sizes(tmp_path: Path, size: Size) -> None:
+    sized = (an_answer_says_what_it_found, a_number_is_gone_to, a_title_is_not_cut_beside_empty_space)
+    play_each([partial(act, size=size) for act in sized], captured(tmp_path, NAME))
+
+
 class TestSessions:
     def test_an_imported_session_stands_where_it_took_place(self, tmp_path: Path) -> None:
         old = record(
@@ -306,31 +352,6 @@ class TestSessions:
             assert places["recent"] < places["imported"]
 
         play(act, old, new, size=(140, 24))
-
-
-def test_a_latency_above_the_p95_of_its_tool_is_warm(tmp_path: Path) -> None:
-    made = conversation(3 * LEAST)
-    # The last call takes 300 ms; all others take 1.
-    stamps_ms = [*range(len(made) - 3), len(made) + 300, len(made) + 301, len(made) + 302]
-    path = timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, stamps_ms)
-
-    async def act(stage: Stage) -> None:
-        await stage.open()
-        await stage.press("G")
-        await stage.see("304 ms")
-        strips = stage.app.screen._compositor.render_strips()
-        colours = {
-            segment.text.strip(): segment.style.color
-            for strip in strips
-            for segment in strip
-            if segment.style is not None
-        }
-        slow, usual = colours["304 ms"], colours["1.0 ms"]
-        assert slow is not None
-        assert usual is not None
-        assert slow != usual
-
-    play(act, path, size=(140, 24))
 
 
 class TestLive:
@@ -369,23 +390,3 @@ class TestLive:
             await stage.see("○ exited 0")
 
         play(act, tmp_path / "live.mcpcap", size=(140, 30))
-
-    def test_a_bad_end_is_marked_as_in_the_list(self, tmp_path: Path) -> None:
-        crash = ("close", members(ending="server", status=3, totals={}))
-
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.see("✝ exited 3")
-
-        play(act, record(tmp_path / "library/x.mcpcap", [*conversation(2), crash]))
-
-    @pytest.mark.parametrize("size", sizes((80, 24), soak=[(100, 24), (140, 24)]))
-    def test_a_title_is_not_cut_beside_empty_space(self, tmp_path: Path, size: tuple[int, int]) -> None:
-        async def act(stage: Stage) -> None:
-            await stage.open()
-            await stage.press("slash", *"method:tools/call name:search", "enter")
-            await stage.see("13 of 16 frames")
-            head = stage.text().split("\n")[0]
-            assert "…" not in head or len(head) >= size[0] - 3
-
-        play(act, captured(tmp_path, "a-server-with-a-name-that-takes-all-the-room-there-is"), size=size)

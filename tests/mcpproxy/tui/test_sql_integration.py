@@ -144,22 +144,20 @@ async def an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it(stage
     assert editor.text == "select 1"
 
 
-def test_an_answer_its_rows_and_its_columns(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "select *, null as nothing from latency order by calls desc")
-        await stage.see("tools/call", "columns 1–", "rows")
-        assert not any("nothing" in line for line in stage.text().splitlines()[2:])
-        await stage.press("tab")
-        assert screen_of(stage).query_one("#answer", Table).has_focus
-        await stage.press(*["right"] * 18)
-        await stage.see("nothing", "NULL")
-        await stage.press("enter")
-        await stage.see("p95_ms", "max_ms")
-        await stage.press("escape", "v")
-        await stage.see("each row is")
-
-    play(act, captured(tmp_path), size=(80, 30))
+async def an_answer_its_rows_and_its_columns(stage: Stage) -> None:
+    await stage.resize((80, 30))
+    await enter(stage)
+    await ask(stage, "select *, null as nothing from latency order by calls desc")
+    await stage.see("tools/call", "columns 1–", "rows")
+    assert not any("nothing" in line for line in stage.text().splitlines()[2:])
+    await stage.press("tab")
+    assert screen_of(stage).query_one("#answer", Table).has_focus
+    await stage.press(*["right"] * 18)
+    await stage.see("nothing", "NULL")
+    await stage.press("enter")
+    await stage.see("p95_ms", "max_ms")
+    await stage.press("escape", "v")
+    await stage.see("each row is")
 
 
 def test_a_row_of_all_captures_leads_to_the_one_that_it_names(tmp_path: Path) -> None:
@@ -196,88 +194,71 @@ def test_a_row_of_all_captures_leads_to_the_one_that_it_names(tmp_path: Path) ->
 RISKY = "select '=1+1' as formula, null as nothing, 1500000 as took_ns, chr(27) || 'x' as escape from range(10002)"
 
 
-def test_all_rows_are_exported_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await stage.press("tab", "e")
-        await stage.see("there is no result to export")
-        await ask(stage, RISKY)
-        await stage.see("the first 10,000 rows")
-        await stage.press("tab", "e")
-        await stage.see("query.csv")
-        await stage.press("enter")
-        await stage.see("exported 10,002 rows to query.csv")
-        for name, text in (
-            ("query.csv", "query.csv exists"),
-            ("x.txt", "must end in .csv"),
-            ("no/x.csv", "cannot write"),
-        ):
-            await stage.press("e")
-            stage.app.screen.query_one(FilterBox).value = name
-            await stage.press("enter")
-            await stage.see(text)
+async def all_rows_are_exported_as_they_are(stage: Stage) -> None:
+    await stage.resize((120, 30))
+    await enter(stage)
+    await stage.press("tab", "e")
+    await stage.see("there is no result to export")
+    await ask(stage, RISKY)
+    await stage.see("the first 10,000 rows")
+    await stage.press("tab", "e")
+    await stage.see("query.csv")
+    await stage.press("enter")
+    await stage.see("exported 10,002 rows to query.csv")
+    for name, text in (
+        ("query.csv", "query.csv exists"),
+        ("x.txt", "must end in .csv"),
+        ("no/x.csv", "cannot write"),
+    ):
         await stage.press("e")
-        stage.app.screen.query_one(FilterBox).value = "y.jsonl"
+        stage.app.screen.query_one(FilterBox).value = name
         await stage.press("enter")
-        await stage.see("exported 10,002 rows to y.jsonl")
-
-    play(act, captured(tmp_path), size=(120, 30))
-    head, first, *_ = (tmp_path / "query.csv").read_text().split("\n")
-    assert head == "formula,nothing,took_ns,escape"
-    assert first == '"\'=1+1",,1500000,"\x1bx"'
-    assert (tmp_path / "query.csv").stat().st_mode & 0o777 == 0o600
-    lines_ = (tmp_path / "y.jsonl").read_text().splitlines()
-    assert len(lines_) == 10_002
-    assert json.loads(lines_[0]) == {"formula": "=1+1", "nothing": None, "took_ns": 1500000, "escape": "\x1bx"}
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["query.csv", "y.jsonl"]
+        await stage.see(text)
+    await stage.press("e")
+    stage.app.screen.query_one(FilterBox).value = "y.jsonl"
+    await stage.press("enter")
+    await stage.see("exported 10,002 rows to y.jsonl")
 
 
-def test_a_result_is_copied_and_nothing_in_it_acts_on_a_terminal(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await stage.press("tab", "y")
-        await stage.see("there is no result to copy")
-        await ask(stage, RISKY)
-        await stage.see("the first 10,000 rows")
-        await stage.press("tab", "y")
-        await stage.see("CSV", "JSON lines", "this row")
-        await stage.press("c")
-        await stage.see("copied CSV: the first", "e exports all")
-        assert stage.app.clipboard.startswith('formula,nothing,took_ns,escape\n"\'=1+1",,1500000,')
-        assert "\x1b" not in stage.app.clipboard
-        await ask(stage, "select chr(155) || 'x' as c1, 1.5 as number")
-        await stage.see("1 row ")
-        await stage.press("tab", "y", "j")
-        await stage.see("copied JSON lines, 1 row")
-        assert stage.app.clipboard == '{"c1":"\\u009bx","number":1.5}'
-        await stage.press("c", "r")
-        await stage.see("copied this row")
-        assert stage.app.clipboard == "c1      \\x9bx\nnumber  1.5"
-
-    play(act, captured(tmp_path), size=(120, 30))
+async def a_result_is_copied_and_nothing_in_it_acts_on_a_terminal(stage: Stage) -> None:
+    await stage.resize((120, 30))
+    await enter(stage)
+    await stage.press("tab", "y")
+    await stage.see("there is no result to copy")
+    await ask(stage, RISKY)
+    await stage.see("the first 10,000 rows")
+    await stage.press("tab", "y")
+    await stage.see("CSV", "JSON lines", "this row")
+    await stage.press("c")
+    await stage.see("copied CSV: the first", "e exports all")
+    assert stage.app.clipboard.startswith('formula,nothing,took_ns,escape\n"\'=1+1",,1500000,')
+    assert "\x1b" not in stage.app.clipboard
+    await ask(stage, "select chr(155) || 'x' as c1, 1.5 as number")
+    await stage.see("1 row ")
+    await stage.press("tab", "y", "j")
+    await stage.see("copied JSON lines, 1 row")
+    assert stage.app.clipboard == '{"c1":"\\u009bx","number":1.5}'
+    await stage.press("c", "r")
+    await stage.see("copied this row")
+    assert stage.app.clipboard == "c1      \\x9bx\nnumber  1.5"
 
 
-def test_an_answer_of_thousands_of_columns_takes_a_moment(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        began_s = time.process_time()
-        await ask(stage, "with wide as (pivot (select i + 1000 as i from range(8000) t(i)) on i) from wide, range(40)")
-        await stage.see("columns 1–20 of 8001", "40 rows", "1019")
-        await stage.press("tab", *["right"] * 3, "down", "left")
-        await stage.see("columns 3–22 of 8001", "1021")
-        assert "1001" not in stage.text()
-        answer = screen_of(stage).answer
-        assert answer is not None
-        answer.first = 7990
-        await stage.press("right")
-        await stage.see("columns 7992–8001 of 8001", "8999")
-        await stage.press("enter")
-        await stage.see("1002   1")
-        assert time.process_time() - began_s < 60
-
-    play(act, captured(tmp_path))
+async def an_answer_of_thousands_of_columns_takes_a_moment(stage: Stage) -> None:
+    await enter(stage)
+    began_s = time.process_time()
+    await ask(stage, "with wide as (pivot (select i + 1000 as i from range(8000) t(i)) on i) from wide, range(40)")
+    await stage.see("columns 1–20 of 8001", "40 rows", "1019")
+    await stage.press("tab", *["right"] * 3, "down", "left")
+    await stage.see("columns 3–22 of 8001", "1021")
+    assert "1001" not in stage.text()
+    answer = screen_of(stage).answer
+    assert answer is not None
+    answer.first = 7990
+    await stage.press("right")
+    await stage.see("columns 7992–8001 of 8001", "8999")
+    await stage.press("enter")
+    await stage.see("1002   1")
+    assert time.process_time() - began_s < 60
 
 
 WIDE = (
@@ -289,23 +270,21 @@ WIDE = (
 )
 
 
-def test_a_row_in_full_is_all_of_it(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        for number, (sql, count) in enumerate(WIDE):
-            await ask(stage, f"select {sql}, 'ends {number}' as zz")
-            await stage.see("1 row")
-            await stage.press("tab", "enter")
-            (pane,) = screen_of(stage).query(Pane)
+async def a_row_in_full_is_all_of_it(stage: Stage) -> None:
+    await stage.resize((70, 60))
+    await enter(stage)
+    for number, (sql, count) in enumerate(WIDE):
+        await ask(stage, f"select {sql}, 'ends {number}' as zz")
+        await stage.see("1 row")
+        await stage.press("tab", "enter")
+        (pane,) = screen_of(stage).query(Pane)
 
-            def shown(pane: Pane = pane) -> str:
-                return "\n".join(stage.text().splitlines()[pane.region.y : -1]) if pane.region.height else ""
+        def shown(pane: Pane = pane) -> str:
+            return "\n".join(stage.text().splitlines()[pane.region.y : -1]) if pane.region.height else ""
 
-            await stage.until(lambda: f"ends {number}" in shown())  # noqa: B023 - asked at once
-            assert shown().count("界") == count, sql
-            assert shown().count("x") == (70 if "'x'" in sql else 0), sql
-
-    play(act, captured(tmp_path), size=(70, 60))
+        await stage.until(lambda: f"ends {number}" in shown())  # noqa: B023 - asked at once
+        assert shown().count("界") == count, sql
+        assert shown().count("x") == (70 if "'x'" in sql else 0), sql
 
 
 def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
@@ -361,51 +340,62 @@ def test_a_capture_that_grows_is_asked_up_to_its_end(tmp_path: Path) -> None:
     live.close()
 
 
-def test_in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys(tmp_path: Path) -> None:
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        await ask(stage, "from slowest")
-        await stage.see("latency_ms method", "tools/call", "search", "⏎ run")
-        assert "y copy" not in stage.text()
-        await stage.press("tab")
-        await stage.see("⏎ open", "o row", "v views", "y copy", "e export", "? help", "q quit")
-
-    play(act, captured(tmp_path), size=(80, 24))
+async def in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys(stage: Stage) -> None:
+    await stage.resize((80, 24))
+    await enter(stage)
+    await ask(stage, "from slowest")
+    await stage.see("latency_ms method", "tools/call", "search", "⏎ run")
+    assert "y copy" not in stage.text()
+    await stage.press("tab")
+    await stage.see("⏎ open", "o row", "v views", "y copy", "e export", "? help", "q quit")
 
 
-def test_tab_completes_and_up_goes_back(tmp_path: Path) -> None:
+async def tab_completes_and_up_goes_back(stage: Stage) -> None:
+    await enter(stage)
+    editor = screen_of(stage).query_one(Editor)
+    await stage.press(*"FROM laten", "tab")
+    assert editor.text == "FROM latency"
+    await stage.see("latency_histogram")
+    await stage.press("ctrl+j", *"where me", "tab")
+    assert editor.text.startswith("FROM latency\nwhere me")
+    await stage.see("method")
+    await stage.press("up", "up")
+    assert editor.text == "select 'of yesterday'"
+    await stage.press("down")
+    assert editor.text.startswith("FROM latency\n")
+    await stage.press("enter")
+
+
+@pytest.mark.dear("some forty statements, one of them with 8,000 columns and one that fills the memory")
+def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     remember("select 'of yesterday'")
-
-    async def act(stage: Stage) -> None:
-        await enter(stage)
-        editor = screen_of(stage).query_one(Editor)
-        await stage.press(*"FROM laten", "tab")
-        assert editor.text == "FROM latency"
-        await stage.see("latency_histogram")
-        await stage.press("ctrl+j", *"where me", "tab")
-        assert editor.text.startswith("FROM latency\nwhere me")
-        await stage.see("method")
-        await stage.press("up", "up")
-        assert editor.text == "select 'of yesterday'"
-        await stage.press("down")
-        assert editor.text.startswith("FROM latency\n")
-        await stage.press("enter")
-
-    play(act, captured(tmp_path))
-    assert remembered()[0] == "select 'of yesterday'"
-
-
-def test_questions_and_their_answers_in_one_run(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
+        tab_completes_and_up_goes_back,  # first: what was asked yesterday is what was asked last
         it_shows_what_there_is_to_ask_and_takes_an_example,
         a_row_leads_to_its_frame_and_escape_back_to_the_rows,
         an_answer_that_is_an_older_one_is_called_so,
         what_is_wrong_is_told_below_and_a_query_can_be_stopped,
         hostile_names_and_values_are_only_text,
         an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it,
+        an_answer_its_rows_and_its_columns,
+        all_rows_are_exported_as_they_are,
+        a_result_is_copied_and_nothing_in_it_acts_on_a_terminal,
+        an_answer_of_thousands_of_columns_takes_a_moment,
+        a_row_in_full_is_all_of_it,
+        in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys,
         an_answer_is_bounded_and_says_so,  # last: the memory that it takes is not there for the next
     )
     play_each(acts, captured(tmp_path))
+    assert remembered()[0] == "select 'of yesterday'"
+    head, first, *_ = (tmp_path / "query.csv").read_text().split("\n")
+    assert head == "formula,nothing,took_ns,escape"
+    assert first == '"\'=1+1",,1500000,"\x1bx"'
+    assert (tmp_path / "query.csv").stat().st_mode & 0o777 == 0o600
+    lines_ = (tmp_path / "y.jsonl").read_text().splitlines()
+    assert len(lines_) == 10_002
+    assert json.loads(lines_[0]) == {"formula": "=1+1", "nothing": None, "took_ns": 1500000, "escape": "\x1bx"}
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["query.csv", "y.jsonl"]
 
 
 def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_path: Path) -> None:
