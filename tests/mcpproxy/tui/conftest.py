@@ -1,14 +1,12 @@
 """Each test has a cache, keys and a history of its own; what every app of a process does alike is done once."""
 
 import subprocess
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from textual import _callback
 from textual._compositor import Compositor
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -39,24 +37,11 @@ def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
         if CAN_ADOPT:
             process = SimpleNamespace(Popen=Forked, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
             patch.setattr(child_process, "subprocess", process)
-        # By identity, too, but without `id()`, of each call of which the audit hook of `tests/unit.py` hears.
-        patch.setattr(RuleSet, "__hash__", object.__hash__)
-        patch.setattr(_callback, "_count_parameters", _parameters)
         if request.config.getoption("markexpr") != "soak":
             patch.setattr(Compositor, "render_update", render_later)
         patch.setattr(step_thread, "garbage", SimpleNamespace(set_aside=lambda: None))
         _share_styles(patch)
         yield
-
-
-_first_parameters = _callback._count_parameters
-_parameters_of_method = cache(_first_parameters)
-
-
-def _parameters(function: Callable[..., Any]) -> int:
-    """How many a callback takes; Textual looks at the signature of each that is called later with arguments."""
-    method = getattr(function, "__func__", None)
-    return _first_parameters(function) if method is None else _parameters_of_method(method) - 1
 
 
 def _share_styles(patch: pytest.MonkeyPatch) -> None:
