@@ -23,7 +23,7 @@ test: setup
 test-fast: $(VENV)/.check
 	$(BIN)/pytest --unit -n 2 --dist worksteal -p no:anyio -p no:syrupy -p no:textual-snapshot
 
-# Everything CI looks at: format, lint, types, import contracts, tests.
+# Everything that CI runs except the Spark tests: format, lint, types, import contracts, tests.
 check: lint types contracts test
 
 # The tests of the Spark source and of the views on Spark, in an environment of its own: Spark is 400 MB. It needs Java 17 or newer.
@@ -119,14 +119,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 define install
 { test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(1) $(2); } || \
 	{ $(PIP) install --upgrade pip && $(PIP) --python $(1) install $(2); } || \
-	{ echo "set-up failed: a registry refused what is named above; is it there? The same command tries again" >&2; exit 1; }
+	{ echo "set-up failed: could not install the packages (see above). Check that the registry is reachable, then run the same command again" >&2; exit 1; }
 endef
 export PIP_ROOT_USER_ACTION := ignore
 
 $(VENV)/.made:
 	@echo "Setting up $(VENV), once; this may take a minute."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install uv || echo "uv is not to be had, so pip does its work, which takes longer"
+	@$(PIP) install uv || echo "could not install uv; using pip instead, which is slower"
 	@touch $@
 
 $(VENV)/.base: pyproject.toml | $(VENV)/.made

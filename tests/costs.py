@@ -1,9 +1,9 @@
-"""What each case costs: processor time of the case and of its children, listed at the end of a run and never judged.
+"""What each test costs: CPU time of the test and of its children, listed at the end of a run and never judged.
 
-The clock on the wall says nothing on a machine that others use, too, and even processor time differs from machine to
+The clock on the wall says nothing on a machine that others use, too, and even CPU time differs from machine to
 machine, so no test fails for it. The list shows where a suite gets slow: in a run of unit tests all cases above
-`UNIT_S`, otherwise the dearest ones, and those above `REASON_S` that do not say why with
-`@pytest.mark.dear("reason")`. `pytest --costs FILE` writes one JSON object a case: `test`, `processor_s`, `wall_s`.
+`UNIT_S`, otherwise the most expensive ones, and those above `REASON_S` that do not say why with
+`@pytest.mark.costly("reason")`. `pytest --costs FILE` writes one JSON object a case: `test`, `processor_s`, `wall_s`.
 """
 
 import json
@@ -23,7 +23,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def processor_s() -> float:
-    """Processor time, in seconds, of this process, of its children, and of what those have waited for."""
+    """CPU time, in seconds, of this process, of its children, and of what those have waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + sum(map(_of, _children()))
 
@@ -48,7 +48,7 @@ class Costs:
         self.file = file
         self.unit = unit
         self.spent: list[tuple[float, float, str, str]] = []
-        """Of each case: processor time, time on the clock, its name, and the reason for its cost."""
+        """Of each test: CPU time, time on the clock, its name, and the reason for its cost."""
         self._began = (0.0, 0.0)
 
     @pytest.hookimpl(tryfirst=True)
@@ -59,7 +59,7 @@ class Costs:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
         report = yield
         if report.when == "teardown":
-            marker = item.get_closest_marker("dear")
+            marker = item.get_closest_marker("costly")
             report.cost = (
                 processor_s() - self._began[0],
                 time.monotonic() - self._began[1],
@@ -80,15 +80,15 @@ class Costs:
                     out.write(json.dumps(told) + "\n")
         self.spent.sort(reverse=True)
         terminalreporter.write_line(
-            f"{sum(cost for cost, *_ in self.spent):.0f} s of processor in {len(self.spent)} cases, without collection"
+            f"{sum(cost for cost, *_ in self.spent):.0f} s of CPU time in {len(self.spent)} tests, excluding collection"
         )
         if self.unit:
             listed, what = [row for row in self.spent if row[0] > UNIT_S], f"unit tests above {UNIT_S * 1000:.0f} ms"
         else:
-            listed, what = self.spent[:LISTED], "the dearest cases"
+            listed, what = self.spent[:LISTED], "the most expensive tests"
             listed += [row for row in self.spent[LISTED:] if row[0] > REASON_S and not row[3]]
         if listed:
-            terminalreporter.section(f"{what}: processor, reason")
+            terminalreporter.section(f"{what}: CPU time, reason")
         for processor, _, name, reason in listed:
-            why = reason or ("" if self.unit or processor <= REASON_S else "NO REASON IS GIVEN")
+            why = reason or ("" if self.unit or processor <= REASON_S else "no reason given")
             terminalreporter.write_line(f"{processor:7.2f} s  {name}  {why}".rstrip())

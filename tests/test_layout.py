@@ -117,7 +117,7 @@ NO_TESTS = ("bench", "corpus", "peers", "zoo/programs")
 WAITS = {"tests/harness.py", "tests/mcpproxy/shipping/s3.py", "tests/mcpproxy/tui/stage.py", "tests/zoo/visit.py"}
 """Where the helpers are that wait for a condition or for programs of others, or are slow so that others wait."""
 HOLDS = {"tests/mcpproxy/cli/test_up_integration.py", "tests/mcpproxy/relay/test_stdio_integration.py"}
-"""Show that something goes on for longer than a patience of the product: that it has run out shows in nothing else."""
+"""They must outlast one of the product's own time-outs, as nothing that can be observed marks its end."""
 OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt", "socket", "str"}
 """What is called in order to learn of a free port, which is anybody's again afterwards."""
 TODAY = {"now", "today", "utcnow", "localtime", "ctime"}
@@ -140,7 +140,7 @@ def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.With) and not any(isinstance(one, ast.Yield) for one in ast.walk(node)):
         called = {named(one.func).rpartition(".")[2] for one in ast.walk(node) if isinstance(one, ast.Call)}
         if "getsockname" in called and called <= OF_NO_USE:
-            yield "lets go of a port that it was given, so that another may have it"
+            yield "closes the socket of its free port, so that another process can take the port"
     if not isinstance(node, ast.Call):
         return
     name = named(node.func)
@@ -187,7 +187,7 @@ def _makes(node: ast.AST, kind: str) -> bool:
     return isinstance(node, ast.Call) and named(node.func).rpartition(".")[2] == kind
 
 
-@pytest.mark.dear("reads every test")
+@pytest.mark.costly("reads every test")
 def test_no_test_leaves_anything_to_chance() -> None:
     left: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("*.py")):

@@ -54,7 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.dear("builds the wheel and the source package")
+@pytest.mark.costly("builds the wheel and the source package")
 def test_the_wheel_holds_every_file_of_the_packages_and_no_other(built: Path) -> None:
     names = [
         str(path.relative_to(ROOT))
@@ -143,7 +143,7 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     return Fresh(python.with_name("mcpproxy"), {**variables, "LC_ALL": "C.UTF-8"}, folder / "here")
 
 
-@pytest.mark.dear("four cold starts of a program that nothing has compiled yet")
+@pytest.mark.costly("four cold starts of a program that nothing has compiled yet")
 def test_the_program_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> None:
     version = fresh.run("--version")
     assert (version.returncode, version.stdout, version.stderr) == (0, f"mcpproxy {__version__}\n", "")
@@ -156,7 +156,7 @@ def test_the_program_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> 
     assert fresh.run("check", "demo").returncode == 1
 
 
-@pytest.mark.dear("the whole terminal UI, started as a user starts it")
+@pytest.mark.costly("the whole terminal UI, started as a user starts it")
 def test_its_demo_is_drawn_on_a_terminal_and_q_ends_it(fresh: Fresh) -> None:
     terminal = Terminal(["--demo"], fresh.variables, (100, 30), (str(fresh.program),))
     try:

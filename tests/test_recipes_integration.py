@@ -180,7 +180,7 @@ def small_job(tmp_path: Path) -> Job:
     return Job(tmp_path, small=True)
 
 
-@pytest.mark.dear("one job is run with the official SDK")
+@pytest.mark.costly("one job is run with the official SDK")
 def test_the_job_for_github_fails_at_the_check_and_still_reports(job: Job) -> None:
     job.serves(faulty=True)
     done = job.run(github())

@@ -1,8 +1,9 @@
-"""Unit tests are a place: every test file whose name does not end in `_integration.py`. This is the watch over it.
+"""A test is a unit test if its file does not end in `_integration.py`. This plugin enforces what it may not do.
 
 A unit test starts no process, no pool of threads and no app, and never sleeps, so that hundreds of them take a second.
-What does any of that is an integration test. `make test-fast` runs the unit tests only, and whichever of them breaks
-this promise fails, in `make test` as well.
+A test that does any of these is an integration test. `make test-fast` runs the unit tests only. In every run, a unit
+test fails if its main thread starts a process, makes a thread pool or an app, or calls `time.sleep`; what other threads
+and `asyncio.sleep` do is not watched.
 """
 
 import os
@@ -21,7 +22,7 @@ import pytest
 INTEGRATION: Final = "_integration"
 _STARTS: Final = ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")
 """The functions of `os` that a process comes from, beside `subprocess.Popen`. (An audit hook would hear of them, too,
-and of each `id()` and `open()` as well, which made the tests of screens a tenth dearer.)"""
+and of each `id()` and `open()` as well, which made the tests of screens a tenth slower.)"""
 
 
 def is_unit(path: Path) -> bool:
@@ -71,7 +72,7 @@ class Watch:
         if self._did:
             report.outcome = "failed"
             report.longrepr = (
-                f"{item.nodeid} is a unit test, and {', '.join(dict.fromkeys(self._did))}; such tests stand in "
+                f"{item.nodeid} is a unit test, but {', '.join(dict.fromkeys(self._did))}; move it to "
                 f"{item.path.stem.removesuffix(INTEGRATION)}{INTEGRATION}.py"
             )
             self._did = []

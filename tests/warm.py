@@ -8,7 +8,7 @@ by itself, and it ends as the interpreter ends. A child process that it starts f
 
 What a fork does not show is how a command starts: what it imports, and what the interpreter makes of variables such as
 LC_ALL; that of PYTHONIOENCODING is done here.
-`tests/mcpproxy/cli/test_dispatch_integration.py` runs every command in both ways, and compares.
+`tests/mcpproxy/cli/test_dispatch_integration.py` runs the commands in both ways and compares; some in soak only.
 """
 
 import atexit
@@ -192,7 +192,7 @@ class Forks:
 
 @cache
 def forks(loads: str = "all") -> Forks:
-    """The one process of this process that has loaded so much."""
+    """This process's only `Forks` that has loaded so much; it is started at first."""
     made = Forks(loads)
     atexit.register(made.close)
     return made

@@ -1,7 +1,12 @@
 """Every case of the corpus gives just the findings that it expects, and every rule has a case that fires it."""
 
+from collections import Counter
+from collections.abc import Collection
+from functools import cache
+
 import pytest
 
+from analysis.rules.base import Rule
 from analysis.rules.discovery import GROUPS, group_of, rules, rules_for
 from mcpproxy.importers.trace import Case
 from tests.analysis.traces import (
@@ -20,10 +25,18 @@ from tests.analysis.traces import (
 CASES = by_group(corpus())
 
 
-def mistakes(case: Case) -> str:
-    """What is not as the case expects, and all findings; empty if everything is as expected."""
-    found = check(case)
+def mistakes(case: Case, group: str) -> str:
+    """What is not as the case expects, and all findings; empty if everything is as expected.
+
+    Rules share what they remember, but each group must do without the others.
+    """
+    found, alone = check(case), check(case, _rules_of(group))
+    of_group = [
+        Counter((one.rule, one.frame) for one in those if group_of(one.rule) == group) for those in (found, alone)
+    ]
     unlike = {
+        "missed by the group alone": of_group[0] - of_group[1],
+        "found by the group alone": of_group[1] - of_group[0],
         "unexpected": grave(found) - expected(case),
         "missed": expected(case) - grave(found),
         "notes missed": due_notes(case) - {(one.rule, one.frame) for one in found},
@@ -33,34 +46,15 @@ def mistakes(case: Case) -> str:
     return "\n".join([f"{case.name}: {'; '.join(told)}", *(f"  {one.finding}" for one in found)]) if told else ""
 
 
+@cache
+def _rules_of(group: str) -> Collection[type[Rule]]:
+    return rules_for(lambda id_: group_of(id_) == group)
+
+
 @pytest.mark.parametrize("group", CASES)
 def test_the_cases_of_a_file_give_the_findings_that_they_expect(group: str) -> None:
-    wrong = [told for case in CASES[group] if (told := mistakes(case))]
+    wrong = [told for case in CASES[group] if (told := mistakes(case, group))]
     assert not wrong, "\n".join(wrong)
-
-
-SHARE = 16
-"""The suite runs a group alone on one of so many of its cases; `make soak` on all."""
-
-
-def found_alone(every_nth: int) -> None:
-    """Rules share what they remember; each group must do without the others."""
-    for group in GROUPS:
-        picked = rules_for(lambda id_, group=group: group_of(id_) == group)  # type: ignore[misc]
-        for case in CASES.get(group, [])[::every_nth]:
-            among = sorted((one.rule, one.frame) for one in check(case) if group_of(one.rule) == group)
-            alone = sorted((one.rule, one.frame) for one in check(case, picked) if group_of(one.rule) == group)
-            assert alone == among, case.name
-
-
-@pytest.mark.dear("a check of some 150 cases, twice")
-def test_a_group_alone_finds_what_it_finds_among_all() -> None:
-    found_alone(SHARE)
-
-
-@pytest.mark.soak
-def test_a_group_alone_finds_in_any_case_what_it_finds_among_all() -> None:
-    found_alone(1)
 
 
 def test_every_rule_has_a_case_that_fires_it() -> None:

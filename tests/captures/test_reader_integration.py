@@ -50,7 +50,7 @@ def check_memory(folder: Path, room_mib: int, sizes_mib: dict[str, int]) -> None
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc tells")
-@pytest.mark.dear("a process fills several times the memory that a reader may take")
+@pytest.mark.costly("a process fills several times the memory that a reader may take")
 def test_memory_is_bounded_whatever_a_file_holds(tmp_path: Path) -> None:
     check_memory(tmp_path, 40, {name: size for name, (_, size, _) in FILLS.items() if size})
 

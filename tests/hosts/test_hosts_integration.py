@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 RUN_S = 120
 MODEL_PORT = 47115
 """In the network that a client has for itself, every port is free."""
-DEAR = pytest.mark.dear("a real client starts twice, and its server with it")
+DEAR = pytest.mark.costly("a real client starts twice, and its server with it")
 ROWS = [pytest.param(host, id=host.id, marks=[pytest.mark.hosts, DEAR] if host.slow else [DEAR]) for host in hosts()]
 
 

@@ -48,7 +48,7 @@ def rows(*words: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in mcpproxy(*words).splitlines()]
 
 
-@pytest.mark.dear("the SDK's two ends start for it")
+@pytest.mark.costly("the SDK's two ends start for it")
 def test_stats_names_it_first_of_all_that_is_wrong(hung: Path) -> None:
     totals, *figures = rows("stats", "--json", hung)
     assert (totals["abandoned"], totals["unanswered"], totals["errors"]) == (1, 0, 0)

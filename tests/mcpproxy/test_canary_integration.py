@@ -75,7 +75,7 @@ def commands(capture: Path, out: Path) -> list[list[str]]:
     return [[*words, str(capture)] for words in reading + queries + exports]
 
 
-@pytest.mark.dear("all that a user may do with a capture, a process each")
+@pytest.mark.costly("all that a user may do with a capture, a process each")
 def test_no_secret_of_an_address_is_left_anywhere(place: Place, tmp_path: Path) -> None:
     count = iter(range(1000))
 
@@ -117,7 +117,7 @@ def check_everywhere(place: Place, capture: Path, tmp_path: Path) -> None:
     assert places_with_canary(tmp_path) == []
 
 
-@pytest.mark.dear("all that a user may do with a capture, a process each")
+@pytest.mark.costly("all that a user may do with a capture, a process each")
 def test_no_secret_of_an_address_in_a_command_is_left_anywhere(place: Place, tmp_path: Path) -> None:
     server = [
         sys.executable,

@@ -156,7 +156,7 @@ def test_the_demo_records_the_conversation_as_it_was_shows_it_and_tells_where_it
     assert all(fault.description in done.stderr for fault in FAULTS.values())
 
 
-@pytest.mark.dear("seven commands, each started as by a user")
+@pytest.mark.costly("seven commands, each started as by a user")
 @pytest.mark.parametrize("is_known", [False, True], ids=["in a checkout", "installed"])
 def test_what_the_demo_says_to_try_next_works_from_there(tmp_path: Path, *, is_known: bool) -> None:
     """As `make demo` starts it, which puts nothing into PATH, beside another program of that name; and by its name."""

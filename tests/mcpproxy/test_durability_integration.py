@@ -167,7 +167,7 @@ class TestStart:
         winner = codes.index(0)
         assert [frame.verdict.id for frame in sessions[winner].frames("c2s")] == [b"%d" % winner]
 
-    @pytest.mark.dear("a process for each start")
+    @pytest.mark.costly("a process for each start")
     @pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.soak)])
     def test_overlapping_starts_never_mix(self, place: Place, count: int) -> None:
         place.environment["MCPPROXY_CAPTURES"] = str(place.captures)
@@ -259,7 +259,7 @@ def on_small_disk(
 class TestFullDisk:
     """A disk without space."""
 
-    @pytest.mark.dear("the disk is tried again and again to the end")
+    @pytest.mark.costly("the disk is tried again and again to the end")
     def test_to_the_end_the_reserve_takes_gap_and_close(self, place: Place, tmp_path: Path) -> None:
         session, _ = on_small_disk(place, tmp_path, "size=1m", flood(3000, 1000))
         assert sha(session.rest()) == flooded(3000, 1000)
@@ -301,7 +301,7 @@ class TestFullDisk:
         assert session.end() == 0
         assert session.recorded("c2s") == session.recorded("s2c") == sent
 
-    @pytest.mark.dear("more frames than can wait in memory")
+    @pytest.mark.costly("more frames than can wait in memory")
     def test_recording_resumes_when_space_returns_and_the_loss_is_exact(self, place: Place, tmp_path: Path) -> None:
         """More than can wait: 32 MiB."""
         session, inside = on_small_disk(place, tmp_path, "size=96m", flood(4_000, 15_000, 8, "--wait"))
@@ -483,7 +483,7 @@ class TestFaultyCalls:
         assert told.count(b"\n") <= 1
         assert code == "EINTR" or os.strerror(getattr(errno, code)).encode() in told
 
-    @pytest.mark.dear("it is looked again and again whether the disk is back")
+    @pytest.mark.costly("it is looked again and again whether the disk is back")
     def test_a_write_that_hangs_holds_one_frame_up_for_a_moment(self, place: Place, tmp_path: Path) -> None:
         hang = f"write:delay_enter={HANGS_S}s:when=20"
         session = traced(place, tmp_path / "x.mcpcap", hang, server=peer("echo", "--raw"))
@@ -595,7 +595,7 @@ class TestKills:
             assert not place.clear()
         return delivered, missing
 
-    @pytest.mark.dear("a session below strace for each write")
+    @pytest.mark.costly("a session below strace for each write")
     def test_at_chosen_writes(self, tmp_path: Path) -> None:
         calls = [f"write:when={number}" for number in (1, 2, 3, 20, 111)] + ["flock:when=1"]
         delivered, missing = self.kill_often(tmp_path, calls)
@@ -704,7 +704,7 @@ class TestPowerLoss:
                 kept[start:end] = bytes(end - start)
         return bytes(kept)
 
-    @pytest.mark.dear("sixty syncs below strace, and a look at what each could leave")
+    @pytest.mark.costly("sixty syncs below strace, and a look at what each could leave")
     def test_what_was_synced_is_read_and_nothing_is_misread(self, place: Place, tmp_path: Path) -> None:
         capture = tmp_path / "x.mcpcap"
         log = place.root / "strace"
@@ -736,7 +736,7 @@ class TestPowerLoss:
 class TestRing:
     """Segments of a real session."""
 
-    @pytest.mark.dear("several segments of frames, twice")
+    @pytest.mark.costly("several segments of frames, twice")
     def test_no_frame_is_lost_or_doubled_at_the_borders(self, place: Place) -> None:
         session = place.start(flood(5_000, 2_000), "--ring-size", "1G")
         assert len(session.rest()) == 10_000_000

@@ -76,13 +76,13 @@ def check_stored_verdicts(path: Path, shown: bytes) -> None:
             assert (members["kind"], members.get("problem")) == (verdict.kind, verdict.problem), (shown, members)
 
 
-@pytest.mark.dear("a process for each line")
+@pytest.mark.costly("a process for each line")
 def test_every_first_line_is_recorded_in_a_fresh_process(place: Place, tmp_path: Path) -> None:
     for number, line in enumerate((BANNERS[0], JSON[0], *SUITE[3::40])):
         check_first_line(place, line, tmp_path / f"{number}.mcpcap")
 
 
-@pytest.mark.dear("a fork for each line")
+@pytest.mark.costly("a fork for each line")
 def test_every_first_line_gets_the_record_that_it_would_get_later() -> None:
     sent = b"".join(b"%010d" % len(line) + line for line in SUITE)
     done = subprocess.run([sys.executable, "-c", FRESH], input=sent, cwd=ROOT, capture_output=True, check=True)

@@ -18,7 +18,7 @@ SOON = 1 << 20
 """After so many bytes at most, so that a kill costs little."""
 
 
-@pytest.mark.dear("processes that do nothing but use a processor are what is tested")
+@pytest.mark.costly("processes that do nothing but use a processor are what is tested")
 @pytest.mark.parametrize("condition", [name for name in CONDITIONS if not name.startswith("nice")])
 def test_no_delivered_frame_is_missing_after_a_kill(tmp_path: Path, condition: str) -> None:
     kills = 2 if condition == "quiet" else 1
@@ -41,7 +41,7 @@ def threads(session: Session) -> list[int]:
     return sorted(map(int, os.listdir(f"/proc/{session.pid}/task")))
 
 
-@pytest.mark.dear("a process that does nothing but use a processor is what is tested")
+@pytest.mark.costly("a process that does nothing but use a processor is what is tested")
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="threads cannot be starved here")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 9))])
 def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) -> None:

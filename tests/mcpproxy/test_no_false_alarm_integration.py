@@ -58,7 +58,7 @@ async def rooted(context: object) -> ListRootsResult:
 
 # The SDK warns of what 2026-07-28 has done away with; older revisions speak it, and so must a test of them.
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-@pytest.mark.dear("the SDK's two ends, and all that its library offers")
+@pytest.mark.costly("the SDK's two ends, and all that its library offers")
 @pytest.mark.parametrize("mode", ["legacy", "auto", pytest.param("2026-07-28", marks=pytest.mark.soak)])
 def test_all_that_the_library_offers_is_right(mode: str, tmp_path: Path) -> None:
     capture = tmp_path / "library.mcpcap"

@@ -158,7 +158,7 @@ def talked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return request.param, capture
 
 
-@pytest.mark.dear("the SDK's two ends start for it")
+@pytest.mark.costly("the SDK's two ends start for it")
 def test_session_is_recorded_whole(talked: tuple[str, Path]) -> None:
     found = inspect(Capture(talked[1]))
     assert found.state == "complete"

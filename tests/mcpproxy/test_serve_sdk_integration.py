@@ -363,7 +363,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield through(place, era, Talk.everything, *(["--sse"] if era == SSE else []))
 
 
-@pytest.mark.dear("the SDK's server is loaded for it, once")
+@pytest.mark.costly("the SDK's server is loaded for it, once")
 def test_the_client_cannot_tell_the_recorder_from_the_server(run: Run) -> None:
     assert run.talk.transcript == run.direct.transcript
     assert ("revision", run.era) in run.talk.transcript

@@ -58,7 +58,7 @@ def is_found_alone(case: Case, picked: Iterable[str] | None = None) -> set[str]:
     return fired
 
 
-@pytest.mark.dear("two checks for each of some 250 rules")
+@pytest.mark.costly("two checks for each of some 250 rules")
 def test_each_rule_finds_alone_what_it_finds_among_all() -> None:
     """Each rule in the first case that fires it; `make soak` tries all cases."""
     left = set(rules())

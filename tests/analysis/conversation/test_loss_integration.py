@@ -68,7 +68,7 @@ def accused(group: str, share: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.dear("a check for one in so many records of a thousand cases")
+@pytest.mark.costly("a check for one in so many records of a thousand cases")
 def test_one_record_less_accuses_nobody() -> None:
     wrong = [told for group in CASES for told in accused(group, SHARE)]
     assert not wrong, "\n".join(wrong)

@@ -307,7 +307,7 @@ def unlike_the_schema(part: Part, method: str, rank: int, first: int, every_nth:
     return wrong
 
 
-@pytest.mark.dear("the official schemas are read, and asked about thousands of bodies")
+@pytest.mark.costly("the official schemas are read, and asked about thousands of bodies")
 @pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not on this machine")
 def test_the_official_schema_of_the_revision_agrees() -> None:
     for number, case in enumerate(CASES):

@@ -404,7 +404,7 @@ def answers_the_same(capture: Path, first: int, every_nth: int) -> None:
     assert (damaged, found_out > damaged / 3) == (len(range(first, blocks, every_nth)), True)
 
 
-@pytest.mark.dear("the capture is loaded anew for each damaged block")
+@pytest.mark.costly("the capture is loaded anew for each damaged block")
 def test_whatever_block_is_damaged_the_answer_is_the_same(cached: Path) -> None:
     """One of four; `make soak` damages each in turn."""
     answers_the_same(cached, 1, 4)

@@ -77,7 +77,7 @@ def compare_made(place: Path, seed: int, make: type[Maker] = Maker) -> Ways:
     return ways
 
 
-@pytest.mark.dear("each capture is loaded by SQL in four databases")
+@pytest.mark.costly("each capture is loaded by SQL in four databases")
 def test_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
     assert compare_corpus(tmp_path, 400).plain > 2
     assert compare_kept(tmp_path / "kept").plain > 0

@@ -1,4 +1,4 @@
-"""Past commits that mended a fault are taken back, one at a time: a test must fail for each.
+"""Reverts past commits that fixed a bug, one at a time; a test must fail for each.
 
     python -m tests.bench.guard.history [--repository DIR] [--revision REVISION] [--only COMMIT ...]
                                         [--update] [--add COMMIT ...] [--quick] [--whole] [--scratch DIR] [--json]
@@ -6,7 +6,8 @@
 `history.toml` lists the commits, and for each the test that noticed last time, which is tried first, in whatever file
 it is now. If it is gone or does not fail, the tests that came with the commit are tried, then the test modules that the
 commit changed, then those that name the modules, and with `--whole` the whole suite. `--update` writes what was found.
-A test counts only if it passes when nothing is taken back. Exits with 1 if a commit is not noticed.
+A test counts only if it passes when nothing is taken back. Exits with 1 if a commit goes unnoticed, no longer applies,
+or leaves a product that does not run.
 """
 
 import argparse
@@ -24,10 +25,10 @@ from tests.bench.guard.scratch import ROOT, Scratch, end_on_signals
 
 LIST: Final = Path(__file__).with_name("history.toml")
 BUDGET_S: Final = 90.0
-"""Time of the processor for each step of the search, but the last."""
+"""CPU time for each step of the search except the whole suite."""
 WHOLE_S: Final = 1800.0
 ABOUT: Final = """\
-# Past commits that mended a fault; `test` fails when the commit is taken back on today's tree.
+# Past commits that fixed a bug; `test` fails when the commit is reverted on today's tree.
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
 BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")

@@ -7,13 +7,14 @@
 
 Twelve groups of modules, 25 changes each. For each change, the tests run that execute the line, by the map that
 `tests.bench.guard.covering` has made of the same suite: the cheapest first, until one fails or they have used their
-time of the processor. If what runs when the module is imported is changed, these are the tests that execute anything
-else of the module. A change after which a test takes far too long is killed, too.
+CPU time. For a change in what runs at import, these are all tests that execute any
+line of the module. A change after which a test takes far too long is killed, too.
 
 FILE gets a line for each change, so a run that was ended goes on where it was; `--again` tries those anew that had
 survived. Several runs may share the work and the file: `--part 1/2` takes every other change. `--compare` shows two
-suites side by side, and exits with 1 if the second one kills fewer changes of a group. Of a suite that came before, it
-is enough to try `--survivors-of` the results of the later one: if it kills none of them, the later one kills as many.
+suites side by side, and exits with 1 if the second one kills fewer changes of a group. Of an earlier
+suite, it is enough to try the changes that survived the later one (`--survivors-of` with the results of that): if the
+earlier one kills none of them, the later one kills at least as many.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from tests.bench.guard.scratch import ROOT, Scratch, end_on_signals
 SEED: Final = "2026-11"
 COUNT: Final = 25
 BUDGET_S: Final = 45.0
-"""Time of the processor for each change."""
+"""CPU time for each change."""
 FIRST_S: Final = 4.0
 """What the first run of pytest takes of it: most changes are killed by tests of milliseconds."""
 FILE_S: Final = 0.1

@@ -1,7 +1,7 @@
 """A plugin of pytest that writes what became of each test, what it cost, and which fixtures it shares with others.
 
 It is copied into the environment of a scratch tree, so it uses nothing of this repository. It also stops the run once
-the tests have used up their time of the processor, and tells the tracer, if there is one, which test is running.
+the tests have used up their CPU time, and tells the tracer, if there is one, which test is running.
 """
 
 import json
@@ -22,7 +22,7 @@ _shared_s = [0.0]
 
 
 def _used_s() -> float:
-    """What this process, its children and their children have used, those included that still run."""
+    """CPU time of this process, of its children, running or reaped, and of descendants that those have reaped."""
     each = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     ticks = 0
     for other in os.listdir("/proc") if os.path.exists("/proc/self/stat") else ():
@@ -82,7 +82,7 @@ def pytest_runtest_protocol(item: Any) -> Generator[None, Any, Any]:
         shared=_shared(item),
     )
     if _used_s() > _BUDGET_S:
-        item.session.shouldstop = "the time of the processor is used up"
+        item.session.shouldstop = "the CPU time is used up"
     return result
 
 

@@ -36,8 +36,8 @@ class Revert(NamedTuple):
 def revert(tree: Path, commit: str) -> Revert:
     """Take the product's part of a commit back, in the repository at `tree`, whose files stay as they are.
 
-    Modules that have moved since are found, as `git revert` finds them. Where today's lines differ from those of the
-    commit, they stay, and so does a part without which a module would not compile or use names that it does not define.
+    Modules that have moved since are found, as `git revert` finds them. Lines that have changed since the commit
+    are kept. So is any part whose removal would leave a module that does not compile or uses undefined names.
     """
     base = _alone(tree, commit)
     ours, theirs = _alone(tree, "HEAD", base), _alone(tree, f"{commit}^", base)

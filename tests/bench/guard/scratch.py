@@ -1,4 +1,4 @@
-"""A clone of the repository in which the product may be changed: its own files, its own environment, no network.
+"""A clone of the repository in which the product may be changed, with an environment of its own; it needs no network.
 
 The packages that are installed come from the environment that runs this, the product and the tests from the clone. Runs
 of tests are bounded in time and leave no process behind.
@@ -65,7 +65,7 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
 
 
 def end_on_signals() -> None:
-    """Have a signal end this program in order, so that it ends what it has started, also behind the scenes."""
+    """Have SIGINT, SIGTERM and SIGHUP exit cleanly, in a background job, too, so that what was started is ended."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, lambda number, _frame: sys.exit(128 + number))
 
@@ -164,7 +164,7 @@ class Scratch:
         Args:
             tests: node ids, in the order in which to run them.
             options: of pytest.
-            budget_s: time of the processor after which no further test begins.
+            budget_s: CPU time after which no further test begins.
             test_s: after so long, a test is given up.
             whole_s: after so long, the run is given up.
         """
@@ -206,7 +206,7 @@ class Scratch:
 
     @staticmethod
     def _wait(process: "subprocess.Popen[bytes]", until: float) -> float | None:
-        """The time of the processor that it and its children have used; None if it has not ended until then."""
+        """The CPU time that it and its children have used; None if it has not ended until then."""
         while time.monotonic() < until:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:

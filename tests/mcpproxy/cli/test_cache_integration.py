@@ -85,7 +85,7 @@ MORE = [
 """Other forms of the same."""
 
 
-@pytest.mark.dear("four commands run with a file that is whole, and load the capture anew with one that is not")
+@pytest.mark.costly("four commands run with a file that is whole, and load the capture anew with one that is not")
 @pytest.mark.parametrize("questions", [QUESTIONS, pytest.param(MORE, marks=pytest.mark.soak)])
 def test_a_damaged_file_changes_no_answer(capture: Path, tmp_path: Path, questions: list[list[str]]) -> None:
     def said(arguments: list[str]) -> tuple[int, bytes, bytes, bytes]:
@@ -114,7 +114,7 @@ def test_a_damaged_file_changes_no_answer(capture: Path, tmp_path: Path, questio
         assert list(file.parent.glob("*.duckdb")), arguments
 
 
-@pytest.mark.dear("a sandbox starts three times, not forked")
+@pytest.mark.costly("a sandbox starts three times, not forked")
 def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None:
     said: list[str] = []
     with SqlSession([capture], Limits(), hear=said.append) as session:
@@ -140,7 +140,7 @@ def fails_amid_the_rows(file: Path) -> bool:
     return begun
 
 
-@pytest.mark.dear("the rows are more than a query reads before it answers, and several blocks are tried")
+@pytest.mark.costly("the rows are more than a query reads before it answers, and several blocks are tried")
 def test_damage_that_comes_to_light_amid_the_rows_is_told_and_gone(capture: Path, tmp_path: Path) -> None:
     """Rows that are printed cannot be taken back."""
     long = written(tmp_path / "long.mcpcap", 1, calls=LONG)

@@ -521,7 +521,7 @@ sys.exit(main())
 """A command to which a capture of 1 MiB is a large one."""
 
 
-@pytest.mark.dear("four captures are as large as is worth a process each")
+@pytest.mark.costly("four captures are as large as is worth a process each")
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot reserve a processor")
 @pytest.mark.parametrize(
     "forms", [("text", "json", "sarif"), pytest.param(("junit", "github"), marks=pytest.mark.soak)]

@@ -90,7 +90,7 @@ FORKED = [
 ]
 
 
-@pytest.mark.dear("every command starts once as it does for a user, which no other test shows")
+@pytest.mark.costly("every command starts once as it does for a user, which no other test shows")
 @pytest.mark.parametrize("commands", [FORKED, pytest.param(COLD_ELSEWHERE, marks=pytest.mark.soak)])
 def test_a_command_that_is_forked_does_what_it_does_for_a_user(
     tmp_path: Path, secret_rules: None, commands: list[list[str]]

@@ -50,7 +50,7 @@ def stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert not place.clear()
 
 
-@pytest.mark.dear("a server is recorded first, and five exports follow")
+@pytest.mark.costly("a server is recorded first, and five exports follow")
 def test_the_ending_of_the_name_chooses_the_format(http: Path, tmp_path: Path) -> None:
     """By option and by operand; `test_export.py` has more names."""
     new = tmp_path / "new/d.duckdb"
@@ -95,7 +95,7 @@ def plain(path: Path) -> bytes:
         return b"".join(repr(connection.execute(f"from out.{name}").fetchall()).encode() for (name,) in tables)
 
 
-@pytest.mark.dear("two captures are exported in every format")
+@pytest.mark.costly("two captures are exported in every format")
 def test_no_file_of_any_format_holds_a_credential_that_the_recorder_replaced(
     http: Path, stdio: Path, tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ def exported(form: str, place: Path, captures: Path, *more: str) -> None:
     assert (done.returncode, complaints(done)) == (0, b""), complaints(done)
 
 
-@pytest.mark.dear("what other tests share is exported here, in three forms")
+@pytest.mark.costly("what other tests share is exported here, in three forms")
 def test_every_row_arrives(whole: Path) -> None:
     for form in FORMS:
         place = whole / form

@@ -34,7 +34,7 @@ print(json.dumps([duckdb.__version__, {name: rows(name) for (name,) in names}]))
 """
 
 
-@pytest.mark.dear("another DuckDB is unpacked, and both read every table and view")
+@pytest.mark.costly("another DuckDB is unpacked, and both read every table and view")
 def test_every_table_and_view_reads_the_same_in_the_oldest_version(tmp_path: Path) -> None:
     page = (ROOT / "docs/commands/export.md").read_text("utf-8")
     (oldest,) = re.findall(r"written for DuckDB from ([0-9.]+[0-9])", page)

@@ -118,7 +118,7 @@ def made_up(chance: random.Random) -> bytes:
     return bytes(rotten)
 
 
-@pytest.mark.dear("every reading command is run, those that load a database too")
+@pytest.mark.costly("every reading command is run, those that load a database too")
 @pytest.mark.parametrize("seed", [*range(12), *[pytest.param(seed, marks=pytest.mark.soak) for seed in range(12, 40)]])
 def test_commands_end_in_order_whatever_a_capture_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

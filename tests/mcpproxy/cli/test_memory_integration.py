@@ -14,7 +14,7 @@ BESIDE = 200 * MIB
 """What a process takes beside what `--memory` gives to its database."""
 
 
-@pytest.mark.dear("more than 50,000 requests have to be open at once, and a command reads them")
+@pytest.mark.costly("more than 50,000 requests have to be open at once, and a command reads them")
 @pytest.mark.parametrize(
     ("name", "shape", "mib"),
     [
@@ -53,7 +53,7 @@ def test_what_is_loaded_to_be_asked_obeys_the_setting(tmp_path: Path, words: lis
     assert run.peak <= BESIDE + 64 * MIB, f"{words[0]} took {run.peak / MIB:.0f} MiB"
 
 
-@pytest.mark.dear("a capture has to be larger than what a query may take")
+@pytest.mark.costly("a capture has to be larger than what a query may take")
 @pytest.mark.parametrize(("shape", "mib"), [("giants", 65), pytest.param("large_frames", 24, marks=pytest.mark.soak)])
 def test_where_the_setting_is_too_small_a_line_says_what_to_do(tmp_path: Path, shape: str, mib: int) -> None:
     path = write(tmp_path / "large.mcpcap", shape, mib * MIB)

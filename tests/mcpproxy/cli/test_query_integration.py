@@ -68,7 +68,7 @@ def query(*arguments: str | Path, stdin: bytes = b"") -> "subprocess.CompletedPr
     return mcpproxy("query", *arguments, stdin=stdin, HOME=home, MCPPROXY_CAPTURES=f"{home}/captures")
 
 
-@pytest.mark.dear("rows are made and written until the time is over, twice")
+@pytest.mark.costly("rows are made and written until the time is over, twice")
 def test_the_limit_of_time_is_one_on_printing_into_a_file_as_well(home: Path) -> None:
     for name in ("printed.csv", "/dev/null"):
         words = (name, "query", MANY_ROWS, DEMO, "--format", "csv", "--timeout", "0.1")
@@ -164,7 +164,7 @@ def relation_text(name: str) -> str:
     return row
 
 
-@pytest.mark.dear("five commands make every view to tell of them")
+@pytest.mark.costly("five commands make every view to tell of them")
 def test_views_and_their_columns_are_told_without_a_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     listed = answered("--views")
@@ -367,7 +367,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.dear("each of 16 mistakes is made in a command of its own")
+@pytest.mark.costly("each of 16 mistakes is made in a command of its own")
 def test_mistakes_are_told_and_end_with_2(home: Path) -> None:
     """Those of SQL are made at the prompt as well, in `test_mistakes_at_the_prompt_are_told`."""
     for arguments, said in MISTAKES:
@@ -522,7 +522,7 @@ def at_the_prompt(home: Path, *arguments: str | Path) -> Iterator[Typist]:
             os.close(ours)
 
 
-@pytest.mark.dear("captures are opened twice, and two commands of the prompt make every view")
+@pytest.mark.costly("captures are opened twice, and two commands of the prompt make every view")
 def test_a_conversation_at_the_prompt(home: Path) -> None:
     with at_the_prompt(home, "demo") as typist:
         typist.read_until("sql> ")

@@ -98,7 +98,7 @@ def holds_secrets(lake: Path) -> tuple[bool, bool]:
     return SECRET in repr(rows(lake)), SECRET.encode() in raw
 
 
-@pytest.mark.dear("they are shipped with three sets of options")
+@pytest.mark.costly("they are shipped with three sets of options")
 def test_secrets_are_replaced_unless_asked_otherwise(captures: Path, tmp_path: Path) -> None:
     """In rows, and in raw captures, which are captures; other options ship again and leave nothing behind."""
     lake = tmp_path / "lake"
@@ -165,7 +165,7 @@ def test_frames_need_no_more_memory_than_some_of_them(tmp_path: Path, monkeypatc
     assert numbers == sorted(numbers)
 
 
-@pytest.mark.dear("it is killed at each of its steps, and run again")
+@pytest.mark.costly("it is killed at each of its steps, and run again")
 def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     source = written(tmp_path / "captures", 1, tables=3)
     shipped(tmp_path / "whole", "--unredacted", source)
@@ -180,7 +180,7 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert step == len(expected) + 2
 
 
-@pytest.mark.dear("it is killed at several steps, and run again")
+@pytest.mark.costly("it is killed at several steps, and run again")
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_kill_while_it_ships_again_is_made_good(stride: int, tmp_path: Path) -> None:
     source, origin = written(tmp_path / "captures", 1, tables=3), tmp_path / "origin"
@@ -223,7 +223,7 @@ def compacted(day: Path) -> Path:
     return lake
 
 
-@pytest.mark.dear("what the tests of compaction share is shipped here")
+@pytest.mark.costly("what the tests of compaction share is shipped here")
 def test_compaction_keeps_every_row_in_one_file_for_each_table(day: Path, compacted: Path, tmp_path: Path) -> None:
     assert (rows(compacted), is_tidy(compacted)) == (rows(day / "lake"), True)
     assert len([name for name in present(compacted) if not name.startswith("raw/")]) == 4
@@ -249,7 +249,7 @@ def test_a_capture_that_is_shipped_again_leaves_the_file_of_its_day(
     assert sorted(counts) == [(f"{number:032x}", 2) for number in range(5)]
 
 
-@pytest.mark.dear("it is killed at several steps, run again, and run again with compaction")
+@pytest.mark.costly("it is killed at several steps, run again, and run again with compaction")
 @pytest.mark.parametrize(
     ("again", "steps"),
     [

@@ -34,7 +34,7 @@ ON_SYSTEMS: list[tuple[Client, ConfigFile, System]] = [
 """Where a file has the same place on both systems, they cannot differ."""
 
 
-@pytest.mark.dear("it routes and restores every file of every client, on two systems")
+@pytest.mark.costly("it routes and restores every file of every client, on two systems")
 def test_every_file_is_routed_once_and_restored_to_the_byte(tmp_path: Path) -> None:
     for number, (client, config, system) in enumerate(ON_SYSTEMS):
         with row(client.id, config.scope, system):

@@ -229,7 +229,7 @@ def test_a_server_that_hangs_is_given_up_and_ended(home: Path) -> None:
     wait_until(lambda: int(mark.read_text()) not in all_pids())
 
 
-@pytest.mark.dear("fourteen thousand lines go through the recorder")
+@pytest.mark.costly("fourteen thousand lines go through the recorder")
 def test_a_server_that_prints_without_end_is_heard_all_the_same(home: Path) -> None:
     noise = "for n in range(7_000): print('INFO line', n)"
     configure(home, {"loud": entry(good(noise.replace("\n", "; ")))})

@@ -160,7 +160,7 @@ def ask(session: Any, number: int) -> None:
     assert session.line()
 
 
-@pytest.mark.dear("a recorder and a live export start")
+@pytest.mark.costly("a recorder and a live export start")
 def test_spans_are_sent_as_they_come_and_the_histograms_at_the_end(place: Place) -> None:
     session = talk(place, 2)
     with backend() as there, following("--to", there.url, session.capture, place=place) as process:
@@ -180,7 +180,7 @@ def test_spans_are_sent_as_they_come_and_the_histograms_at_the_end(place: Place)
         assert there.measured()["mcp.client.session.duration"] == 1
 
 
-@pytest.mark.dear("a recorder and a live export start")
+@pytest.mark.costly("a recorder and a live export start")
 def test_spans_wait_for_a_collector_that_is_down(place: Place) -> None:
     session = talk(place, 3)
     with nothing_listens() as (url, listener), following("--to", url, session.capture, place=place) as process:

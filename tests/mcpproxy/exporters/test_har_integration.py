@@ -109,7 +109,7 @@ def test_it_fits_the_schema_of_the_format(http: Path, schema: jsonschema_rs.Vali
         schema.validate({"log": {"version": "1.2", "creator": {}, "entries": []}})
 
 
-@pytest.mark.dear("mitmproxy starts")
+@pytest.mark.costly("mitmproxy starts")
 def test_mitmproxy_reads_what_crossed(http: Path, tmp_path: Path) -> None:
     found = entries(tmp_path / "out.har", http)
     flows = read_by_mitmproxy(tmp_path / "out.har", tmp_path)
@@ -139,7 +139,7 @@ def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> N
     assert len(read_by_mitmproxy(folder / "out.har", folder)) == len(found)
 
 
-@pytest.mark.dear("mitmproxy reads a share of the corpus")
+@pytest.mark.costly("mitmproxy reads a share of the corpus")
 def test_conversations_of_the_corpus_fit_schema_and_mitmproxy(schema: jsonschema_rs.Validator, tmp_path: Path) -> None:
     check_corpus(20, schema, tmp_path)
 

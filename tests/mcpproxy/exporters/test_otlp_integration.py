@@ -113,7 +113,7 @@ def check_corpus(every: int, folder: Path) -> None:
         assert (span.status.code == Status.STATUS_CODE_ERROR) == ("error.type" in values(span.attributes))
 
 
-@pytest.mark.dear("it exports a share of the corpus")
+@pytest.mark.costly("it exports a share of the corpus")
 def test_conversations_of_the_corpus_have_the_spans_of_their_exchanges(tmp_path: Path) -> None:
     check_corpus(40, tmp_path)
 

@@ -98,7 +98,7 @@ def check_corpus(every: int, folder: Path) -> None:
     assert len({event["pid"] for event in found}) > len(captures) / 2
 
 
-@pytest.mark.dear("it exports a share of the corpus")
+@pytest.mark.costly("it exports a share of the corpus")
 def test_conversations_of_the_corpus_follow_the_format(tmp_path: Path) -> None:
     check_corpus(40, tmp_path)
 

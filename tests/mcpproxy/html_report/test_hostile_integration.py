@@ -51,7 +51,7 @@ def seen(started: Browser, file: Path) -> Iterator[Opened]:
         yield report
 
 
-@pytest.mark.dear("every row, detail and section of the report is opened before")
+@pytest.mark.costly("every row, detail and section of the report is opened before")
 def test_nothing_runs_and_nothing_loads(seen: Opened, file: Path) -> None:
     report = seen
     assert report.run("typeof window.owned") == "undefined"

@@ -67,7 +67,7 @@ def sockets(count: int, *, blocking: bool) -> Iterator[list[tuple[socket.socket,
         yield pairs
 
 
-@pytest.mark.dear("much more than sockets hold, in both directions")
+@pytest.mark.costly("much more than sockets hold, in both directions")
 def test_a_socket_for_each_stream_as_node_gives_them(place: Place) -> None:
     """Non-blocking ones, with much more in both directions at once than they hold."""
     load = random.Random(1).randbytes(2 << 20)
@@ -246,7 +246,7 @@ def test_a_stderr_that_nobody_will_ever_read_ends_the_server_as_without_us(place
     assert statuses[0] == statuses[1]
 
 
-@pytest.mark.dear("more than the quota of stderr")
+@pytest.mark.costly("more than the quota of stderr")
 def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place: Place) -> None:
     size = 9 << 20
     session = place.start(peer("stderr_flood", "--bytes", str(size), "--status", "2"))
@@ -265,7 +265,7 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     assert 8 << 20 <= recorded < size
 
 
-@pytest.mark.dear("a frame larger than all memory that the recorder may take")
+@pytest.mark.costly("a frame larger than all memory that the recorder may take")
 def test_a_gigantic_frame_is_streamed(place: Place) -> None:
     """120 MiB, which are in no place of ours at once: not even where a busy machine makes us queue what is recorded.
 

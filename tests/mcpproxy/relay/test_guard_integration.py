@@ -245,7 +245,7 @@ def _end_grandchildren(place: Place) -> list[int]:
     return left
 
 
-@pytest.mark.dear("a session for each moment")
+@pytest.mark.costly("a session for each moment")
 def test_a_signal_at_any_moment_leaves_no_orphan_and_no_hang(place: Place) -> None:
     _signal_at_random(place, AT_ONCE, seed=1)
 

@@ -40,7 +40,7 @@ def close_record(session: Session) -> dict[str, object]:
     return close
 
 
-@pytest.mark.dear("a server that writes a mebibyte before it ends")
+@pytest.mark.costly("a server that writes a mebibyte before it ends")
 @pytest.mark.parametrize("status", [7, *(pytest.param(status, marks=pytest.mark.soak) for status in (0, 1, 255))])
 def test_exit_status_and_all_that_was_written_before_it(place: Place, status: int) -> None:
     session = place.start(peer("exit_code", "--status", str(status), "--bytes", "1048576"))

@@ -60,7 +60,7 @@ def test_sarif_fits_the_official_schema(multitool: Path, founds: list[LocatedFin
     sarif_validator(multitool).validate(json.loads(written(Sarif(ASKED), founds)))
 
 
-@pytest.mark.dear("it is the official validator that takes the time")
+@pytest.mark.costly("it is the official validator that takes the time")
 def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: Path, tmp_path: Path) -> None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip(f"the validator is not made for {sys.platform} on {platform.machine()}")

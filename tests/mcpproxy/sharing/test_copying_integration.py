@@ -44,7 +44,7 @@ def frames(path: Path) -> list[Frame]:
     return found
 
 
-@pytest.mark.dear("it shares the whole corpus")
+@pytest.mark.costly("it shares the whole corpus")
 def test_every_capture_of_the_corpus_is_copied_soundly(tmp_path: Path) -> None:
     refused = {"empty", "newer-format", "not-a-capture"}
     for path in sorted(CORPUS.glob("*.mcpcap")):

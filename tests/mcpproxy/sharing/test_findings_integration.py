@@ -44,7 +44,7 @@ def check_corpus(step: int, folder: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.dear("it shares thirty conversations, and checks each before and after")
+@pytest.mark.costly("it shares thirty conversations, and checks each before and after")
 def test_conversations_of_the_corpus_keep_their_findings(tmp_path: Path) -> None:
     check_corpus(SHARE, tmp_path)
 
@@ -74,7 +74,7 @@ def filled(value: Any, texts: list[str]) -> Any:
     return texts[value] if type(value) is int else value
 
 
-@pytest.mark.dear("each example is checked, shared and checked again")
+@pytest.mark.costly("each example is checked, shared and checked again")
 @given(
     st.lists(st.tuples(st.sampled_from(["call", "list", "log", "read", "error"]), VALUE, VALUE), max_size=8),
     st.integers(),

@@ -44,7 +44,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, secret_rules: None) -> tupl
     return made, original, copy
 
 
-@pytest.mark.dear("a secret of each kind at each place is shared and looked for")
+@pytest.mark.costly("a secret of each kind at each place is shared and looked for")
 def test_no_planted_secret_is_left_in_any_byte(shared: tuple[Tape, Path, Path]) -> None:
     made, _, copy = shared
     written = copy.read_text("utf-8")
@@ -56,7 +56,7 @@ def test_no_planted_secret_is_left_in_any_byte(shared: tuple[Tape, Path, Path]) 
     assert [(where, needle) for where, needle in made.planted if needle in everything] == []
 
 
-@pytest.mark.dear("it scans all of them, and their copy")
+@pytest.mark.costly("it scans all of them, and their copy")
 def test_a_scan_finds_the_secrets_of_the_original_and_none_in_the_copy(shared: tuple[Tape, Path, Path]) -> None:
     _, original, copy = shared
     assert list(likely_secrets(Capture(copy), personal=True)) == []

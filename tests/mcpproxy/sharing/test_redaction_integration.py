@@ -227,7 +227,7 @@ def redacting_s(redactor: Redactor, unit: str, size: int) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.dear("it redacts twenty hostile texts")
+@pytest.mark.costly("it redacts twenty hostile texts")
 def test_time_is_linear_in_a_hostile_text(redactor: Redactor) -> None:
     for name, unit in HOSTILE:
         # Four times as much; what grows with the square takes sixteen times as long.

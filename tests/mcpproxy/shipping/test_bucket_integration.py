@@ -51,7 +51,7 @@ def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return in_folder(tmp_path_factory.mktemp("expected"), *GIVEN, source)
 
 
-@pytest.mark.dear("it ships twice for each of six faults, and the server starts before it")
+@pytest.mark.costly("it ships twice for each of six faults, and the server starts before it")
 def test_every_row_arrives_once_whatever_becomes_of_connections(
     s3: int, source: Path, expected: dict[str, list[Any]], tmp_path: Path
 ) -> None:
@@ -68,7 +68,7 @@ def test_every_row_arrives_once_whatever_becomes_of_connections(
             assert b" 1 unchanged; " in ship(s3, prefix, home, *GIVEN, source).stdout
 
 
-@pytest.mark.dear("it ships more than two parts of eight megabytes")
+@pytest.mark.costly("it ships more than two parts of eight megabytes")
 def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> None:
     source = large(tmp_path / "captures" / "large.mcpcap", 30)
     with relayed(s3, [FAULTS["passed on"], FAULTS["reset in the body"]]) as relay:
@@ -120,7 +120,7 @@ def killed_after(limit: int, prefix: str, port: int, home: Path, source: Path) -
     return sum(sent)
 
 
-@pytest.mark.dear("it is killed and repeated at five points")
+@pytest.mark.costly("it is killed and repeated at five points")
 def test_a_kill_at_any_byte_loses_and_repeats_nothing(
     s3: int, source: Path, expected: dict[str, list[Any]], tmp_path: Path
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_kill_at_many_bytes_loses_and_repeats_nothing(
     check_kills(60, s3, source, expected, tmp_path)
 
 
-@pytest.mark.dear("it ships four captures twice, to a server and to a folder")
+@pytest.mark.costly("it ships four captures twice, to a server and to a folder")
 def test_days_are_compacted_there_too(s3: int, tmp_path: Path) -> None:
     for number in range(4):
         written(tmp_path / "captures", number, tables=3)

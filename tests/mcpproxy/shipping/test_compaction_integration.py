@@ -140,7 +140,7 @@ def critical(steps: list[Step]) -> list[int]:
     return [own[0], fetched[-1], switch, deleted[0], deleted[-1]]
 
 
-@pytest.mark.dear("it compacts and ships five times, each time at another moment")
+@pytest.mark.costly("it compacts and ships five times, each time at another moment")
 def test_a_shipment_between_two_steps_loses_nothing(
     steps: list[Step], sources: list[Path], first: Path, day: str, tmp_path: Path
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_shipment_between_two_steps_loses_nothing(
             check_a_shipment_before(step, WITH_RAW, sources[OTHER], first, day, tmp_path / str(step))
 
 
-@pytest.mark.dear("it compacts and ships three times, each time at another moment")
+@pytest.mark.costly("it compacts and ships three times, each time at another moment")
 def test_a_shipment_of_nothing_new_between_two_steps_loses_nothing(
     steps: list[Step], sources: list[Path], first: Path, day: str, tmp_path: Path
 ) -> None:
@@ -194,7 +194,7 @@ def test_only_days_with_many_files_are_compacted(root: Path, day: str, tmp_path:
     lake.close()
 
 
-@pytest.mark.dear("it ships every capture of a day twice")
+@pytest.mark.costly("it ships every capture of a day twice")
 def test_the_last_capture_of_a_day_can_leave_its_files(sources: list[Path], root: Path, day: str, room: Path) -> None:
     lake = Folder(root)
     assert compact(day, lake, room) is not None

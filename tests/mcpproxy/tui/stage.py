@@ -294,7 +294,7 @@ class Stage:
             if busy:
                 since = None
             else:
-                # What a message asks of a thread that rests is found at its next look, and what it tells then may ask.
+                # An idle thread notices new work only when it looks again, and what it then reports may create more.
                 looks = _last_looks(self._earlier)
                 if since is None or any(reported > since for _, reported in looks):
                     since = time.monotonic()

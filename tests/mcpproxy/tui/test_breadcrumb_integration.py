@@ -47,7 +47,7 @@ def test_it_grows_with_each_step_and_a_click_goes_back(tmp_path: Path) -> None:
     play(act, captured(tmp_path), size=(100, 24))
 
 
-@pytest.mark.dear("eight screens in each of two widths")
+@pytest.mark.costly("eight screens in each of two widths")
 @pytest.mark.parametrize(
     "widths", [(80, 20), pytest.param((80, 100, 140, 220, 40, 20), marks=pytest.mark.soak)], ids=["some", "all"]
 )

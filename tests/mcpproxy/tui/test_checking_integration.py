@@ -91,7 +91,7 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
     reading.close()
 
 
-@pytest.mark.dear("the rules judge 12,000 messages, and the texts of 10,000 findings come over")
+@pytest.mark.costly("the rules judge 12,000 messages, and the texts of 10,000 findings come over")
 def test_twelve_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> None:
     # Before the last comes a rule that nobody has broken so far: its text is kept all the same.
     batch = b"[" + b",".join([b'{"jsonrpc":"2.0","id":12345,"result":{}}'] * 10) + b"]"

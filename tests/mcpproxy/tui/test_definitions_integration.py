@@ -110,7 +110,7 @@ class TestScreen:
         play(act, tmp_path / "x" / "live.mcpcap")
         made.close()
 
-    @pytest.mark.dear("each hostile name is shown, with its definition before")
+    @pytest.mark.costly("each hostile name is shown, with its definition before")
     @pytest.mark.parametrize("size", sizes((80, 24), soak=[(40, 10), (1, 1), (200, 60)]))
     def test_any_name_in_any_size(self, tmp_path: Path, size: tuple[int, int]) -> None:
         told = [{"name": name, "description": name, f"x{name}": [name]} for name in HOSTILE_NAMES]

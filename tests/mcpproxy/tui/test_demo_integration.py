@@ -16,7 +16,7 @@ def watched(shown: Terminal) -> list[int]:
     return children(shown.process.pid)
 
 
-@pytest.mark.dear("a server and a client of the demo run beside the screen")
+@pytest.mark.costly("a server and a client of the demo run beside the screen")
 def test_it_is_played_live_and_leaves_nothing(tmp_path: Path) -> None:
     place = tmp_path / "tmp"
     place.mkdir()

@@ -75,7 +75,7 @@ async def the_filter_stays_as_it_is(stage: Stage) -> None:
 class TestScreen:
     """The keys."""
 
-    @pytest.mark.dear("a text is found in every view, which is drawn for each")
+    @pytest.mark.costly("a text is found in every view, which is drawn for each")
     def test_the_keys(self, tmp_path: Path) -> None:
         acts: tuple[Act, ...] = (
             the_keys,
@@ -83,7 +83,7 @@ class TestScreen:
         )
         play_each(acts, captured(tmp_path))
 
-    @pytest.mark.dear("5 MB are decoded, shown and searched")
+    @pytest.mark.costly("5 MB are decoded, shown and searched")
     def test_five_megabytes(self, tmp_path: Path) -> None:
         lines = [f"line {n} " + ("needle" if n % 30_000 == 29_999 else "hay " * 10) for n in range(100_000)]
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "\n".join(lines)}]}}

@@ -193,7 +193,7 @@ async def the_place_is_selected_when_the_frame_is_opened(stage: Stage) -> None:
 class TestScreen:
     """The list of findings."""
 
-    @pytest.mark.dear("every key of the list, with the screens that it leads to and back")
+    @pytest.mark.costly("every key of the list, with the screens that it leads to and back")
     def test_the_keys(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(app_module, "DEEPEST", 5)
         acts = (

@@ -25,7 +25,7 @@ TYPED = [
 """Keys that are typed at once in the detail of the second row, and what is then on the screen."""
 
 
-@pytest.mark.dear("each is typed in a detail that is opened anew")
+@pytest.mark.costly("each is typed in a detail that is opened anew")
 @pytest.mark.parametrize(
     "typed",
     [[TYPED[place] for place in (0, 2, 4, 6, 7)], pytest.param(TYPED, marks=pytest.mark.soak)],

@@ -194,7 +194,7 @@ def section(stage: Stage) -> str:
     return next((line for line in lines if line in titles), "")
 
 
-@pytest.mark.dear("the keys and the help of nine screens, in three widths")
+@pytest.mark.costly("the keys and the help of nine screens, in three widths")
 def test_what_is_told_of_the_keys(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         the_keys_that_are_shown_are_shown_whole_and_help_is_among_them,

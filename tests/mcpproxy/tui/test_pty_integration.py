@@ -17,7 +17,7 @@ from tests.mcpproxy.tui.terminals import DEADLINE_S, Terminal, acts, children, i
 from tests.mcpproxy.tui.test_key_queue_integration import TYPED
 
 
-@pytest.mark.dear("every view of every hostile text is drawn on a terminal")
+@pytest.mark.costly("every view of every hostile text is drawn on a terminal")
 def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
     hostile(tmp_path)
     captured(tmp_path, stamp="20251121T101502Z-4f2a")
@@ -52,7 +52,7 @@ def test_no_byte_of_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None
     assert shown.heard.count("\u0301".encode()) < 9 * shown.heard.count(b"e")
 
 
-@pytest.mark.dear("the rows of every finding are drawn on a terminal")
+@pytest.mark.costly("the rows of every finding are drawn on a terminal")
 def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -> None:
     # Rules quote what they complain of: ids, names, methods, places in a message.
     path = hostile(tmp_path)
@@ -172,7 +172,7 @@ def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
             assert switched[-1] == (b"h" if mode == b"25" else b"l"), mode
 
 
-@pytest.mark.dear("all that marks a place without colours, on a terminal")
+@pytest.mark.costly("all that marks a place without colours, on a terminal")
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:

@@ -135,7 +135,7 @@ def test_the_wheel_turns_lists_texts_and_trees(tmp_path: Path) -> None:
         assert '"jsonrpc"' not in shown.text()
 
 
-@pytest.mark.dear("a terminal reports each cell of a drag, and the app draws each")
+@pytest.mark.costly("a terminal reports each cell of a drag, and the app draws each")
 def test_a_drag_moves_the_border_and_the_bar(tmp_path: Path) -> None:
     made = conversation(60)
     timed(tmp_path / "x" / "20261121T101502Z-4f2a.mcpcap", made, list(range(len(made))))

@@ -70,7 +70,7 @@ class TestMarks:
         play(again, path, size=(140, 30))
         assert not beside.exists()
 
-    @pytest.mark.dear("two commands are run beside the screen")
+    @pytest.mark.costly("two commands are run beside the screen")
     def test_marked_rows_can_be_asked_for(self, tmp_path: Path) -> None:
         path = captured(tmp_path)
 

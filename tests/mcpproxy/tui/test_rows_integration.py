@@ -297,7 +297,7 @@ async def what_is_no_message_has_no_term(stage: Stage) -> None:
     await stage.see("no filter term fits this row")
 
 
-@pytest.mark.dear("seven captures, each opened, one of them with a result of 3 MB")
+@pytest.mark.costly("seven captures, each opened, one of them with a result of 3 MB")
 def test_what_rows_say(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         a_second_answer_is_named_as_in_show,
@@ -311,7 +311,7 @@ def test_what_rows_say(tmp_path: Path) -> None:
     play_each(acts, *seven(tmp_path), size=(140, 40))
 
 
-@pytest.mark.dear("filters, orders and numbers, each with the keys that lead there and back")
+@pytest.mark.costly("filters, orders and numbers, each with the keys that lead there and back")
 def test_the_keys(tmp_path: Path) -> None:
     acts: tuple[Act, ...] = (
         an_answer_says_what_it_found,

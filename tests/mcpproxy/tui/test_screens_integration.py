@@ -363,7 +363,7 @@ async def going_to_an_entry_from_another_screen(stage: Stage) -> None:
 class TestTraffic:
     """The messages of one capture."""
 
-    @pytest.mark.dear("every key of the traffic, with what its filters and views show")
+    @pytest.mark.costly("every key of the traffic, with what its filters and views show")
     def test_the_keys(self, tmp_path: Path) -> None:
         acts = (
             pair_jumps_there_and_back,

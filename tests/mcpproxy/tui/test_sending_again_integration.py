@@ -28,7 +28,7 @@ def command(capture: Path) -> copy_forms.CopyForm:
     return form
 
 
-@pytest.mark.dear("two programs of the SDK are started, one of them twice")
+@pytest.mark.costly("two programs of the SDK are started, one of them twice")
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", pytest.param("auto", marks=pytest.mark.soak)])
 def test_a_server_of_stdio_answers_the_call_again(tmp_path: Path, mode: str) -> None:
     async def talk() -> None:

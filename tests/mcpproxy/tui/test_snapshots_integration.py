@@ -37,7 +37,7 @@ def words(svg: str) -> list[str]:
     return html.unescape(re.sub(r"<[^>]*>", "", "\n".join(re.findall(r"<text .*?</text>", svg)))).splitlines()
 
 
-@pytest.mark.dear("each scene is read, judged and drawn in two sizes; one has 10,000 frames")
+@pytest.mark.costly("each scene is read, judged and drawn in two sizes; one has 10,000 frames")
 @pytest.mark.parametrize("name", SCENES)
 def test_it_looks_as_it_did(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     pictures: dict[tuple[int, int], str] = {}

@@ -366,7 +366,7 @@ async def tab_completes_and_up_goes_back(stage: Stage) -> None:
     await stage.press("enter")
 
 
-@pytest.mark.dear("some forty statements, one of them with 8,000 columns and one that fills the memory")
+@pytest.mark.costly("some forty statements, one of them with 8,000 columns and one that fills the memory")
 def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     remember("select 'of yesterday'")

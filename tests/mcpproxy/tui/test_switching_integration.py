@@ -29,7 +29,7 @@ MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.dear("five screens are opened from one, and left again")
+@pytest.mark.costly("five screens are opened from one, and left again")
 @pytest.mark.parametrize("key", ["Q", *(pytest.param(key, marks=pytest.mark.soak) for key in "EFLOT")])
 def test_each_screen_of_a_capture_leads_to_each_other(tmp_path: Path, key: str) -> None:
     async def act(stage: Stage) -> None:

@@ -238,7 +238,7 @@ def test_it_grows_with_the_capture(tmp_path: Path) -> None:
     made.close()
 
 
-@pytest.mark.dear("servers side by side, folded and opened, in three runs of keys and clicks")
+@pytest.mark.costly("servers side by side, folded and opened, in three runs of keys and clicks")
 def test_servers_of_a_client(tmp_path: Path) -> None:
     paths = [session(tmp_path, "library", 0, "a"), session(tmp_path, "second", 200, "b", 700)]
     other = [{"pid": 77, "start": 1, "exe": "other"}]
@@ -246,7 +246,7 @@ def test_servers_of_a_client(tmp_path: Path) -> None:
     play_each((all_servers_of_a_client, servers_fold, enter_opens_another_capture), *paths)
 
 
-@pytest.mark.dear("every key, in charts of four up to 600 calls")
+@pytest.mark.costly("every key, in charts of four up to 600 calls")
 def test_a_server_alone(tmp_path: Path) -> None:
     acts = (
         every_key,

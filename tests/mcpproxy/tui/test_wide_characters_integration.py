@@ -40,7 +40,7 @@ def wide(folder: Path) -> Path:
     return record(folder / LONG[:20] / "20261121T101502Z-4f2a.mcpcap", [*made, END])
 
 
-@pytest.mark.dear("a look at each of some twenty screens and views")
+@pytest.mark.costly("a look at each of some twenty screens and views")
 @pytest.mark.parametrize("size", sizes((80, 30), soak=[(100, 30), (140, 30), (220, 30)]))
 def test_lines_are_whole_and_cut_once(tmp_path: Path, size: tuple[int, int]) -> None:
     async def act(stage: Stage) -> None:
