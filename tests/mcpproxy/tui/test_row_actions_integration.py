@@ -312,7 +312,7 @@ class TestExport:
         assert len(pairs) == 11
 
 
-@pytest.mark.parametrize("size", sizes((1, 1), soak=[(2, 2), (3, 3), (40, 10)]))
+@pytest.mark.parametrize("size", sizes((1, 1), (3, 3), soak=[(2, 2), (40, 10)]))
 def test_any_size_survives_all_that_is_asked_for(tmp_path: Path, size: tuple[int, int]) -> None:
     async def act(stage: Stage) -> None:
         await stage.listed()
