@@ -61,9 +61,10 @@ class LineScreen(ModalScreen[str | None]):
 class ChoiceScreen(ModalScreen[CopyForm | None]):
     """Prompts for one of several forms, by key; returns None if cancelled."""
 
+    # A scroll bar would take so much of a tiny terminal that it is not needed any more, and so come and go for ever.
     DEFAULT_CSS = """
-    ChoiceScreen { align: center bottom; background: $background 30%; }
-    ChoiceScreen Words { height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
+    ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
+    ChoiceScreen Words { max-height: 100%; height: auto; background: $panel; border-top: solid $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 
