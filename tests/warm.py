@@ -130,7 +130,8 @@ class Forks:
             try:
                 status = self.end(within_s, pid)
             except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
                 self.end(within_s, pid)
                 raise subprocess.TimeoutExpired(list(map(str, arguments)), within_s) from None
             return subprocess.CompletedProcess(arguments, status, printed.result(), complained.result())
@@ -275,8 +276,10 @@ class Started(subprocess.Popen[bytes]):
 
     def send_signal(self, sig: int) -> None:
         """Send it a signal, unless it has ended."""
+        # It may end just now, and is not our child: then its number is gone at once.
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
 
     def __exit__(self, *_: object) -> None:
         if self.stdin is not None:

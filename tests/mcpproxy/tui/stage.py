@@ -149,7 +149,7 @@ OURS = {"captures", "analysis", "mcpproxy", "tests"}
 """The packages whose code a thread of the app may run: some of it calls what a test has given it."""
 
 
-def working_threads(earlier: Container[threading.Thread] = ()) -> list[str]:
+def working_threads(earlier: Container[threading.Thread]) -> list[str]:
     """Where each thread is that works for the app, and does not wait for work, for output or for its next look.
 
     Args:
