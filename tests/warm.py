@@ -37,6 +37,8 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn, cast
 
 ROOT: Final = Path(__file__).parents[1]
+DEADLINE_S: Final = 600
+"""For hangs only: on a busy machine, a command that takes seconds takes minutes."""
 _NUMBER: Final = struct.Struct("!i")
 _LATER: Final = ("mcp_types.methods", "pydantic", "asyncio", "jsonschema_rs")
 """What commands load when they need it."""
@@ -162,18 +164,21 @@ class Forks:
         self._statuses[self._last] = status
         return self._last
 
-    def end(self, within_s: float | None, pid: int | None = None) -> int:
+    def end(self, within_s: float, pid: int | None = None) -> int:
         """The exit code of a command, the last one if none is named, or minus the signal that ended it.
 
         Args:
-            within_s: how long to wait; None for ever.
+            within_s: how long to wait.
             pid: of the command.
 
         Raises:
             TimeoutError: it has not ended in so long.
         """
         pid = self._last if pid is None else pid
-        if not select.select([self._statuses[pid]], [], [], within_s)[0]:
+        # Not select(): tests of `serve` have more than 1,024 descriptors open.
+        ended = select.poll()
+        ended.register(self._statuses[pid], select.POLLIN)
+        if not ended.poll(within_s * 1000):
             raise TimeoutError
         with open(self._statuses.pop(pid), "rb") as status:
             said = status.read(_NUMBER.size)
@@ -251,16 +256,17 @@ class Started(subprocess.Popen[bytes]):
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end.
+        """Wait for its end, for `DEADLINE_S` if nothing else is said.
 
         Raises:
             subprocess.TimeoutExpired: it has not ended in so long.
         """
+        within_s = DEADLINE_S if timeout is None else timeout
         if cast("int | None", self.returncode) is None:
             try:
-                self.returncode = self._forks.end(timeout, self.pid)
+                self.returncode = self._forks.end(within_s, self.pid)
             except TimeoutError:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+                raise subprocess.TimeoutExpired(self.args, within_s) from None
         return self.returncode
 
     def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:  # noqa: A002

@@ -11,7 +11,8 @@ import pytest
 
 from analysis.store.reference import relations
 from tests.analysis.store.test_views_integration import conversations
-from tests.mcpproxy.cli.typed import DEADLINE_S, mcpproxy
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.warm import DEADLINE_S
 from tests.wheels import installed
 
 ROOT = Path(__file__).parents[3]

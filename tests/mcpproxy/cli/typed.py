@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.harness import ROOT
-from tests.warm import Started, forks
+from tests.warm import DEADLINE_S, Started, forks
 
-DEADLINE_S = 600
-"""For hangs only: on a busy machine, a command that takes seconds takes minutes."""
 LOADED_LATE: Final = frozenset({"run", "serve", "tui"})
 """Commands whose start is a part of what they promise."""
 
