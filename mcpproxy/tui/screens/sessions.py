@@ -210,6 +210,8 @@ class SessionsScreen(DeletionScreen):
         self.capture_list = capture_list
         self._nothing = nothing
         self._rows = SessionRows(capture_list, self._findings)
+        self._listed: Sequence[ListedCapture] = ()
+        """The captures from which the rows were made: a thread may have found more since."""
         self._counting: Counting | None = None
         self._step_thread: StepThread | None = None
         self._ticks: tuple[Timer, ...] = ()
@@ -307,18 +309,19 @@ class SessionsScreen(DeletionScreen):
     def renew(self) -> None:
         """Show the captures that match the words."""
         words = self.words.lower().split()
+        has_looked, self._listed = self.capture_list.has_looked, self.capture_list.captures
         captures = [
             capture
-            for capture in self.capture_list.captures
+            for capture in self._listed
             if capture.path not in self.deleted and all(word in self._text(capture) for word in words)
         ]
         # Until all headers are read, the order is that of the files: rows must not trade places one by one.
-        are_dated = all(capture.has_begun for capture in self.capture_list.captures)
+        are_dated = all(capture.has_begun for capture in self._listed)
         captures.sort(
             key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
         )
         self.put(self._rows, captures, key=lambda capture: capture.path)
-        is_empty = self.capture_list.has_looked and not self.capture_list.captures
+        is_empty = has_looked and not self._listed
         self.query_one("#nothing", Words).display = is_empty
         self.table.display = not is_empty
         self._show_unheard()
@@ -350,15 +353,15 @@ class SessionsScreen(DeletionScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        live = sum(capture.is_live for capture in self.capture_list.captures)
+        live = sum(capture.is_live for capture in self._listed)
         spans = [
-            Span(f"  {live} live · {len(self.capture_list.captures) - live:,} recorded"),
+            Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
         ]
         if self.words:
             spans.append(Span(f"  filter: {self.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
             spans.append(Span(f"  by {self.order}", "dim"))
-        if any(not capture.is_summed for capture in self.capture_list.captures if not capture.is_live):
+        if any(not capture.is_summed for capture in self._listed if not capture.is_live):
             spans.append(Span("  …", "dim"))
         self.set_title(spans)
 

@@ -39,6 +39,21 @@ class TestSessions:
 
         play(act)
 
+    def test_title_counts_the_captures_that_the_rows_show(self, tmp_path: Path) -> None:
+        """Else it counts a capture that is not there yet, and a key that should open it does nothing."""
+
+        async def act(stage: Stage) -> None:
+            await stage.settled()
+            screen, known = stage.app.screen, stage.app.capture_list
+            assert isinstance(screen, SessionsScreen)
+            found, known.captures = known.captures, []
+            screen.show_title()
+            known.captures = found
+            await stage.drawn()
+            assert "1 recorded" in stage.text()
+
+        play(act, captured(tmp_path))
+
     def test_summaries_fill_in_and_are_kept(self, tmp_path: Path) -> None:
         path = captured(tmp_path)
 
