@@ -19,7 +19,8 @@ LOADED_LATE: Final = frozenset({"run", "serve", "tui"})
 """Commands whose start is a part of what they promise."""
 
 
-def _environment(changes: dict[str, str]) -> dict[str, str]:
+def surroundings(changes: dict[str, str]) -> dict[str, str]:
+    """The environment of a command: that of the tests without what concerns mcpproxy, and these changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCPPROXY_", "XDG_"))}
     return {**kept, "COLUMNS": "80", "LC_ALL": "C.UTF-8", **changes}
 
@@ -32,14 +33,14 @@ def mcpproxy(
         name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONIOENCODING" for name in environment
     ):
         return cold(*arguments, stdin=stdin, cwd=cwd, **environment)
-    return forks().run(arguments, stdin, cwd, _environment(environment), DEADLINE_S)
+    return forks().run(arguments, stdin, cwd, surroundings(environment), DEADLINE_S)
 
 
 def python(
     code: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
     """Python code, run to its end in a process that has loaded the program; `sys.argv[1:]` are the arguments."""
-    return forks().run(arguments, b"", cwd or ROOT, _environment(environment), DEADLINE_S, code)
+    return forks().run(arguments, b"", cwd or ROOT, surroundings(environment), DEADLINE_S, code)
 
 
 def program_of_forks() -> str:
@@ -70,7 +71,7 @@ def cold(
         input=stdin,
         capture_output=True,
         cwd=cwd,
-        env=_environment(environment),
+        env=surroundings(environment),
         timeout=DEADLINE_S,
     )
 
@@ -89,10 +90,10 @@ def started(*arguments: str | Path, code: str = "", **environment: str) -> Itera
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(environment),
+            env=surroundings(environment),
         )
     else:
-        made = Started(arguments, _environment(environment), code=code)
+        made = Started(arguments, surroundings(environment), code=code)
     with made as process:
         try:
             yield process
@@ -106,7 +107,7 @@ def on_terminal(
     """All that a command sends to a terminal of so many columns, on which something is typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    variables = _environment({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
+    variables = surroundings({"TERM": "xterm", "NO_COLOR": "", "COLUMNS": str(columns), **environment})
     pid = forks().begin(arguments, (theirs, theirs, theirs), cwd, variables)
     os.close(theirs)
     os.write(ours, typed)

@@ -14,7 +14,7 @@ import pytest
 
 from mcpproxy.shipping.bucket import PART, Bucket
 from tests.harness import DEADLINE_S
-from tests.mcpproxy.cli.typed import _environment, complaints, mcpproxy
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
 from tests.mcpproxy.shipping.s3 import FAULTS, Connection, copied, environment, relayed, server
 from tests.rows import row
@@ -114,7 +114,7 @@ def killed_after(limit: int, prefix: str, port: int, home: Path, source: Path) -
         words = ("ship", f"s3://lake/{prefix}", *GIVEN, source)
         with open(os.devnull, "r+b", buffering=0) as nowhere:
             streams = [nowhere.fileno()] * 3
-            variables = _environment({"XDG_STATE_HOME": str(home), **environment(relay.port)})
+            variables = surroundings({"XDG_STATE_HOME": str(home), **environment(relay.port)})
             started.put(forks().begin(words, streams, None, variables))
         assert forks().end(DEADLINE_S) in (0, -signal.SIGKILL)
     return sum(sent)

@@ -206,7 +206,7 @@ class Stage:
 
     def __init__(self, app: TuiApp, pilot: Pilot[None], earlier: Container[threading.Thread]) -> None:
         self.app, self.pilot = app, pilot
-        self._earlier = earlier
+        self.earlier = earlier
 
     def text(self) -> str:
         """The text on the screen."""
@@ -295,7 +295,7 @@ class Stage:
                 since = None
             else:
                 # An idle thread notices new work only when it looks again, and what it then reports may create more.
-                looks = _last_looks(self._earlier)
+                looks = _last_looks(self.earlier)
                 if since is None or any(reported > since for _, reported in looks):
                     since = time.monotonic()
                 if all(began > since for began, _ in looks):
@@ -306,7 +306,7 @@ class Stage:
 
     def _busy(self) -> list[str]:
         """What still works on what the screen shows, and the messages that wait."""
-        app, busy = self.app, self._undrawn() + working_threads(self._earlier)
+        app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._typed or app.key_queue._at is not None:
             busy.append("keys wait")
         jobs = [job.findings for job in list(app.checking._jobs.values())]

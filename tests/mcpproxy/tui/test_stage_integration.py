@@ -30,6 +30,6 @@ def test_what_keeps_a_screen_from_being_settled_is_named(tmp_path: Path) -> None
         finally:
             go_on.set()
             step_thread.stop()
-        assert stage_module.working_threads(stage._earlier) == []
+        assert stage_module.working_threads(stage.earlier) == []
 
     play(act, captured(tmp_path))

@@ -8,9 +8,9 @@ import pytest
 
 from mcpproxy.tui.data import step_thread as step_thread_module
 from mcpproxy.tui.data.step_thread import BUSY_REPORT_S, REPORT_S, StepThread
+from tests.harness import DEADLINE_S
 
 STEP_S = 0.01
-DEADLINE_S = 30.0
 
 
 def pulse_of(patch: pytest.MonkeyPatch, steps: list[bool], enough: int) -> list[float]:
