@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.limited import Limited
+from analysis.conversation.response_text import gist
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionIds
 from analysis.protocol.revisions import era_of, rank_of
@@ -21,6 +22,8 @@ KEPT: Final = 10_000
 """The most finished exchanges that are kept; the oldest are forgotten first."""
 LASTING_KEPT: Final = 15_000
 """The same for open ones: a stream may be opened first and closed last."""
+SHORTEST_NAME: Final = 4
+"""The shortest name of a program that is looked for in its pages; shorter ones are parts of other words."""
 PATHS_KEPT: Final = 64
 """The most paths kept at which MCP was spoken."""
 OLDER_KEPT: Final = 100
@@ -32,7 +35,8 @@ SEEN_BYTES: Final = 32 << 20
 WHOLE_BYTES: Final = 1 << 20
 """How many of the last of these messages keep their values; the bytes of the others are read again."""
 
-_STREAM: Final = "text/event-stream"
+STREAM: Final = "text/event-stream"
+"""The media type of event streams."""
 _CHALLENGE: Final = "www-authenticate"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
@@ -89,7 +93,7 @@ class HttpExchange:
             "event_id",
             "held_bytes",
         ),
-        *("fields", "is_ours", "is_retry_known", "is_surely_unknown", "last_event_id", "latest", "let_go"),
+        *("fields", "is_ours", "is_retry_known", "is_signed", "is_surely_unknown", "last_event_id", "latest", "let_go"),
         *(
             "memory",
             "metadata",
@@ -103,7 +107,7 @@ class HttpExchange:
             "repeats",
             "replays",
         ),
-        *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "sent"),
+        *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "said", "sent"),
         *("session", "settled", "status", "strays", "stream", "target", "uri_key"),
     )
 
@@ -138,6 +142,11 @@ class HttpExchange:
         """Every `WWW-Authenticate` of the response, in order."""
         self.metadata: str | None = None
         """The `.well-known` document that it returned, truncated."""
+        self.said = ""
+        """What the response says that is no message, in one line. Untrusted text."""
+        self.is_signed = False
+        """Whether that text names the program that the `Server` field names: then it made the text, and did not hand on
+        that of a server behind it."""
         self.ended_by: str | None = None
         """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
         self.reason = ""
@@ -221,6 +230,11 @@ class HttpExchange:
             self.answered = self.answered or at
         self.peer = _text(members.get("peer")) or self.peer
         self.metadata = _text(members.get("metadata")) or self.metadata
+        if "response_text" in members and not self.said:
+            said = _text(members["response_text"])
+            self.said = gist(said)
+            maker = self.answer_fields.get("server", "").partition("/")[0].partition(" ")[0].lower()
+            self.is_signed = len(maker) >= SHORTEST_NAME and maker in said.lower()
         conn, key = members.get("conn"), members.get("uri_key")
         self.conn = conn if type(conn) is int else self.conn
         self.uri_key = key if isinstance(key, str) else self.uri_key
@@ -292,7 +306,7 @@ class HttpExchange:
             if VERSION_FIELD in self.fields:
                 return True
             return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
-        if self.accepts_stream or self.media == _STREAM:
+        if self.accepts_stream or self.media == STREAM:
             return True
         if self.is_modern:
             # The request is lost: it may have been sent to the address of an older-transport stream.
@@ -317,7 +331,7 @@ class HttpExchange:
     @property
     def accepts_stream(self) -> bool:
         """Whether the request accepts an event stream as its response."""
-        return _STREAM in self.fields.get("accept", "").lower()
+        return STREAM in self.fields.get("accept", "").lower()
 
     @property
     def older(self) -> "list[HttpExchange]":

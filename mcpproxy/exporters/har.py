@@ -282,7 +282,7 @@ def _response(members: dict[str, Any], exchange: _Exchange) -> dict[str, Any]:
             content["text"] = raw.decode()
         except UnicodeDecodeError:
             content |= {"text": b64encode(raw).decode(), "encoding": "base64"}
-    elif document := _string(members, "metadata"):
+    elif document := _string(members, "metadata") or _string(members, "response_text"):
         content |= {"text": document, "size": len(document.encode("utf-8", "replace"))}
     elif isinstance(members.get("body_hash"), dict) and "response" in members["body_hash"]:
         content["comment"] = "not stored in the capture; _mcp.notStored has its size and hash"

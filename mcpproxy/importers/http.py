@@ -26,6 +26,7 @@ _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
 _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*))?").fullmatch
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
+LONGEST_NUMBER: Final = 20
 _UNSEEN: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
 """Stands in for the head of a stream that was open before the log began."""
 
@@ -139,7 +140,7 @@ class Exchanges:
         exchange = self._exchange(number)
         if exchange.is_over:
             return []
-        exchange.end("complete" if by == "server" and exchange.is_begun else by, None)
+        exchange.end("complete" if by == "server" and exchange.is_begun and not exchange.is_cut else by, None)
         return exchange.connection.taken()
 
     def rest(self) -> list[tuple[int, Entry]]:
@@ -177,6 +178,8 @@ class _Counts:
     def __init__(self) -> None:
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
+        self.mcp_places: set[bytes | str] = set()
+        self.secret_hash = None
 
     def redacted(self, fields: Fields) -> bytes:
         """A header list as JSON, in plain text."""
@@ -238,6 +241,15 @@ class _Exchange(Exchange):
     def is_begun(self) -> bool:
         """Whether a response has begun."""
         return self._received is not None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether less has come of the response than its head announces."""
+        head, received = self._response_head, self._received
+        if head is None or received is None:
+            return False
+        announced = b"".join(head.headers.values_of(b"content-length")[:1])
+        return announced.isdigit() and len(announced) < LONGEST_NUMBER and received.size < int(announced)
 
     def begin_request(self, head: Head) -> None:
         """The request's head."""

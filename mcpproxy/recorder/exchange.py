@@ -1,7 +1,8 @@
 """One HTTP exchange and its two bodies, converted into records.
 
-This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents; of everything
-else only size and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
+This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents, and, where a
+message was due, the text of a response that is none (`mcpproxy.recorder.response_text`); of everything else only size
+and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from captures.frame import UNJUDGED, Direction, Unit
 from captures.limits import LONGEST
 from captures.loss import Entry
 from captures.record import MAX_RAW, frame_members, members, part_members
+from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
 from mcpproxy.wire.framing import Fields
@@ -31,6 +33,8 @@ METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
 """How many addresses announced on a stream are recorded: the first counts, a second one is a mistake."""
 LONGEST_ENDPOINT: Final = 8192
+PLACES: Final = 256
+"""How many paths besides the server's URL are remembered as those of messages."""
 STREAM_BYTES: Final = 1 << 40
 """The largest decoded size of a stream with a content coding."""
 SNIFFED: Final = b'"jsonrpc"'
@@ -38,6 +42,9 @@ LONGEST_SNIFFED: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 _FAILURE: Final = 400
+_MESSAGES: Final = frozenset({"request", "notification", "response", "error", "batch"})
+_SILENT: Final = frozenset({202, 204, 205})
+"""Statuses that say all by themselves."""
 _METADATA: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON: Final = (b"application/json", b"application/json-rpc", b"")
 
@@ -57,6 +64,10 @@ class Exchange:
         self.flags: list[str] = []
         self.uri_key: str | None = None
         self.metadata: str | None = None
+        self._text: str | None = None
+        self._oauth: dict[str, str] | None = None
+        self._request_head: http1.Head | None = None
+        self._response_head: response.ResponseHead | None = None
         self._request = b',"peer":%b' % dumps(conversation.peer)
         self._response = b""
         self._times: dict[str, int] = {"request_head": conversation.at_ns}
@@ -69,7 +80,7 @@ class Exchange:
 
     def begin_request(self, head: http1.Head) -> None:
         """The request's head was forwarded."""
-        self._target = head.target
+        self._target, self._request_head = head.target, head
         self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
         recorder = self.recorder
         self._request = b',"request":{"method":%b,"target":%b,"version":%b,"headers":%b}%b' % (
@@ -107,6 +118,7 @@ class Exchange:
             self.recorder.redacted(head.headers),
         )
         self._look_around(head)
+        self._response_head = head
         opened = self._sent.last_event_id if self._sent is not None else None
         self._received = BodyRecorder(self, "s2c", head.headers, last_event_id=opened, status=head.status)
         if self._received.is_stream:
@@ -162,9 +174,40 @@ class Exchange:
         """Whether the response ended before the request."""
         return self._outcome is not None
 
+    @property
+    def path(self) -> bytes:
+        """The target of the request without its query."""
+        return self._target.partition(b"?")[0]
+
     def is_endpoint(self) -> bool:
         """Whether the request goes to the URL that `serve` was given: traffic there is MCP."""
-        return self._target.partition(b"?")[0] == self.recorder.endpoint
+        return self.path == self.recorder.endpoint
+
+    def carries_mcp(self) -> bool:
+        """Whether messages are due there: at that URL, at an announced address, and where one has passed before."""
+        places = self.recorder.mcp_places
+        return self.is_endpoint() or self.path in places or (self.uri_key or "") in places
+
+    def note_message(self) -> None:
+        """A message has passed: from now on, messages are due at this path."""
+        if self._request_head is not None and not self.is_endpoint():
+            self._note_place(self.path)
+
+    def _note_place(self, place: bytes | str) -> None:
+        if len(self.recorder.mcp_places) < PLACES:
+            self.recorder.mcp_places.add(place)
+
+    def keep_text(self, body: bytes) -> None:
+        """Keep what a response says that is no message; of an error elsewhere, only what OAuth says to people."""
+        request, head = self._request_head, self._response_head
+        if request is None or head is None or head.status in _SILENT or request.method in (b"HEAD", b"OPTIONS"):
+            return
+        cleaner = Cleaner(request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean)
+        if self.carries_mcp():
+            media = b",".join(head.headers.values_of(b"content-type")[:1])
+            self._text = cleaner.body(body, media)
+        elif head.status >= _FAILURE and head.headers.media_type in _JSON:
+            self._oauth = cleaner.oauth_error(body)
 
     def is_metadata(self) -> bool:
         """Whether it asks for a document that describes the server (RFC 8615)."""
@@ -195,6 +238,7 @@ class Exchange:
             return False
         self._is_announced = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
+        self._note_place(self.uri_key)
         if self._leads_away(text):
             self.flag("bypass/endpoint", _origin(address))
         return True
@@ -251,6 +295,8 @@ class Exchange:
             endpoints=self._endpoints or None,
             body_hash=self._hashes() if ended_by else None,
             metadata=self.metadata,
+            response_text=self._text,
+            oauth=self._oauth,
         )
         place = b',"conn":%d,"exchange":%d,"stage":"%b"' % (self.conn, self.number, stage.encode())
         self.conversation.entries.append(Entry("exchange", place + head + rest))
@@ -299,7 +345,8 @@ class BodyRecorder:
         self._event_parts_size = 0
         is_json = self._media in _JSON or self._media.endswith(b"+json")
         # OAuth and gateway errors are JSON too, but not messages.
-        self._is_kept = is_json and exchange.is_endpoint() and (status is None or status < _FAILURE)
+        is_due = exchange.carries_mcp() if status is None else exchange.is_endpoint() and status < _FAILURE
+        self._is_kept = is_json and is_due
         # Content that is certain to be in the capture needs no hash.
         self._hash = None if self._is_kept and not codings else hashlib.sha256()
         self._has_frames = False
@@ -366,6 +413,7 @@ class BodyRecorder:
         self._held += payload
         while len(self._held) > MAX_RAW:
             if not self._parts and not self._is_stored():
+                self._keep_text()
                 self._let_go()
                 return
             piece = bytes(self._held[: MAX_RAW + 1])
@@ -403,7 +451,13 @@ class BodyRecorder:
             self._exchange.look_at_metadata(bytes(self._held))
         elif self._held and self._is_stored():
             self._place_frame(bytes(self._held), whole=whole)
+        elif self._held:
+            self._keep_text()
         self._held = bytearray()
+
+    def _keep_text(self) -> None:
+        if self._dir == "s2c":
+            self._exchange.keep_text(bytes(self._held[: KEPT_BYTES + 1]))
 
     def _is_stored(self) -> bool:
         """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""
@@ -462,6 +516,8 @@ class BodyRecorder:
             fault = type(error).__name__
             recorder.faults.in_verdict(error)
         self._has_frames = True
+        if verdict.kind in _MESSAGES:
+            exchange.note_message()
         recorder.frames[self._dir] += 1
         text = frame_members(
             self._dir,

@@ -29,7 +29,8 @@ _KEPT: Final = frozenset(
 _SAID: Final = frozenset({b"mcp-name", b"mcp-method"})
 _SAID_FAMILY: Final = b"mcp-param-"
 _KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
-_ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
+ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
+"""Fields whose values are URLs."""
 _CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
 _CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|digest|dpop|negotiate) (?=.)").match
@@ -68,11 +69,11 @@ class FieldRedactor:
         return stored
 
     def _value(self, name: bytes, value: bytes) -> str:
-        if not value or name in _KEPT or name.startswith(_KEPT_FAMILIES):
+        if not value or is_kept(name):
             # The body contains these values in plain text anyway.
             is_said = name in _SAID or name.startswith(_SAID_FAMILY)
             return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
-        if name in _ADDRESSES:
+        if name in ADDRESSES:
             return _text(value) if value == b"null" else self._clean(value)
         if name in _CHALLENGES and _OPEN_CHALLENGE(value):
             return _text(_QUOTED(self._cleaned_if_address, value))
@@ -87,6 +88,11 @@ class FieldRedactor:
         """Clean a quoted value of a challenge; a URL in it may be relative."""
         is_address = b"/" in match[1] or b"?" in match[1]
         return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
+
+
+def is_kept(name: bytes) -> bool:
+    """Whether values of a field, named in lower case, are stored in plain text; URLs in them are cleaned."""
+    return name in _KEPT or name.startswith(_KEPT_FAMILIES)
 
 
 def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:

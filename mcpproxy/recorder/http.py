@@ -102,10 +102,14 @@ class HttpRecorder:
         own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
         self.name = safe_name(name or own or "server")
         self.tell = tell
+        self.mcp_places: set[bytes | str] = set()
+        """Where messages are due besides the endpoint: paths, and keys of announced addresses."""
         self.warned: set[str] = set()
         self.rewrites = "rewrite-location" in (opt_outs or ())
         redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
+        self.secret_hash: Callable[[bytes], str] | None = redactor.hash
+        """Makes what stands for a secret in the text of a response; None if that is stored as it is."""
         kept = frozenset(segment.encode() for segment in keep_path)
         self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
         self.redacted = FieldRedactor(redactor.hash, self.clean)

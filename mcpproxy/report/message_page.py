@@ -197,11 +197,20 @@ class Messages:
             after = ms_text(exchange.duration_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif exchange.outcome is Outcome.FAILED:
-            yield Fact("answered", "never: the HTTP exchange failed", is_bad=True)
+            yield Fact("answered", f"never: {self._failure(exchange)}", is_bad=True)
         elif exchange.request.method not in ENDLESS:
             probable = exchange.probable_answer
             meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
             yield Fact("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
+
+    def _failure(self, exchange: Exchange) -> str:
+        """How the HTTP exchange of a request failed, and what its response says."""
+        number = exchange.request.frames[0].exchange
+        http = None if number is None else self.fold.exchanges.known(number)
+        if http is None or http.status is None:
+            return "the HTTP exchange failed"
+        said = f": {sanitise(http.said)}" if http.said else ""
+        return f"HTTP status {http.status}{said}"
 
 
 def called(frame: Frame, index: int | None) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.response_text import LONGEST, gist
 from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.report import units
@@ -153,17 +154,28 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
     request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
+    said = _said(members)
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
         text += " by mcpproxy"
     elif by != "complete":
         text += f", ended by the {_scalar(by)}"
-    elif members.get("body_hash"):
+    elif members.get("body_hash") and not said:
         text += f", {_size(members.get('response_size'))} not stored"
+    if said:
+        text += f": {said}"
     if isinstance(members.get("error"), str):
         details.append(members["error"])
     role: Role = "dim" if is_fine else "bad"
     return Remark("·" if is_fine else "▲", text, role, detail=sanitise(", ".join(details), 300))
+
+
+def _said(members: Mapping[str, Any]) -> str:
+    """What a response says that is no message, in a line."""
+    text, oauth = members.get("response_text"), members.get("oauth")
+    if isinstance(oauth, dict):
+        text = _of(oauth, "error_description") or _of(oauth, "error")
+    return sanitise(gist(text), LONGEST) if isinstance(text, str) else ""
 
 
 def _short(target: object) -> str:

@@ -1,0 +1,71 @@
+"""The gist of a response that is no MCP message: the one line of it that says what happened.
+
+A JSON error says so in a member, a page in its title, other text in its first line. The text is untrusted: the gist is
+short, but not safe on a screen.
+"""
+
+import re
+from html import unescape
+from typing import Any, Final
+
+from orjson import JSONDecodeError, loads
+
+LONGEST: Final = 160
+"""Characters of a gist."""
+_READ: Final = 16 << 10
+"""Characters of a text that are looked at: a page says at its beginning what it is."""
+_MEMBERS: Final = (
+    "error_description",
+    "detail",
+    "message",
+    "error_message",
+    "title",
+    "error",
+    "errors",
+    "reason",
+    "msg",
+)
+"""Members that say what went wrong (RFC 6749 §5.2, RFC 9457 §3.1, and common frameworks), the most telling first."""
+_DEEPEST: Final = 4
+_TITLES: Final = tuple(
+    re.compile(rf"(?is)<{tag}\b[^<>]{{0,500}}>([^<]{{1,1000}})") for tag in ("title", "h1", "h2", "p")
+)
+_HIDDEN: Final = re.compile(r"(?is)<(?:style|script|!--)(?:[^<]|<(?!/style|/script|!)){0,16384}+")
+_TAG: Final = re.compile(r"<[^<>]{0,2000}>")
+_SPACE: Final = re.compile(r"\s+")
+
+
+def gist(text: str) -> str:
+    """What a response's text says, in one line of at most `LONGEST` characters; empty if it says nothing."""
+    text = text[:_READ].strip()
+    if text[:1] in ("{", "["):
+        try:
+            said = _of_document(loads(text))
+        except JSONDecodeError:
+            said = ""
+        if said:
+            return _line(said)
+    if text[:1] == "<":
+        for title in _TITLES:
+            found = title.search(text)
+            if found and (said := _line(unescape(found[1]))):
+                return said
+        text = unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
+    return next((line for line in map(_line, text.splitlines()) if line), "")
+
+
+def _of_document(value: Any, depth: int = 0) -> str:
+    if isinstance(value, str):
+        return value
+    if depth >= _DEEPEST:
+        return ""
+    if isinstance(value, list):
+        return next((said for item in value[:3] if (said := _of_document(item, depth + 1))), "")
+    if not isinstance(value, dict):
+        return ""
+    return next((said for name in _MEMBERS if name in value and (said := _of_document(value[name], depth + 1))), "")
+
+
+def _line(text: str) -> str:
+    line = _SPACE.sub(" ", text[: 4 * LONGEST]).strip()
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

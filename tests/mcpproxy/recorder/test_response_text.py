@@ -1,0 +1,131 @@
+"""What is kept of a response that is no message: text for people, and nothing of the credentials that it repeats."""
+
+import time
+
+import pytest
+
+from captures.addresses import clean_address
+from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
+from mcpproxy.wire.framing import Fields
+
+TARGET = b"/mcp/tenant-4711?api_key=query%2Bsecret&verbose=1"
+REQUEST = Fields(
+    [
+        (b"Authorization", b"Bearer tok-1234"),
+        (b"Cookie", b"theme=dark; sid=cookie-5678"),
+        (b"X-Api-Key", b'quoted"key<9>'),
+        (b"Mcp-Session-Id", b"session-2468"),
+        (b"User-Agent", b"client/1.0"),
+        (b"Referer", b"https://example.com/mcp/tenant-4711"),
+    ]
+)
+RESPONSE = Fields(
+    [(b"Set-Cookie", b"sid=renewed-1357; Path=/"), (b"Server", b"nginx/1.25.3"), (b"X-Id", b"plain-words")]
+)
+SECRETS = ("tok-1234", "cookie-5678", 'quoted"key<9>', "session-2468", "tenant-4711", "query+secret", "renewed-1357")
+
+
+def cleaner(request: Fields = REQUEST) -> Cleaner:
+    return Cleaner(TARGET, request, RESPONSE, hashed, clean)
+
+
+def hashed(_secret: bytes) -> str:
+    return "hmac:#"
+
+
+def clean(address: bytes) -> str:
+    return clean_address(address, hashed)
+
+
+def test_every_credential_of_the_exchange_is_replaced_however_it_is_spelt() -> None:
+    spelt = (
+        *SECRETS,
+        "query%2Bsecret",
+        "query%2bsecret",
+        "quoted&quot;key&lt;9&gt;",
+        r"quoted\"key<9>",
+        "quoted%22key%3C9%3E",
+    )
+    for secret in spelt:
+        for text in (f"no such key: {secret}", f"<p>{secret}</p>", f"{secret}{secret}"):
+            said = cleaner().body(text.encode(), b"text/html; charset=utf-8")
+            assert said is not None
+            assert secret not in said, text
+            assert "hmac:#" in said
+
+
+def test_a_basic_password_is_replaced() -> None:
+    fields = Fields([(b"Authorization", b"Basic YWRhOnN3b3JkZmlzaA==")])
+    said = cleaner(fields).body(b"ada may not use swordfish, nor YWRhOnN3b3JkZmlzaA==", b"text/plain")
+    assert said == "ada may not use hmac:#, nor hmac:#"
+
+
+def test_words_that_are_no_secret_stay() -> None:
+    text = "client/1.0 asked nginx/1.25.3 for plain-words with verbose=1 on example.com: Bearer token required"
+    assert cleaner().body(text.encode(), b"text/plain") == text
+
+
+def test_what_follows_bearer_goes() -> None:
+    assert cleaner().body(b"bad: bearer  eyJhbGc.x-y_z", b"") == "bad: bearer  hmac:#"
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_members_named_like_a_secret_lose_their_values(*, is_cut: bool) -> None:
+    body = (
+        b'{"error":"denied","details":{"access_token":"abcdef","x":[{"clientSecret":["a1b2","c3d4"]}]},'
+        b'"token_type":"Bearer"}'
+    )
+    said = cleaner().body(body[:-1] if is_cut else body, b"application/problem+json")
+    assert said is not None
+    assert not [secret for secret in ("abcdef", "a1b2", "c3d4") if secret in said], said
+    assert "denied" in said
+
+
+def test_json_without_secrets_stays_as_it_was_sent() -> None:
+    assert cleaner().body(b'{ "detail" : "slow down" }\n', b"application/json") == '{ "detail" : "slow down" }\n'
+
+
+def test_only_text_is_kept_and_not_without_end() -> None:
+    assert cleaner().body(b"\x89PNG\r\n\x1a\n\0\0\0", b"image/png") is None
+    assert cleaner().body(bytes(range(256)) * 4, b"text/plain") is None
+    assert cleaner().body(b"  \n ", b"text/plain") is None
+    assert cleaner().body("falsch: ä".encode("latin-1"), b"text/plain; charset=ISO-8859-1") == "falsch: ä"
+    assert cleaner().body(b"what?", b"text/plain; charset=no-such") == "what?"
+    assert cleaner().body(b"", b"text/plain") is None
+
+
+def test_a_secret_that_is_cut_is_not_kept_in_part() -> None:
+    for at in range(KEPT_BYTES - 16, KEPT_BYTES + 2):
+        said = cleaner().body(b" " * (at - 1) + b"x" + SECRETS[1].encode() * 2, b"text/plain")
+        assert "cook" not in (said or ""), at
+
+
+def test_an_imported_text_stays_as_it_is() -> None:
+    plain = Cleaner(TARGET, REQUEST, RESPONSE, None, clean)
+    assert plain.body(b"tok-1234 Bearer abc", b"text/plain") == "tok-1234 Bearer abc"
+
+
+def test_of_an_oauth_error_only_what_speaks_to_people_is_kept() -> None:
+    body = b'{"error":"invalid_grant","error_description":"tok-1234 is over","error_uri":"https://a.example/secretpath","code":"zzz"}'
+    assert cleaner().oauth_error(body) == {
+        "error": "invalid_grant",
+        "error_description": "hmac:# is over",
+        "error_uri": "https://a.example/hmac:#",
+    }
+    for other in (b"{}", b"[1]", b"no", b'{"error":{"code":1}}'):
+        assert cleaner().oauth_error(other) is None
+
+
+def test_time_is_linear_in_a_hostile_body() -> None:
+    hostile = (
+        b'"token"' + b" " * 60_000,
+        b'"' * 65_000,
+        b"bearer " * 9_000,
+        b'{"a":' * 13_000,
+        b"\\" * 65_000,
+        b'"token":"' * 7_000,
+    )
+    for body in hostile:
+        began = time.process_time()
+        cleaner().body(body[:KEPT_BYTES], b"")
+        assert time.process_time() - began < 10, body[:20]
