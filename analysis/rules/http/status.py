@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import IdState
+from analysis.conversation.exchange import IdState, Outcome
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
@@ -97,7 +97,8 @@ class RequestNotAnswered(Over):
             return ()
         # A cancellation may have been lost.
         requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
-        waiting = [seen for seen in requests if not is_cancelled(seen)]
+        cancelled = {ended.request.seq for ended in http.let_go if ended.outcome is Outcome.CANCELLED}
+        waiting = [seen for seen in requests if not is_cancelled(seen) and seen.message.seq not in cancelled]
         if not waiting:
             return ()
         text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
@@ -123,10 +124,9 @@ class ResponseContentType(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or http.media in (JSON, STREAM) or not requests_of(http):
             return ()
-        media = short(http.media)
-        return self.in_response(
-            http, session, f"a request is answered with {media}" if media else "a response has no content type"
-        )
+        media, said = short(http.media), f": {http.said}" if http.said else ""
+        text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
+        return self.in_response(http, session, text)
 
 
 class JsonNotSingle(Over):

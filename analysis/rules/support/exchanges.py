@@ -56,6 +56,10 @@ class OverHttp(Rule):
         at = first if first is not None and first.message.frames[0].unit == "http_body" else http.answered
         return self._findings(at, http, session, text, level)
 
+    def at_end_of(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
+        """A finding at the record of the end of an exchange."""
+        return self._findings(http.over, http, session, text, None)
+
     def _findings(
         self, at: object, http: HttpExchange, session: Session | None, text: str, level: Level | None
     ) -> list[Finding]:

@@ -1,0 +1,293 @@
+"""Failures of HTTP: a message that is refused or never reaches the server, and a response that breaks off.
+
+To its user the call has failed, whether or not a revision forbids what happened. So each finding says who failed, as
+far as that shows, and what the response says; findings that say the same are reported once for a session, and counted.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Response
+from analysis.conversation.response_text import LONGEST
+from analysis.conversation.session import Seen, Session
+from analysis.conversation.session_ids import FIELD
+from analysis.rules.base import WARNING, Rule
+from analysis.rules.finding import Blames, Finding, Impact
+from analysis.rules.http.status import is_open
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import POST, STREAM, Over, messages_of, requests_of
+
+_PROBES: Final = frozenset({"initialize", "server/discover"})
+"""Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""
+_LOGIN: Final = frozenset({401, 403})
+"""Statuses that ask for credentials; the group `auth` knows what follows."""
+_BAD: Final = 400
+_NOT_FOUND: Final = 404
+_GATEWAYS: Final = frozenset({502, 504})
+"""Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5)."""
+_OVERLOADED: Final = frozenset({429, 503})
+_PHRASES: Final = {
+    400: "Bad Request",
+    402: "Payment Required",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    421: "Misdirected Request",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+"""What statuses mean (RFC 9110 §15): the phrase that came with one may be anything."""
+_ENDS_SESSIONS: Final = frozenset({400, 404, 503})
+"""Statuses of servers that do not know, or cannot find, a session."""
+_REFUSALS_IN_A_ROW: Final = 3
+"""After this many, a session or a login is not being renewed but has failed."""
+
+
+class Culprit(NamedTuple):
+    """Who failed."""
+
+    name: str
+    blames: Blames
+
+
+def culprit(http: HttpExchange) -> Culprit:
+    """Who sent a response that refuses a request, as far as it shows."""
+    via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
+    maker = product.partition("/")[0]
+    if http.status in _GATEWAYS or http.is_signed:
+        named = short(maker or via or "")
+        return Culprit(f"a gateway ({named})" if named else "a gateway", "transport")
+    return Culprit("the server", "server")
+
+
+def status_text(http: HttpExchange) -> str:
+    """The status of a response, with what it means."""
+    phrase = _PHRASES.get(http.status or 0)
+    return f"{http.status} {phrase}" if phrase else str(http.status)
+
+
+def said_text(http: HttpExchange) -> str:
+    """What a response says, to be put at the end of a sentence; empty if it says no more than its status."""
+    said = http.said
+    return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
+
+
+def _is_answered(http: HttpExchange) -> bool:
+    return any(isinstance(seen.message, Response) for seen in http.received)
+
+
+class _Refused(Over):
+    """A rule about POSTs that are refused without a response of MCP."""
+
+    statuses = frozenset(range(400, 600))
+    once = True
+    once_each = True
+    source = "RFC 9110 §15"
+
+    def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
+        """The finding that says what was refused, by whom, and why."""
+        wait = http.answer_fields.get("retry-after", "")
+        later = f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOADED else ""
+        by = culprit(http)
+        text = f"{what} is refused with {status_text(http)} by {by.name}{later}{said_text(http)}"
+        related = (http.over.seq,) if http.over is not None else ()
+        found = self.in_request(http, session, text)
+        return [finding._replace(blames=by.blames, related=related) for finding in found]
+
+
+def _has_its_own_finding(http: HttpExchange, first: Seen) -> bool:
+    """Whether a refusal with 4xx is right, or other rules say what is wrong."""
+    if first.method in _PROBES:
+        return True  # it answers the probe
+    if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
+        return True  # the session is over, which the client learns by that; or the error is missing
+    if first.message.index is not None and http.status == _BAD:
+        return True  # a batch that the revision does not have
+    return FIELD not in http.fields and bool(http.session_ids.given_to(http.client))
+
+
+class CallRefused(_Refused):
+    """A request is refused with an HTTP status instead of a response.
+
+    **Why it matters.** The call has failed, and its caller learns no more than the status: official SDKs do not read
+    what else such a response says.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and a page of nginx
+
+    **Instead.** As a server, answer with a JSON-RPC error. If a gateway refuses, look at what is behind it; if the
+    status is 429 or 503, send `Retry-After`, and have the client wait that long.
+    """
+
+    id = "http/call-refused"
+    who = "server"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        requests = requests_of(http)
+        status = http.status or 0
+        if not requests or _is_answered(http) or status in _LOGIN:
+            return ()
+        if status < 500 and status not in _OVERLOADED and _has_its_own_finding(http, requests[0]):
+            return ()
+        return self.refusal(http, session, short(requests[0].method))
+
+
+class MessageRefused(_Refused):
+    """A notification or a client's response is refused.
+
+    **Why it matters.** The message is lost, and most clients do not notice: a server that never receives
+    `notifications/initialized` may serve nothing.
+
+    **On the wire.** `> {"method":"notifications/initialized"}`, answered with `500 Internal Server Error`
+
+    **Instead.** Send 202, even if nothing is done with the message.
+    """
+
+    id = "http/message-refused"
+    who = "server"
+    level = WARNING
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        messages = messages_of(http)
+        status = http.status or 0
+        if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN:
+            return ()
+        if status < 500 and _has_its_own_finding(http, messages[0]):
+            return ()
+        is_reply = isinstance(messages[0].message, Response)
+        what = "the client's response" if is_reply else short(messages[0].method)
+        return self.refusal(http, session, what)
+
+
+class BodyCut(Over):
+    """The connection ends within a response that is not a stream.
+
+    **Why it matters.** What has arrived cannot be read, so the call has failed although its status was a success.
+
+    **On the wire.** `200 OK`, `Content-Length: 500`, 22 bytes, and the end of the connection
+
+    **Instead.** Find out why the server, or a gateway before it, drops the connection: a crash, or a limit of time or
+    size.
+    """
+
+    id = "http/body-cut"
+    who = "server"
+    statuses = range(200, 300)
+    source = "RFC 9112 §8"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        failed = [ended.request for ended in http.let_go if ended.outcome is Outcome.FAILED]
+        if http.media == STREAM or http.ended_by not in ("server", "error") or not failed:
+            return ()
+        announced = http.answer_fields.get("content-length", "")
+        size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
+        text = f"the response to {short(failed[0].method)} ends after {size} bytes"
+        return self.in_response(http, session, text)
+
+
+class StreamBroken(Over):
+    """The connection ends within the stream that should bring a response.
+
+    **Why it matters.** The call has failed unless the client resumes the stream, which needs events with ids.
+
+    **On the wire.** `200 OK`, `Content-Type: text/event-stream`, some progress, and the end of the connection
+
+    **Instead.** Find out who drops the connection: a server that crashes, or a gateway that limits how long a response
+    may take or be silent. Send ids with events, so that clients can resume.
+    """
+
+    id = "http/stream-broken"
+    who = "server"
+    statuses = range(200, 300)
+    media = STREAM
+    source = "RFC 9112 §8"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        requests = [seen for seen in requests_of(http) if is_open(seen)]
+        if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
+            return ()
+        lasted_ns = http.over.t_ns - http.answered.t_ns if http.over and http.answered else 0
+        text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after its beginning, without the response to "
+        found = self.at_end_of(http, session, text + short(requests[0].method))
+        return [finding._replace(related=(requests[0].message.seq,)) for finding in found]
+
+
+class Unreachable(Rule):
+    """A request does not reach the server: its name is unknown, it refuses the connection, or TLS fails.
+
+    **Why it matters.** The server, or the way to it, is down. The client gets a 502 or 504 from the recorder, where it
+    would have seen the failed connection without it.
+
+    **On the wire.** Nothing: the connection failed.
+
+    **Instead.** Start the server, or correct the address that `serve` was given.
+    """
+
+    id = "http/unreachable"
+    who = "server"
+    impact = Impact.CONNECTION
+    needs_http = True
+    once = True
+    once_each = True
+    source = "RFC 9110 §15.6.3"
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
+        return like.status in _GATEWAYS
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        at = http.started or http.over
+        if not http.is_ours or at is None:
+            return ()
+        place = http.sent[0] if http.sent else at
+        related = (http.over.seq,) if http.over is not None else ()
+        text = http.reason[:LONGEST] or "the server cannot be reached"
+        return [self.finding(place, text, blames="transport", related=related, session=session)]
+
+
+class SessionRefused(Over):
+    """A session is refused again and again.
+
+    **Why it matters.** Nothing works any more until the client begins a new session, which many clients do only when
+    they are restarted.
+
+    **On the wire.** `404 Not Found` to every request with the same `Mcp-Session-Id`
+
+    **Instead.** As a client, send `initialize` without a session id after a 404. As a server, answer 404 for sessions
+    that you do not know (not 400), and keep sessions where every instance behind a load balancer finds them.
+    """
+
+    id = "http/session-refused"
+    who = "server"
+    http_methods = POST
+    impact = Impact.CONNECTION
+    source = "2025-03-26 basic/transports"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        id_ = http.fields.get(FIELD)
+        if id_ is None or session is None:
+            return ()
+        refused: dict[str, list[int]] = self.memory(session, dict)
+        if http.status not in _ENDS_SESSIONS or _is_answered(http):
+            refused.pop(id_, None)
+            return ()
+        row = refused.setdefault(id_, [])
+        row.append(http.over.seq if http.over is not None else 0)
+        if len(row) != _REFUSALS_IN_A_ROW:
+            return ()
+        text = f"the session is refused {len(row)} times in a row with {status_text(http)}{said_text(http)}"
+        blames: Blames = "client" if http.status == _NOT_FOUND else culprit(http).blames
+        return [
+            finding._replace(blames=blames, related=tuple(row[:-1]))
+            for finding in self.in_response(http, session, text)
+        ]
