@@ -8,7 +8,7 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
@@ -25,7 +25,7 @@ from analysis.conversation.exchange import (
 )
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, HttpExchange, HttpExchanges, Mark
+from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, HttpExchange, HttpExchanges, Mark
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
 from analysis.conversation.message import (
@@ -60,6 +60,8 @@ _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
+WITHOUT_BODY: Final = frozenset({202, 204})
+"""Statuses that say that nothing comes with them."""
 _ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 
@@ -426,10 +428,7 @@ class Fold:
         members = record.members
         number, response = _integer(members.get("exchange")), members.get("response")
         status = _integer(response.get("status")) if isinstance(response, dict) else None
-        if number is None or (status is not None and status < 300 and members.get("ended_by") == "complete"):
-            return
-        if status is not None and status < 300 and self.addressing.is_of_session(number):
-            # The rest of a broken stream may come on another one.
+        if number is None or (status is not None and status < 300 and self._may_follow(number, status, members)):
             return
         for key in self.addressing.asked_in(number):
             waiting = self.tables["client"].get(key)
@@ -447,6 +446,18 @@ class Fold:
             self.let_go.append(ended)
             self.links.chains.failed(waiting.request)
             self.tables["client"].fail(key)
+
+    def _may_follow(self, number: int, status: int, members: dict[str, Any]) -> bool:
+        """Whether the responses to the requests of an exchange that has ended may still come elsewhere.
+
+        A stream may end early and go on as another. The body of any other response is all that there is, unless the
+        client broke off, the server only accepted the requests, or the older transport answers on its stream.
+        """
+        http, by = self.exchanges.of(number), members.get("ended_by")
+        is_older = http.is_for_stream or (http.session is not None and http.session.is_legacy)
+        if not (is_older or http.media == STREAM or status in WITHOUT_BODY or by == "client"):
+            return False
+        return by == "complete" or self.addressing.is_of_session(number)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members

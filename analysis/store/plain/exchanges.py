@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.fold import WITHOUT_BODY, Fold
+from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange, media_of
 from analysis.conversation.routing import IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
@@ -53,7 +53,18 @@ class Open:
     """An exchange that has not ended."""
 
     __slots__ = (
-        *("answer_id", "events", "first", "address", "has_sent", "has_size", "head", "is_held", "is_odd"),
+        *(
+            "answer_id",
+            "events",
+            "first",
+            "address",
+            "has_received",
+            "has_sent",
+            "has_size",
+            "head",
+            "is_held",
+            "is_odd",
+        ),
         *("is_ours", "is_stream", "kind", "name", "offsets", "peer", "order", "request", "response", "times"),
     )
 
@@ -69,6 +80,8 @@ class Open:
         """Whether a record has told the size of the request."""
         self.has_sent = False
         """Whether it has a frame of the client."""
+        self.has_received = False
+        """Whether it has a frame of the server."""
         self.name: str | None = None
         """What names its session: the session id, or the address."""
         self.address: str | None = None
@@ -166,7 +179,8 @@ class Exchanges:
         state.is_ours = is_known or self._is_ours(state.head)
         state.name = fold.addressing.session_of(http.number) if fold.addressing.is_of_session(http.number) else None
         state.address = http.uri_key
-        state.first, state.has_sent = None if http.session is None else -1, bool(http.sent)
+        state.first = None if http.session is None else -1
+        state.has_sent, state.has_received = bool(http.sent), bool(http.received)
         state.is_odd = True
 
     def _is_ours(self, head: _Head) -> bool:
@@ -196,6 +210,8 @@ class Exchanges:
             if state.has_sent:
                 raise Doubt("several bodies of a client in one exchange")
             state.has_sent = True
+        else:
+            state.has_received = True
         if state.first is None:
             state.first = seq
             if t_ns - self._last_ns > IDLE_NS and self._key is None:
@@ -342,6 +358,11 @@ class Exchanges:
         is_failed = (
             is_refused or type(status) is not int or (state.name is None and members.get("ended_by") != "complete")
         )
+        is_whole = members.get("ended_by") == "complete" and state.has_received
+        if state.has_sent and not (
+            is_failed or is_whole or status in WITHOUT_BODY or media_of(state.kind or "") == STREAM
+        ):
+            raise Doubt("a body without a response or a part of one")
         if state.has_sent and (is_failed or members.get("ended_by") != "complete"):
             if self._count - state.order > LATE:
                 raise Doubt("an exchange that fails very late")

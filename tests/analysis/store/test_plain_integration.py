@@ -386,7 +386,6 @@ ENDS: tuple[tuple[str, int | None, bool, str], ...] = (
     ("error", None, False, "failed"),
     ("client", None, True, "cancelled"),
     ("complete", 404, True, "failed"),
-    ("server", 200, False, "unanswered"),
     ("complete", 202, False, "unanswered"),
 )
 
@@ -431,6 +430,18 @@ def test_what_becomes_of_requests_over_http(tmp_path: Path, monkeypatch: pytest.
         assert told(both, f"select in_flight from exchanges where id = '{200 + number}'") == [(in_flight,)], ENDS[
             number
         ]
+
+
+@pytest.mark.parametrize("ended_by", ["complete", "server", "client"])
+def test_a_body_that_holds_no_response_is_left_to_the_fold(
+    ended_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    made = http_maker()
+    made.end(ask(made), ended_by, 200)
+    both = Both(made.write(tmp_path / "made.mcpcap"), tmp_path / "rows")
+    assert both.doubt == "a body without a response or a part of one"
 
 
 @pytest.mark.parametrize("key", [KEY, pytest.param(None, marks=pytest.mark.soak)])
