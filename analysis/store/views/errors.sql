@@ -6,26 +6,32 @@ create view errors as
 with failures as (
     select
         capture, session, time, started_ns as t_ns, request, response, asked_by, method, name, outcome, code,
-        error as text, latency_ms, cancelled_ns is not null as is_cancelled
+        error as text, latency_ms, cancelled_ns is not null as is_cancelled, exchange
     from exchanges
     where outcome in ('tool_error', 'error', 'failed')
     union all
     select
         capture, session, time, t_ns, null, seq, case dir when 's2c' then 'client' else 'server' end,
-        null, null, 'error', code, message ->> '$.error.message', null, false
+        null, null, 'error', code, message ->> '$.error.message', null, false, null
     from frames
     where kind = 'error' and request is null
+),
+http as (
+    select capture, exchange, max(status) as status, bool_or(by_proxy) as by_proxy from http_exchanges group by all
 )
 select
     failures.time as time,
-    captures.name as server, capture, session,
+    captures.name as server, failures.capture as capture, session,
     round(t_ns / 1e6, 3) as at_ms,
     request, response, asked_by,
     case asked_by when 'client' then 'server' else 'client' end as answered_by,
     method, failures.name as name, outcome, code,
     case
         when outcome = 'tool_error' then 'tool error'
-        when outcome = 'failed' then 'HTTP exchange failed'
+        when outcome = 'failed' and by_proxy then 'server not reached'
+        when outcome = 'failed' and status is null then 'no HTTP response'
+        when outcome = 'failed' and status < 300 then 'no message in the HTTP response'
+        when outcome = 'failed' then 'HTTP status ' || status
         when code = -32700 then 'Parse error'
         when code = -32600 then 'Invalid Request'
         when code = -32601 then 'Method not found'
@@ -43,7 +49,8 @@ select
     end as meaning,
     text, round(latency_ms, 3) as latency_ms, is_cancelled
 from failures join captures using (capture)
-order by failures.time nulls last, capture, coalesce(request, response);
+    left join http on http.capture = failures.capture and http.exchange = failures.exchange
+order by failures.time nulls last, failures.capture, coalesce(request, response);
 comment on view errors is 'one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request';
 comment on column errors.time is 'when the request was sent, UTC; for an error that matches no request, when it came';
 comment on column errors.server is 'name of the captured server';
@@ -58,7 +65,7 @@ comment on column errors.method is 'method of the request';
 comment on column errors.name is 'the tool, prompt or resource; NULL if the method has none';
 comment on column errors.outcome is 'tool_error (a result with isError), error (of JSON-RPC), or failed (the HTTP exchange)';
 comment on column errors.code is 'code of the error; NULL for tool errors';
-comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP';
+comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP; of a failed HTTP exchange, its status';
 comment on column errors.text is 'message of the error, or the first text that the tool returned, cut at 300 characters. Untrusted text';
 comment on column errors.latency_ms is 'how long the response took; NULL if there is none';
 comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error is then a reaction to that, and latency does not count it';
