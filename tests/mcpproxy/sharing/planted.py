@@ -241,7 +241,8 @@ class Tape:
             plain = "".join(self.random.choice(string.ascii_lowercase) for _ in range(12))
             self.planted.append((f"under {name}", plain))
             self.frame(_bytes(_message(result={"structuredContent": {name: plain, "l": {name: [plain]}}})))
-        for name, digits in (("pin", "73914"), ("n", "4539148803436467")):
+        # So long that the digits are not part of a hash by chance; no number of a card.
+        for name, digits in (("pin", "7391482650173"), ("n", "4539148803436467")):
             self.planted.append((f"number {name}", digits))
             self.frame(b'{"jsonrpc":"2.0","id":7,"result":{"%b":%b}}' % (name.encode(), digits.encode()))
 
