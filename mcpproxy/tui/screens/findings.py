@@ -149,7 +149,7 @@ class FindingsScreen(WordFilterScreen):
         if not self.has_moved and len(self._rows) > 1:
             self.table.cursor = 1  # the first finding, not its head, so that Enter goes to its frame
         is_empty = not self._rows.items
-        self.table.display = not is_empty
+        self.display_table(is_shown=not is_empty)
         self.pane.display = not is_empty
         self.query_one("#nothing", Words).display = is_empty
         self._show()

@@ -63,6 +63,12 @@ class ListScreen(PlacedScreen):
         """Show the rows as they are now, in their order."""
         self.table.renew()
 
+    def display_table(self, *, is_shown: bool) -> None:
+        """Show the list or hide it; what is hidden has lost the focus, and gets it again if nothing else has it."""
+        self.table.display = is_shown
+        if is_shown and self.focused is None:
+            self.table.focus()
+
     def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
         """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""
         selected = rows.at(self.table.cursor)

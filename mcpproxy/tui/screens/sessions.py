@@ -323,7 +323,7 @@ class SessionsScreen(DeletionScreen):
         self.put(self._rows, captures, key=lambda capture: capture.path)
         is_empty = has_looked and not self._listed
         self.query_one("#nothing", Words).display = is_empty
-        self.table.display = not is_empty
+        self.display_table(is_shown=not is_empty)
         self._show_unheard()
         self.show_title()
 

@@ -1,6 +1,7 @@
 """Every key of every screen does what its page says, on captures at rest and live, large, broken and hostile."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -13,6 +14,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.tui.stage import (
     CALL,
     END,
@@ -122,6 +124,26 @@ class TestSessions:
             assert "Nothing" not in stage.text()
 
         play(act, find=lambda: sorted((tmp_path / "found").rglob("*.mcpcap")))
+
+    def test_the_first_capture_can_be_opened_however_long_the_search_for_it_took(self, tmp_path: Path) -> None:
+        """The empty list was drawn, and is then hidden: Textual takes the focus away from what it hides."""
+        searches = Event()
+
+        def find() -> list[Path]:
+            searches.wait(DEADLINE_S)
+            return sorted((tmp_path / "found").rglob("*.mcpcap"))
+
+        async def act(stage: Stage) -> None:
+            await stage.see("0 recorded")
+            searches.set()
+            await stage.see("Nothing recorded yet")
+            await stage.settled()
+            captured(tmp_path / "found")
+            await stage.see("1 recorded", "open")
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+        play(act, find=find)
 
     def test_the_cursor_stays_on_top_until_it_is_moved(self, tmp_path: Path) -> None:
         found = tmp_path / "found"
