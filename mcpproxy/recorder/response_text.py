@@ -14,7 +14,7 @@ Only text is kept, and at most `KEPT_BYTES` of it. All patterns take linear time
 import html
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -29,7 +29,8 @@ OAUTH_MEMBERS: Final = ("error", "error_description", "error_uri")
 LONGEST_MEMBER: Final = 2048
 SHORTEST_SECRET: Final = 4
 """Shorter values are parts of other words: replacing them would hide what a page says, and hide no secret."""
-MOST_SPELLINGS: Final = 512
+MOST_SPELLINGS: Final = 256
+"""With more of them, nothing is kept: to look for them all would take too long."""
 _TEXT: Final = re.compile(rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)").match
 _CHARSET: Final = re.compile(rb'(?i);\s*charset\s*=\s*"?([\w.:-]{1,40})').search
 _BEARER: Final = re.compile(
@@ -61,9 +62,11 @@ class Cleaner:
             clean: makes an address without secrets.
         """
         self._hash, self._clean = hashed, clean
-        self._secrets: re.Pattern[str] | None = None
+        self._secrets: list[bytes] = []
+        """What may stand for a secret, in lower case, the longest first."""
         self._longest = 0
-        """Characters of the longest secret."""
+        """Bytes of the longest."""
+        self._has_too_many = False
         if hashed is not None:
             self._find(target, request, response, clean)
 
@@ -79,19 +82,29 @@ class Cleaner:
         for name, value in given:
             if name in _GIVEN_OUT:
                 found.update(dict.fromkeys(_of_field(name, value)))
+        if len(found) > MOST_SPELLINGS:
+            self._has_too_many = True
+            return
         spelt = dict.fromkeys(form for secret in found for form in _spellings(secret) if len(form) >= SHORTEST_SECRET)
-        words = sorted(spelt, key=len, reverse=True)[:MOST_SPELLINGS]
-        if words:
-            self._longest = len(words[0])
-            self._secrets = re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
+        self._secrets = sorted(spelt, key=len, reverse=True)
+        self._longest = len(self._secrets[0]) if spelt else 0
+        self._has_too_many = len(spelt) > MOST_SPELLINGS
 
     def text(self, text: str) -> str:
         """A text without the credentials that are recognised in text of any kind."""
         hashed = self._hash
         if hashed is None:
             return text
-        if self._secrets is not None:
-            text = self._secrets.sub(lambda found: hashed(found[0].encode("utf-8", "replace")), text)
+        raw = text.encode("utf-8", "replace")
+        # A search for each is many times as fast as a pattern of all, and the traffic of others waits for it.
+        lower = raw.lower()
+        kept, done = list[bytes](), 0
+        for start, end in _apart(span for secret in self._secrets for span in _places(lower, secret)):
+            kept += (raw[done:start], hashed(raw[start:end]).encode())
+            done = end
+        text = b"".join((*kept, raw[done:])).decode("utf-8", "replace")
+        if b"bearer" not in lower:
+            return text
         return _BEARER.sub(lambda found: found[1] + hashed(found[2].encode("utf-8", "replace")), text)
 
     def body(self, body: bytes, media_type: bytes) -> str | None:
@@ -101,7 +114,7 @@ class Cleaner:
             body: without transfer and content codings.
             media_type: the whole value of `Content-Type`; empty if there is none.
         """
-        if not _TEXT(media_type):
+        if not _TEXT(media_type) or self._has_too_many:
             return None
         text = _decoded(body[:KEPT_BYTES], media_type)
         if text is None or self._hash is None:
@@ -117,7 +130,7 @@ class Cleaner:
 
     def oauth_error(self, body: bytes) -> dict[str, str] | None:
         """The members of an OAuth error that speak to people; None if there are none."""
-        document = _document(body)
+        document = None if self._has_too_many else _document(body)
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return None
         said = {name: value for name in OAUTH_MEMBERS if isinstance(value := document.get(name), str)}
@@ -210,10 +223,26 @@ def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
         yield value
 
 
-def _spellings(secret: bytes) -> Iterator[str]:
+def _spellings(secret: bytes) -> Iterator[bytes]:
     for form in (secret, unquote_to_bytes(secret)):
         text = form.decode("utf-8", "replace")
-        yield text
-        yield html.escape(text)
-        yield dumps(text)[1:-1].decode()
-        yield quote(form, safe="")
+        for spelt in (text, html.escape(text), dumps(text)[1:-1].decode(), quote(form, safe="")):
+            yield spelt.encode().lower()
+
+
+def _places(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
+    at = text.find(word)
+    while at >= 0:
+        yield at, at + len(word)
+        at = text.find(word, at + len(word))
+
+
+def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same places in order, with one for those that overlap."""
+    apart = list[tuple[int, int]]()
+    for start, end in sorted(spans):
+        if apart and start < apart[-1][1]:
+            apart[-1] = apart[-1][0], max(end, apart[-1][1])
+        else:
+            apart.append((start, end))
+    return apart

@@ -100,6 +100,13 @@ def test_a_secret_that_is_cut_is_not_kept_in_part() -> None:
         assert "cook" not in (said or ""), at
 
 
+@pytest.mark.parametrize("count", [300, 20_000])
+def test_nothing_is_kept_where_there_is_too_much_to_look_for(count: int) -> None:
+    many = Fields([(b"Cookie", b"; ".join(b"c=cookie-%d" % number for number in range(count)))])
+    assert cleaner(many).body(b"denied", b"text/plain") is None
+    assert cleaner(many).oauth_error(b'{"error":"denied"}') is None
+
+
 def test_an_imported_text_stays_as_it_is() -> None:
     plain = Cleaner(TARGET, REQUEST, RESPONSE, None, clean)
     assert plain.body(b"tok-1234 Bearer abc", b"text/plain") == "tok-1234 Bearer abc"
