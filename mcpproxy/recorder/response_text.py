@@ -6,20 +6,23 @@ call is refused. Such bodies often repeat the request, so keyed hashes replace, 
 - every value that the exchange's heads are not stored with: credentials, cookies, session ids, values of queries and
   segments of paths; as they were sent, and as pages and JSON texts spell them
 - what follows the word `Bearer`
-- values of JSON members whose names are those of secrets
+- values of members and parameters whose names are those of secrets, in JSON and wherever a text spells them alike
 
-Only text is kept, and at most `KEPT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
+A text that still spells a secret of the exchange, by entities or escapes, is not kept at all. Nor is anything but text,
+or more than `KEPT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
 """
 
 import html
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from orjson import JSONDecodeError, dumps, loads
 
+from captures.redact import PREFIX
 from mcpproxy.recorder.header_redaction import ADDRESSES, DEEPEST, Clean, Hash, is_kept
 from mcpproxy.wire.framing import Fields
 
@@ -29,23 +32,42 @@ OAUTH_MEMBERS: Final = ("error", "error_description", "error_uri")
 LONGEST_MEMBER: Final = 2048
 SHORTEST_SECRET: Final = 4
 """Shorter values are parts of other words: replacing them would hide what a page says, and hide no secret."""
+SHORTEST_VALUE: Final = 6
+"""The same for values that need not be credentials: of queries and paths, such as `true`."""
+SHORTEST_FIELD: Final = 8
+"""The same for fields that are not known to hold one, such as `http` in `X-Forwarded-Proto`."""
 MOST_SPELLINGS: Final = 256
 """With more of them, nothing is kept: to look for them all would take too long."""
 _TEXT: Final = re.compile(rb"(?i)\s*(?:text/(?!event-stream)|application/(?:[\w.-]*\+)?(?:json|xml)|$)").match
-_CHARSET: Final = re.compile(rb'(?i);\s*charset\s*=\s*"?([\w.:-]{1,40})').search
+_CHARSET: Final = re.compile(
+    rb'(?i);\s*charset\s*=\s*"?(utf-?(?:8|16(?:[lb]e)?)|us-ascii|iso-8859-\d{1,2}|latin-?1|windows-\d{3,4}|shift_jis'
+    rb"|euc-(?:jp|kr)|gb(?:2312|k|18030)|big5|koi8-[ru])(?![\w-])"
+).search
+"""Others, of those that Python knows, decode no text, or take a time that grows with the square."""
 _BEARER: Final = re.compile(
     r"(?i)\b(bearer\s{1,8})(?!(?:tokens?|auth\w*|scheme|realm|error|resource_metadata|scope)\b)([\w.~+/=:-]++)"
 )
+_COOKIES: Final = frozenset({b"cookie", b"set-cookie"})
+_CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _GIVEN_OUT: Final = frozenset({b"set-cookie", b"mcp-session-id"})
 """Fields of responses that give out credentials; the values of others are no secrets, only not needed."""
 _SECRET_NAME: Final = re.compile(
-    r"(?i)token|secret|passw|pwd|api[_-]?key|access[_-]?key|private[_-]?key|credential|authori[sz]ation|cookie"
-    r"|signature|session[_-]?id|assertion|verifier"
+    r"(?i)token|secret|passw|pwd|auth[_-]?key|api[_-]?key|access[_-]?key|private[_-]?key|credential|authori[sz]ation"
+    r"|cookie|signature|session[_-]?id|assertion|verifier"
 ).search
 _PLAIN_NAMES: Final = frozenset({"token_type", "token_endpoint", "authorization_endpoint", "authorization_servers"})
+_COUNTS: Final = re.compile(r"(?i)(?:max|min|total|prompt|completion|input|output|used|remaining)\w*tokens").match
 _NAME: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,200}+)"\s*+:\s*+')
-_VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|[\[{](?s:.*)|[^\s,}\]"]*+')
+_VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|\[\s*+\]|\{\s*+\}|[\[{](?s:.*)|[^\s,}\]"]*+')
 """The value of a member in a JSON text that cannot be parsed; all that follows if it is no scalar."""
+_SAYS_NOTHING: Final = re.compile(r'null|true|false|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
+_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#0{0,4}(?:34|39);)"
+_QUOTED_MEMBER: Final = re.compile(
+    rf"({_QUOTE}([\w.-]{{1,200}}+){_QUOTE}\s{{0,8}}[:=]\s{{0,8}}{_QUOTE})((?:(?!{_QUOTE}).){{1,8192}}+)"
+)
+"""A member of JSON within a JSON string or a page, or in a program's own notation."""
+_ASSIGNED: Final = re.compile(r"(?<![\w-])(([\w-]{1,100}+)=)([^\s&\"'<>;,]++)")
+_ESCAPE: Final = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 
 
 class Cleaner:
@@ -119,14 +141,25 @@ class Cleaner:
         text = _decoded(body[:KEPT_BYTES], media_type)
         if text is None or self._hash is None:
             return text
-        document = _document(body) if len(body) <= KEPT_BYTES else None
-        if document is None:
-            text = self.text(_without_members(text, self._hash))
-            # A secret that was cut is not recognised.
-            return text[: -self._longest] if len(body) > KEPT_BYTES and self._longest else text[:KEPT_BYTES]
-        # The text stays as it was sent unless it holds a secret.
-        cleaned = _cleaned(document, self._hash)
-        return self.text(text if cleaned == document else dumps(cleaned).decode())[:KEPT_BYTES]
+        is_cut = len(body) > KEPT_BYTES
+        document = None if is_cut else _document(body)
+        if document is not None and (cleaned := _cleaned(document, self._hash)) != document:
+            # Otherwise the text stays as it was sent.
+            text = dumps(cleaned).decode()
+        # In the text, too: a parser drops members that come twice, and texts may hold JSON.
+        text = self.text(_without_members(text, self._hash))
+        if self._is_spelt_in(text):
+            return None
+        # A secret that was cut is not recognised.
+        return text[: -self._longest] if is_cut and self._longest else text[:KEPT_BYTES]
+
+    def _is_spelt_in(self, text: str) -> bool:
+        """Whether a text still spells a secret, in a way that nothing replaces."""
+        views = [html.unescape(text)] if "&" in text else []
+        views += [unquote(text)] if "%" in text else []
+        views += [_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)] if "\\u" in text else []
+        lower = [view.encode("utf-8", "replace").lower() for view in views]
+        return any(secret in view for view in lower for secret in self._secrets)
 
     def oauth_error(self, body: bytes) -> dict[str, str] | None:
         """The members of an OAuth error that speak to people; None if there are none."""
@@ -145,11 +178,19 @@ def _without_members(text: str, hashed: Hash) -> str:
     kept, done = list[str](), 0
     for name in _NAME.finditer(text):
         value = _VALUE.match(text, name.end())
-        if name.start() < done or value is None or not _is_secret(name[1]):
+        if name.start() < done or value is None or not _is_secret(name[1]) or _SAYS_NOTHING(value[0]):
             continue
         kept += (text[done : name.end()], f'"{hashed(value[0].encode("utf-8", "replace"))}"')
         done = value.end()
-    return "".join((*kept, text[done:]))
+    text = "".join((*kept, text[done:]))
+    for pattern in (_QUOTED_MEMBER, _ASSIGNED):
+        text = pattern.sub(partial(_without_value, hashed), text)
+    return text
+
+
+def _without_value(hashed: Hash, found: re.Match[str]) -> str:
+    is_tag = found[3].startswith(PREFIX)
+    return found[1] + hashed(found[3].encode("utf-8", "replace")) if _is_secret(found[2]) and not is_tag else found[0]
 
 
 def _cleaned(value: Any, hashed: Hash, depth: int = 0) -> Any:
@@ -161,20 +202,22 @@ def _cleaned(value: Any, hashed: Hash, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [_cleaned(item, hashed, depth + 1) for item in value]
     return {
-        name: hashed(dumps(item)) if _is_secret(name) and item else _cleaned(item, hashed, depth + 1)
+        name: hashed(dumps(item))
+        if _is_secret(name) and item not in (None, False, True, "", [], {})
+        else _cleaned(item, hashed, depth + 1)
         for name, item in value.items()
     }
 
 
 def _is_secret(name: str) -> bool:
-    return name not in _PLAIN_NAMES and _SECRET_NAME(name) is not None
+    return name not in _PLAIN_NAMES and _SECRET_NAME(name) is not None and not _COUNTS(name)
 
 
 def _decoded(body: bytes, media_type: bytes) -> str | None:
     named = _CHARSET(media_type)
     try:
         text = body.decode(named[1].decode() if named else "utf-8", "replace")
-    except LookupError:
+    except (LookupError, ValueError):
         text = body.decode("utf-8", "replace")
     text = text.removeprefix("\ufeff")
     odd = text.count("\ufffd") + text.count("\0")
@@ -193,11 +236,17 @@ def _document(body: bytes) -> Any:
 def _of_target(target: bytes, clean: Clean) -> Iterator[bytes]:
     path, _, query = target.partition(b"?")
     for segment in path.split(b"/"):
-        if clean(b"/" + segment) != "/" + segment.decode("utf-8", "backslashreplace"):
+        if len(segment) >= SHORTEST_VALUE and clean(b"/" + segment) != "/" + _plain(segment):
             yield segment
     for word in query.split(b"&"):
-        if clean(b"?" + word) != "?" + word.decode("utf-8", "backslashreplace"):
-            yield word.partition(b"=")[2] or word
+        name, _, value = word.partition(b"=")
+        shortest = SHORTEST_SECRET if _is_secret(_plain(name)) else SHORTEST_VALUE
+        if len(value or word) >= shortest and clean(b"?" + word) != "?" + _plain(word):
+            yield value or word
+
+
+def _plain(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def _after_host(address: bytes) -> bytes:
@@ -206,8 +255,12 @@ def _after_host(address: bytes) -> bytes:
 
 
 def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
-    if name in (b"authorization", b"proxy-authorization") and b" " in value:
-        scheme, _, credential = value.partition(b" ")
+    if name in _COOKIES:
+        for part in value.split(b";")[: 1 if name == b"set-cookie" else None]:
+            yield part.partition(b"=")[2].strip(b'" ')
+        return
+    scheme, _, credential = value.partition(b" ")
+    if name in _CREDENTIALS and credential:
         yield credential.strip()
         if scheme.lower() == b"basic":
             try:
@@ -216,11 +269,11 @@ def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
                 return
             yield pair
             yield pair.partition(b":")[2]
-    elif name in (b"cookie", b"set-cookie"):
-        for part in value.split(b";")[: 1 if name == b"set-cookie" else None]:
-            yield part.partition(b"=")[2].strip()
-    else:
-        yield value
+        return
+    shortest = SHORTEST_SECRET if name in _CREDENTIALS | _GIVEN_OUT or _is_secret(_plain(name)) else SHORTEST_FIELD
+    for part in dict.fromkeys((value, *value.split(b","))):
+        if len(part.strip()) >= shortest:
+            yield part.strip()
 
 
 def _spellings(secret: bytes) -> Iterator[bytes]:
