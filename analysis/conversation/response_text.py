@@ -30,14 +30,18 @@ _DEEPEST: Final = 4
 _TITLES: Final = tuple(
     re.compile(rf"(?is)<{tag}\b[^<>]{{0,500}}>([^<]{{1,1000}})") for tag in ("title", "h1", "h2", "p")
 )
-_HIDDEN: Final = re.compile(r"(?is)<(?:style|script|!--)(?:[^<]|<(?!/style|/script|!)){0,16384}+")
+_LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
+"""The beginning of an entity that is none, which Python would take long to read, or fail at."""
+_HIDDEN: Final = re.compile(
+    r"(?is)<!--(?:[^-]|-(?!->)){0,16384}+-->|<(?:style|script)(?:[^<]|<(?!/style|/script)){0,16384}+"
+)
 _TAG: Final = re.compile(r"<[^<>]{0,2000}>")
 _SPACE: Final = re.compile(r"\s+")
 
 
 def gist(text: str) -> str:
     """What a response's text says, in one line of at most `LONGEST` characters; empty if it says nothing."""
-    text = text[:_READ].strip()
+    text = _LONG_ENTITY.sub("", text[:_READ]).strip()
     if text[:1] in ("{", "["):
         try:
             said = _of_document(loads(text))

@@ -8,6 +8,7 @@ and hash. A body is a copy of bytes already forwarded, so nothing here can delay
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -197,7 +198,7 @@ class Exchange:
         if len(self.recorder.mcp_places) < PLACES:
             self.recorder.mcp_places.add(place)
 
-    def keep_text(self, body: bytes) -> None:
+    def keep_text(self, body: bytes, *, is_cut: bool) -> None:
         """Keep what a response says that is no message; of an error elsewhere, only what OAuth says to people."""
         request, head = self._request_head, self._response_head
         if request is None or head is None or head.status in _SILENT or request.method in (b"HEAD", b"OPTIONS"):
@@ -205,7 +206,7 @@ class Exchange:
         cleaner = Cleaner(request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean)
         if self.carries_mcp():
             media = b",".join(head.headers.values_of(b"content-type")[:1])
-            self._text = cleaner.body(body, media)
+            self._text = cleaner.body(body, media, is_cut=is_cut)
         elif head.status >= _FAILURE and head.headers.media_type in _JSON:
             self._oauth = cleaner.oauth_error(body)
 
@@ -413,7 +414,7 @@ class BodyRecorder:
         self._held += payload
         while len(self._held) > MAX_RAW:
             if not self._parts and not self._is_stored():
-                self._keep_text()
+                self._keep_text(is_cut=True)
                 self._let_go()
                 return
             piece = bytes(self._held[: MAX_RAW + 1])
@@ -452,12 +453,14 @@ class BodyRecorder:
         elif self._held and self._is_stored():
             self._place_frame(bytes(self._held), whole=whole)
         elif self._held:
-            self._keep_text()
+            self._keep_text(is_cut=not whole)
         self._held = bytearray()
 
-    def _keep_text(self) -> None:
+    def _keep_text(self, *, is_cut: bool) -> None:
         if self._dir == "s2c":
-            self._exchange.keep_text(bytes(self._held[: KEPT_BYTES + 1]))
+            # A fault of ours costs this text, never the record of the exchange.
+            with suppress(Exception):
+                self._exchange.keep_text(bytes(self._held[: KEPT_BYTES + 1]), is_cut=is_cut)
 
     def _is_stored(self) -> bool:
         """Whether it is JSON-RPC: sent as JSON to the server's URL, or a message under any other media type."""

@@ -7,6 +7,7 @@ call is refused. Such bodies often repeat the request, so keyed hashes replace, 
   segments of paths; as they were sent, and as pages and JSON texts spell them
 - what follows the word `Bearer`
 - values of members and parameters whose names are those of secrets, in JSON and wherever a text spells them alike
+- every word that mixes letters and digits, or is longer than words are: a credential of somebody else may be in it
 
 A text that still spells a secret of the exchange, by entities or escapes, is not kept at all. Nor is anything but text,
 or more than `KEPT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
@@ -17,6 +18,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -45,8 +47,16 @@ _CHARSET: Final = re.compile(
 ).search
 """Others, of those that Python knows, decode no text, or take a time that grows with the square."""
 _BEARER: Final = re.compile(
-    r"(?i)\b(bearer\s{1,8})(?!(?:tokens?|auth\w*|scheme|realm|error|resource_metadata|scope)\b)([\w.~+/=:-]++)"
+    r"(?i)\b(bearer(?:[\s:=+\"'`]|%20|&\w{2,6};|&#\d{2,3};|\\{1,8}[nt\"]){1,8})([^\s\"'<>&,;]++)"
 )
+_ODD_WORD: Final = re.compile(r"hmac:[0-9a-f]{16}(?![0-9a-f])|[A-Za-z0-9]{6,}+")
+LONGEST_WORD: Final = 20
+"""Letters of a word; what is longer is no word of a language."""
+LONGEST_NUMBER: Final = 7
+"""Digits of a number that is kept: a status, a size, a year or a count."""
+MOST_PLACES: Final = 4096
+"""With more places of secrets, nothing is kept."""
+_LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
 _COOKIES: Final = frozenset({b"cookie", b"set-cookie"})
 _CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _GIVEN_OUT: Final = frozenset({b"set-cookie", b"mcp-session-id"})
@@ -56,11 +66,10 @@ _SECRET_NAME: Final = re.compile(
     r"|cookie|signature|session[_-]?id|assertion|verifier"
 ).search
 _PLAIN_NAMES: Final = frozenset({"token_type", "token_endpoint", "authorization_endpoint", "authorization_servers"})
-_COUNTS: Final = re.compile(r"(?i)(?:max|min|total|prompt|completion|input|output|used|remaining)\w*tokens").match
 _NAME: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,200}+)"\s*+:\s*+')
 _VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|\[\s*+\]|\{\s*+\}|[\[{](?s:.*)|[^\s,}\]"]*+')
 """The value of a member in a JSON text that cannot be parsed; all that follows if it is no scalar."""
-_SAYS_NOTHING: Final = re.compile(r'null|true|false|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
+_SAYS_NOTHING: Final = re.compile(r'null|true|false|\d{1,6}|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
 _QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#0{0,4}(?:34|39);)"
 _QUOTED_MEMBER: Final = re.compile(
     rf"({_QUOTE}([\w.-]{{1,200}}+){_QUOTE}\s{{0,8}}[:=]\s{{0,8}}{_QUOTE})((?:(?!{_QUOTE}).){{1,8192}}+)"
@@ -102,7 +111,9 @@ class Cleaner:
             elif not is_kept(name):
                 found.update(dict.fromkeys(_of_field(name, value)))
         for name, value in given:
-            if name in _GIVEN_OUT:
+            if name in ADDRESSES:
+                found.update(dict.fromkeys(_of_target(_after_host(value), clean)))
+            elif name in _GIVEN_OUT or _is_secret(_plain(name)):
                 found.update(dict.fromkeys(_of_field(name, value)))
         if len(found) > MOST_SPELLINGS:
             self._has_too_many = True
@@ -113,35 +124,39 @@ class Cleaner:
         self._has_too_many = len(spelt) > MOST_SPELLINGS
 
     def text(self, text: str) -> str:
-        """A text without the credentials that are recognised in text of any kind."""
+        """A text without the credentials that are recognised in text of any kind; empty if it holds very many."""
         hashed = self._hash
         if hashed is None:
             return text
         raw = text.encode("utf-8", "replace")
         # A search for each is many times as fast as a pattern of all, and the traffic of others waits for it.
         lower = raw.lower()
+        places = list(islice((span for secret in self._secrets for span in _places(lower, secret)), MOST_PLACES + 1))
+        if len(places) > MOST_PLACES:
+            return ""
         kept, done = list[bytes](), 0
-        for start, end in _apart(span for secret in self._secrets for span in _places(lower, secret)):
+        for start, end in _apart(places):
             kept += (raw[done:start], hashed(raw[start:end]).encode())
             done = end
         text = b"".join((*kept, raw[done:])).decode("utf-8", "replace")
-        if b"bearer" not in lower:
-            return text
-        return _BEARER.sub(lambda found: found[1] + hashed(found[2].encode("utf-8", "replace")), text)
+        if b"bearer" in lower:
+            text = _BEARER.sub(partial(_without_token, hashed), text)
+        return _ODD_WORD.sub(partial(_without_odd_word, hashed), text)
 
-    def body(self, body: bytes, media_type: bytes) -> str | None:
+    def body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
         """The text of a body, or of its beginning, without credentials; None if it is no text.
 
         Args:
             body: without transfer and content codings.
             media_type: the whole value of `Content-Type`; empty if there is none.
+            is_cut: whether more of it was to come.
         """
         if not _TEXT(media_type) or self._has_too_many:
             return None
         text = _decoded(body[:KEPT_BYTES], media_type)
         if text is None or self._hash is None:
             return text
-        is_cut = len(body) > KEPT_BYTES
+        is_cut = is_cut or len(body) > KEPT_BYTES
         document = None if is_cut else _document(body)
         if document is not None and (cleaned := _cleaned(document, self._hash)) != document:
             # Otherwise the text stays as it was sent.
@@ -151,11 +166,12 @@ class Cleaner:
         if self._is_spelt_in(text):
             return None
         # A secret that was cut is not recognised.
-        return text[: -self._longest] if is_cut and self._longest else text[:KEPT_BYTES]
+        text = text[: -self._longest] if is_cut and self._longest else text
+        return text[:KEPT_BYTES] or None
 
     def _is_spelt_in(self, text: str) -> bool:
         """Whether a text still spells a secret, in a way that nothing replaces."""
-        views = [html.unescape(text)] if "&" in text else []
+        views = [html.unescape(_LONG_ENTITY.sub("", text))] if "&" in text else []
         views += [unquote(text)] if "%" in text else []
         views += [_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)] if "\\u" in text else []
         lower = [view.encode("utf-8", "replace").lower() for view in views]
@@ -166,11 +182,12 @@ class Cleaner:
         document = None if self._has_too_many else _document(body)
         if not isinstance(document, dict) or not isinstance(document.get("error"), str):
             return None
-        said = {name: value for name in OAUTH_MEMBERS if isinstance(value := document.get(name), str)}
-        return {
-            name: self._clean(value.encode()) if name == "error_uri" else self.text(value)[:LONGEST_MEMBER]
-            for name, value in said.items()
-        }
+        said = {name: value[:LONGEST_MEMBER] for name in OAUTH_MEMBERS if isinstance(value := document.get(name), str)}
+        if "error_uri" in said:
+            said["error_uri"] = self._clean(said["error_uri"].encode())
+        if self._hash is not None:
+            said = {name: self.text(_without_members(value, self._hash)) for name, value in said.items()}
+        return {name: value for name, value in said.items() if not self._is_spelt_in(value)}
 
 
 def _without_members(text: str, hashed: Hash) -> str:
@@ -188,6 +205,19 @@ def _without_members(text: str, hashed: Hash) -> str:
     return text
 
 
+def _without_token(hashed: Hash, found: re.Match[str]) -> str:
+    word = found[2].strip(".:!?)")
+    is_word = word.isalpha() and word.islower() and len(word) <= LONGEST_WORD
+    return found[0] if is_word or word.startswith(PREFIX) else found[1] + hashed(found[2].encode("utf-8", "replace"))
+
+
+def _without_odd_word(hashed: Hash, found: re.Match[str]) -> str:
+    word = found[0]
+    if word.startswith(PREFIX) or (word.isalpha() and len(word) <= LONGEST_WORD):
+        return word
+    return word if word.isdigit() and len(word) <= LONGEST_NUMBER else hashed(word.encode())
+
+
 def _without_value(hashed: Hash, found: re.Match[str]) -> str:
     is_tag = found[3].startswith(PREFIX)
     return found[1] + hashed(found[3].encode("utf-8", "replace")) if _is_secret(found[2]) and not is_tag else found[0]
@@ -202,15 +232,26 @@ def _cleaned(value: Any, hashed: Hash, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [_cleaned(item, hashed, depth + 1) for item in value]
     return {
-        name: hashed(dumps(item))
-        if _is_secret(name) and item not in (None, False, True, "", [], {})
-        else _cleaned(item, hashed, depth + 1)
+        name: _tag(item, hashed) if _is_secret(name) and not _is_nothing(item) else _cleaned(item, hashed, depth + 1)
         for name, item in value.items()
     }
 
 
+def _is_nothing(value: Any) -> bool:
+    return not value or value is True or (isinstance(value, int) and abs(value) < 10**6)
+
+
+def _tag(value: Any, hashed: Hash) -> str:
+    if isinstance(value, str):
+        return hashed(value.encode("utf-8", "replace"))
+    try:
+        return hashed(dumps(value))
+    except TypeError:  # it is nested too deeply to be written
+        return hashed(b"")
+
+
 def _is_secret(name: str) -> bool:
-    return name not in _PLAIN_NAMES and _SECRET_NAME(name) is not None and not _COUNTS(name)
+    return name not in _PLAIN_NAMES and _SECRET_NAME(name) is not None
 
 
 def _decoded(body: bytes, media_type: bytes) -> str | None:
@@ -255,11 +296,15 @@ def _after_host(address: bytes) -> bytes:
 
 
 def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
+    value = value.strip()
+    if not value:
+        return
     if name in _COOKIES:
         for part in value.split(b";")[: 1 if name == b"set-cookie" else None]:
-            yield part.partition(b"=")[2].strip(b'" ')
+            yield (part.partition(b"=")[2] or part).strip(b'" ')
         return
-    scheme, _, credential = value.partition(b" ")
+    scheme, *rest = value.split(None, 1)
+    credential = b"".join(rest)
     if name in _CREDENTIALS and credential:
         yield credential.strip()
         if scheme.lower() == b"basic":
@@ -268,7 +313,10 @@ def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
             except ValueError:
                 return
             yield pair
-            yield pair.partition(b":")[2]
+            user, _, password = pair.partition(b":")
+            yield password
+            if len(user) >= SHORTEST_FIELD or not password:
+                yield user
         return
     shortest = SHORTEST_SECRET if name in _CREDENTIALS | _GIVEN_OUT or _is_secret(_plain(name)) else SHORTEST_FIELD
     for part in dict.fromkeys((value, *value.split(b","))):
@@ -279,7 +327,8 @@ def _of_field(name: bytes, value: bytes) -> Iterator[bytes]:
 def _spellings(secret: bytes) -> Iterator[bytes]:
     for form in (secret, unquote_to_bytes(secret)):
         text = form.decode("utf-8", "replace")
-        for spelt in (text, html.escape(text), dumps(text)[1:-1].decode(), quote(form, safe="")):
+        quoted = dumps(text)[1:-1].decode()
+        for spelt in (text, html.escape(text), quoted, quoted.replace("/", "\\/"), quote(form, safe="")):
             yield spelt.encode().lower()
 
 

@@ -21,6 +21,8 @@ from analysis.conversation.response_text import LONGEST, gist
         ("<html><head><title>502 Bad &amp; Gateway</title></head><body>x</body></html>", "502 Bad & Gateway"),
         ("<html><title> </title><h1>Sorry</h1></html>", "Sorry"),
         ("<!DOCTYPE html><html><style>p{}</style><div>Log in\nfirst</div></html>", "Log in"),
+        ("<html><!-- c - d --><body>Denied because</body></html>", "Denied because"),
+        (f"<b>&#{'9' * 5000};</b> no", "9" * 159 + "…"),
         ("", ""),
         ("<>", ""),
     ],
