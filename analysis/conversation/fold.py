@@ -25,7 +25,7 @@ from analysis.conversation.exchange import (
 )
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
-from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, HttpExchange, HttpExchanges, Mark
+from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges, Mark
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
 from analysis.conversation.message import (
@@ -60,8 +60,6 @@ _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
-WITHOUT_BODY: Final = frozenset({202, 204})
-"""Statuses that say that nothing comes with them."""
 _ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 

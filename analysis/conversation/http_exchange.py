@@ -37,6 +37,8 @@ WHOLE_BYTES: Final = 1 << 20
 
 STREAM: Final = "text/event-stream"
 """The media type of event streams."""
+WITHOUT_BODY: Final = frozenset({202, 204})
+"""Statuses of responses that normally have no body."""
 _CHALLENGE: Final = "www-authenticate"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
@@ -143,7 +145,7 @@ class HttpExchange:
         self.metadata: str | None = None
         """The `.well-known` document that it returned, truncated."""
         self.said = ""
-        """What the response says that is no message, in one line. Untrusted text."""
+        """The gist of a response that is not an MCP message, in one line. Untrusted text."""
         self.is_signed = False
         """Whether that text names the program that the `Server` field names: then it made the text, and did not hand on
         that of a server behind it."""

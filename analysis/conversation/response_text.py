@@ -1,4 +1,4 @@
-"""The gist of a response that is no MCP message: the one line of it that says what happened.
+"""The gist of a response that is not an MCP message: the line that says what happened.
 
 A JSON error says so in a member, a page in its title, other text in its first line. The text is untrusted: the gist is
 short, but not safe on a screen.

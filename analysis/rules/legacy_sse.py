@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange, Mark
+from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange, Mark
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.sse.delivery import NOT_JSON, is_older
-from analysis.rules.support.exchanges import POST, STREAM, SUCCESS, OverHttp
+from analysis.rules.support.exchanges import POST, SUCCESS, OverHttp
 from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 

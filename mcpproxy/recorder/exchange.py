@@ -199,15 +199,18 @@ class Exchange:
             self.recorder.mcp_places.add(place)
 
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
-        """Keep what a response says that is no message; of an error elsewhere, only what OAuth says to people."""
+        """Keep the text of a response that is not a message; of an error elsewhere, only what OAuth describes."""
         request, head = self._request_head, self._response_head
         if request is None or head is None or head.status in _SILENT or request.method in (b"HEAD", b"OPTIONS"):
             return
+        is_due = self.carries_mcp()
+        if not is_due and (head.status < _FAILURE or head.headers.media_type not in _JSON):
+            return
         cleaner = Cleaner(request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean)
-        if self.carries_mcp():
+        if is_due:
             media = b",".join(head.headers.values_of(b"content-type")[:1])
             self._text = cleaner.body(body, media, is_cut=is_cut)
-        elif head.status >= _FAILURE and head.headers.media_type in _JSON:
+        else:
             self._oauth = cleaner.oauth_error(body)
 
     def is_metadata(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the body of a response says that is no MCP message: its text, without the credentials that it may repeat.
+"""The text of a response that is not an MCP message, without the credentials that it may repeat.
 
 A gateway's page, a line such as `Invalid session` or an OAuth error is the first thing that people want to read when a
 call is refused. Such bodies often repeat the request, so keyed hashes replace, as everywhere in a capture:
@@ -7,7 +7,7 @@ call is refused. Such bodies often repeat the request, so keyed hashes replace, 
   segments of paths; as they were sent, and as pages and JSON texts spell them
 - what follows the word `Bearer`
 - values of members and parameters whose names are those of secrets, in JSON and wherever a text spells them alike
-- every word that mixes letters and digits, or is longer than words are: a credential of somebody else may be in it
+- every word that mixes letters and digits or is unusually long, because it may be a credential of another exchange
 
 A text that still spells a secret of the exchange, by entities or escapes, is not kept at all. Nor is anything but text,
 or more than `KEPT_BYTES` of it. All patterns take linear time, as bodies are untrusted.
@@ -45,13 +45,13 @@ _CHARSET: Final = re.compile(
     rb'(?i);\s*charset\s*=\s*"?(utf-?(?:8|16(?:[lb]e)?)|us-ascii|iso-8859-\d{1,2}|latin-?1|windows-\d{3,4}|shift_jis'
     rb"|euc-(?:jp|kr)|gb(?:2312|k|18030)|big5|koi8-[ru])(?![\w-])"
 ).search
-"""Others, of those that Python knows, decode no text, or take a time that grows with the square."""
+"""Python has other codecs, but some do not decode text, and some take quadratic time."""
 _BEARER: Final = re.compile(
     r"(?i)\b(bearer(?:[\s:=+\"'`]|%20|&\w{2,6};|&#\d{2,3};|\\{1,8}[nt\"]){1,8})([^\s\"'<>&,;]++)"
 )
 _ODD_WORD: Final = re.compile(r"hmac:[0-9a-f]{16}(?![0-9a-f])|[A-Za-z0-9]{6,}+")
 LONGEST_WORD: Final = 20
-"""Letters of a word; what is longer is no word of a language."""
+"""Letters in a word that is kept; longer ones may be random."""
 LONGEST_NUMBER: Final = 7
 """Digits of a number that is kept: a status, a size, a year or a count."""
 MOST_PLACES: Final = 4096
@@ -68,7 +68,7 @@ _SECRET_NAME: Final = re.compile(
 _PLAIN_NAMES: Final = frozenset({"token_type", "token_endpoint", "authorization_endpoint", "authorization_servers"})
 _NAME: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,200}+)"\s*+:\s*+')
 _VALUE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|\[\s*+\]|\{\s*+\}|[\[{](?s:.*)|[^\s,}\]"]*+')
-"""The value of a member in a JSON text that cannot be parsed; all that follows if it is no scalar."""
+"""The value of a member in JSON that cannot be parsed; unless it is a scalar, the rest of the text."""
 _SAYS_NOTHING: Final = re.compile(r'null|true|false|\d{1,6}|""|\[\s*+\]|\{\s*+\}|"hmac:[^"]*+"|').fullmatch
 _QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#0{0,4}(?:34|39);)"
 _QUOTED_MEMBER: Final = re.compile(
@@ -144,7 +144,7 @@ class Cleaner:
         return _ODD_WORD.sub(partial(_without_odd_word, hashed), text)
 
     def body(self, body: bytes, media_type: bytes, *, is_cut: bool = False) -> str | None:
-        """The text of a body, or of its beginning, without credentials; None if it is no text.
+        """The text of a body, or of its beginning, without credentials; None if the body is not text.
 
         Args:
             body: without transfer and content codings.
@@ -340,7 +340,7 @@ def _places(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same places in order, with one for those that overlap."""
+    """The same spans in order, overlapping ones merged."""
     apart = list[tuple[int, int]]()
     for start, end in sorted(spans):
         if apart and start < apart[-1][1]:

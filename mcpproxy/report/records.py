@@ -171,7 +171,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
 
 
 def _said(members: Mapping[str, Any]) -> str:
-    """What a response says that is no message, in a line."""
+    """The gist of a response that is not a message, in one line."""
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
         text = _of(oauth, "error_description") or _of(oauth, "error")

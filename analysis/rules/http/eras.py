@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.envelope import lacks
-from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
@@ -12,7 +12,7 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import Everywhere, code_of, listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import JSON, NOT_JUDGED, STREAM, SUCCESS, Answered, Learning, Over, is_body_lost
+from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, is_body_lost
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({-32020, -32021, -32022})

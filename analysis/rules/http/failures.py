@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
-from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import LONGEST
 from analysis.conversation.session import Seen, Session
@@ -17,7 +17,7 @@ from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.http.status import is_open
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, STREAM, Over, messages_of, requests_of
+from analysis.rules.support.exchanges import POST, Over, messages_of, requests_of
 
 _PROBES: Final = frozenset({"initialize", "server/discover"})
 """Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""
@@ -48,11 +48,11 @@ _PHRASES: Final = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-"""What statuses mean (RFC 9110 §15): the phrase that came with one may be anything."""
+"""What statuses mean (RFC 9110 §15). Servers may send any phrase, and those of Python change with its version."""
 _ENDS_SESSIONS: Final = frozenset({400, 404, 503})
 """Statuses of servers that do not know, or cannot find, a session."""
 _REFUSALS_IN_A_ROW: Final = 3
-"""After this many, a session or a login is not being renewed but has failed."""
+"""After this many, the client is not about to begin a new session."""
 
 
 class Culprit(NamedTuple):

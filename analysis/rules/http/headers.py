@@ -5,24 +5,14 @@ from functools import lru_cache
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import HttpExchange, media_of
+from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
 from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import ALL, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere, member, short
-from analysis.rules.support.exchanges import (
-    ANY,
-    JSON,
-    NOT_JUDGED,
-    SESSIONS,
-    STREAM,
-    SUCCESS,
-    Answered,
-    Over,
-    messages_of,
-)
+from analysis.rules.support.exchanges import ANY, JSON, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, messages_of
 from analysis.rules.support.origins import is_local, is_own
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"

@@ -5,21 +5,20 @@ from typing import Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import IdState, Outcome
-from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
+from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import JSON, SESSIONS, STREAM, SUCCESS, Answered, Over, messages_of, requests_of
+from analysis.rules.support.exchanges import JSON, SESSIONS, SUCCESS, Answered, Over, messages_of, requests_of
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _BATCHES: Final = 1
 """The rank of the only revision that has arrays of messages."""
 _ACCEPTED: Final = 202
-_EMPTY: Final = frozenset({202, 204})
 
 
 class NotificationStatus(Over):
@@ -93,7 +92,7 @@ class RequestNotAnswered(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or http.media == STREAM or http.received:
             return ()
-        if http.response_size and (http.status not in _EMPTY or http.media == JSON):
+        if http.response_size and (http.status not in WITHOUT_BODY or http.media == JSON):
             return ()
         # A cancellation may have been lost.
         requests = [seen for seen in requests_of(http) if seen.message.seq > seen.session.lost_seq]
@@ -118,7 +117,7 @@ class ResponseContentType(Over):
     id = "http/response-content-type"
     who = "server"
     versions = _STREAMABLE
-    statuses = frozenset({*SUCCESS} - _EMPTY)
+    statuses = frozenset({*SUCCESS} - WITHOUT_BODY)
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:

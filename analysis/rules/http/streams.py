@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange, Mark
+from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange, Mark
 from analysis.conversation.message import Request, Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
@@ -13,7 +13,7 @@ from analysis.rules.base import ERROR, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.http.status import is_open
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, STREAM, SUCCESS, OverHttp, requests_of
+from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, requests_of
 from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_going_on
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, POST, STREAM, Over
+from analysis.rules.support.exchanges import ANY, POST, Over
 from analysis.rules.support.message_text import reason
 
 NOT_JSON: Final = "sse/data-not-json"

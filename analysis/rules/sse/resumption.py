@@ -5,14 +5,14 @@ from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import IdState
-from analysis.conversation.http_exchange import HttpExchange, Mark, Oddity, Repeat
+from analysis.conversation.http_exchange import STREAM, HttpExchange, Mark, Oddity, Repeat
 from analysis.conversation.message import Request
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.exchanges import ANY, SESSIONS, STREAM, Answered, Over
+from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9

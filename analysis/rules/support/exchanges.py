@@ -10,7 +10,6 @@ from analysis.protocol.revisions import between
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 
-STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
 SESSIONS: Final = between("2025-03-26", "2025-11-25")
 """The revisions of Streamable HTTP that have sessions and streams by GET."""

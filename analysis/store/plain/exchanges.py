@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.fold import WITHOUT_BODY, Fold
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange, media_of
+from analysis.conversation.fold import Fold
+from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, WITHOUT_BODY, HttpExchange, media_of
 from analysis.conversation.routing import IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
