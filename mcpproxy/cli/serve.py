@@ -34,7 +34,6 @@ from mcpproxy.cli.listening import (
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.relay.descriptors import USUAL
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 
@@ -66,8 +65,15 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rewrite-location",
         action="store_true",
-        help="make the server's addresses relative in redirects and in the legacy endpoint event, so that the client "
-        "keeps using the proxy; the capture notes this",
+        default=True,
+        help="make the server's own addresses relative in redirects and in the legacy endpoint event, so that the "
+        "client keeps using the proxy; the capture holds both addresses (default)",
+    )
+    parser.add_argument(
+        "--no-rewrite-location",
+        action="store_false",
+        dest="rewrite_location",
+        help="pass these addresses as they are: clients that follow them leave the proxy, and others fail",
     )
     parser.add_argument(
         "--keep-path",
@@ -130,8 +136,7 @@ def run(arguments: list[str]) -> int:
                 if getattr(options, name.replace("-", "_"))
             ],
         )
-        origin = Origin(url.scheme, upstream.host, upstream.port) if options.rewrite_location else None
-        relay = HttpRelay(upstream, admission, recorder, recorder.tell, origin, most=most)
+        relay = HttpRelay(upstream, admission, recorder, recorder.tell, rewrites=options.rewrite_location, most=most)
         shown = f"http://{place}{url.path or '/'}{'?' + url.query if url.query else ''}"
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         factory = loop_factory() if upstream.tls is None else None

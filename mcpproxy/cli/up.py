@@ -126,11 +126,12 @@ class _Running:
                 capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
                 listen=place,
                 via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
+                opt_outs=["rewrite-location"],
             )
         except BaseException:
             bound.close()
             raise
-        relay = HttpRelay(upstream, admission_of([]), recorder, recorder.tell, None, most=most)
+        relay = HttpRelay(upstream, admission_of([]), recorder, recorder.tell, most=most)
         recorder.start()
         await relay.listen(bound)
         stderr_lines.put(f"recording {listener.name} on {place} to {recorder.path}")

@@ -20,6 +20,7 @@ from captures.limits import LONGEST
 from captures.loss import Entry
 from captures.record import MAX_RAW, frame_members, members, part_members
 from mcpproxy.recorder.response_text import KEPT_BYTES, Cleaner
+from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.content import MAX_TOTAL, Decoder, Undecodable, decoder
 from mcpproxy.wire.framing import Fields
@@ -61,6 +62,9 @@ class Exchange:
         self.is_request_open = True
         self._is_announced = False
         self._endpoints: list[str] = []
+        self._replaced: dict[tuple[str, bytes], bytes] = {}
+        """What was forwarded in place of an address, by where it stood and what was sent."""
+        self._rewritten: dict[str, str] = {}
         self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
         self.uri_key: str | None = None
@@ -108,6 +112,11 @@ class Exchange:
             self._sent.end(whole=True)
         if self._outcome is not None:
             self.end(*self._outcome)
+
+    def rewrite(self, rewritten: Rewritten) -> None:
+        """An address of the response, which is to come, was not forwarded as sent."""
+        self._replaced[rewritten.place, rewritten.sent] = rewritten.forwarded
+        self._rewritten.setdefault(rewritten.place, self.recorder.clean(rewritten.forwarded))
 
     def begin_response(self, head: response.ResponseHead) -> None:
         """The response's head was forwarded."""
@@ -228,7 +237,8 @@ class Exchange:
         is_news = len(self._endpoints) < ENDPOINTS  # recording each would repeat the head every time
         if is_news:
             self._endpoints.append(self.recorder.clean(endpoint[:LONGEST_ENDPOINT]))
-        if self.takes_address(endpoint.decode("utf-8", "replace")) or is_news:
+        forwarded = self._replaced.get(("endpoint", endpoint), endpoint)
+        if self.takes_address(forwarded.decode("utf-8", "replace")) or is_news:
             # Now and not at the end of the stream: responses on it are found by this key.
             self._record("response")
 
@@ -256,11 +266,11 @@ class Exchange:
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
     def _look_around(self, head: response.ResponseHead) -> None:
-        for name in (b"location", b"content-location"):
-            for value in head.headers.values_of(name):
-                address = value.decode("latin-1")
+        for name in ("location", "content-location"):
+            for value in head.headers.values_of(name.encode()):
+                address = self._replaced.get((name, value), value).decode("latin-1")
                 if self._leads_away(address):
-                    self.flag(f"bypass/{name.decode()}", _origin(address))
+                    self.flag(f"bypass/{name}", _origin(address))
         for value in head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]
             if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
@@ -295,6 +305,7 @@ class Exchange:
             ended_by=ended_by,
             error=self._error,
             flags=self.flags or None,
+            rewritten=self._rewritten or None,
             uri_key=self.uri_key,
             endpoints=self._endpoints or None,
             body_hash=self._hashes() if ended_by else None,
@@ -579,9 +590,10 @@ def _origin(address: str) -> str:
     try:
         parts = urlsplit(address)
         port = f":{parts.port}" if parts.port else ""
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     except ValueError:
         return "another address"
-    return f"{parts.scheme or 'http'}://{parts.hostname}{port}"
+    return f"{parts.scheme or 'http'}://{host}{port}"
 
 
 def _text(raw: bytes) -> str:

@@ -34,10 +34,11 @@ from mcpproxy.recorder.capture_header import Header
 from mcpproxy.recorder.exchange import Exchange
 from mcpproxy.recorder.faults import Faults
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
-from mcpproxy.relay.http.observer import EndedBy
+from mcpproxy.relay.http.observer import EndedBy, Rewritten
+from mcpproxy.relay.http.observer import Event as ResponseEvent
+from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
-from mcpproxy.wire.response import Event as ResponseEvent
 
 GATHER_S: Final = 0.005
 """How long records may wait to be written together with others."""
@@ -59,10 +60,8 @@ AROUND: Final = {
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
 """What leads the client past the recorder, and the message about it on stderr, once each."""
-MENDED: Final = dict.fromkeys(
-    ("bypass/location", "bypass/content-location", "bypass/endpoint"), "; --rewrite-location makes it relative"
-)
-"""The remedies available on request."""
+MENDED: Final = frozenset({"bypass/location", "bypass/endpoint"})
+"""What leads there only if the upstream's own addresses are not rewritten."""
 
 
 class HttpRecorder:
@@ -89,7 +88,7 @@ class HttpRecorder:
             capture: a new file, or a directory; None for the default directory.
             listen: where clients reach us.
             via: the HTTP proxy between us and the upstream.
-            opt_outs: the protections that the user switched off.
+            opt_outs: what makes storing or checking less strict, or changes what passes.
             keep_path: segments of paths that the user wants stored in plain text.
 
         Raises:
@@ -104,8 +103,9 @@ class HttpRecorder:
         self.tell = tell
         self.mcp_places: set[bytes | str] = set()
         """Where messages are due besides the endpoint: paths, and keys of announced addresses."""
-        self.warned: set[str] = set()
-        self.rewrites = "rewrite-location" in (opt_outs or ())
+        self.warned: set[tuple[str, str]] = set()
+        self._rewrites = "rewrite-location" in (opt_outs or ())
+        self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
         redactor = Redactor(load_key(config_directory(), tell))
         self.hash = redactor.hash
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash
@@ -198,10 +198,18 @@ class HttpRecorder:
         return dumps(clean_document(document, self.clean))
 
     def warn(self, flag: str, where: str) -> None:
-        """Report what leads the client past the recorder: once for each kind."""
-        if flag not in self.warned and not (self.rewrites and flag in MENDED):
-            self.warned.add(flag)
-            self.tell(f"{AROUND[flag].format(where)} ({flag}); traffic to it is not recorded{MENDED.get(flag, '')}")
+        """Report what leads the client past the recorder, to which origin: once for each kind and remedy."""
+        remedy = self._remedy(flag, where)
+        if (flag, remedy) not in self.warned:
+            self.warned.add((flag, remedy))
+            self.tell(f"{AROUND[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
+
+    def _remedy(self, flag: str, where: str) -> str:
+        if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
+            is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
+            return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
+        is_mended = flag in MENDED and not self._rewrites and self._own.relative(where.encode()) is not None
+        return "; without --no-rewrite-location, its address is made relative" if is_mended else ""
 
     async def finish(self, ending: str) -> None:
         """Record the end and close the capture."""
@@ -239,7 +247,7 @@ class Unrecorded:
         """Pieces of requests were forwarded."""
         self._count("c2s", events, http1.Head)
 
-    def response(self, _at_ns: int, events: Sequence[response.Event]) -> None:
+    def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
         """Pieces of responses went on."""
         self._count("s2c", events, response.ResponseHead)
 
@@ -327,7 +335,7 @@ class Conversation:
             self._requesting.end_request()
         return None
 
-    def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
+    def response(self, at_ns: int, events: Sequence[ResponseEvent]) -> None:
         """Pieces of responses went on."""
         self._do(self._came_back(at_ns, events))
 
@@ -354,6 +362,8 @@ class Conversation:
             self._open.popleft().respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
             self._open.popleft().respond("server", event.reason)
+        elif isinstance(event, Rewritten):
+            exchange.rewrite(event)
         else:
             for left in self._open:
                 left.respond("error", f"not followed any further: {event.reason}")

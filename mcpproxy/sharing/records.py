@@ -173,12 +173,17 @@ class RecordRedactor:
             changed["metadata"] = self._metadata(own["metadata"])
         if isinstance(own.get("endpoints"), list):
             changed["endpoints"] = [self._clean(str(address).encode()) for address in own["endpoints"]]
+        if isinstance(own.get("rewritten"), dict):
+            changed["rewritten"] = {
+                self._text(str(place)): self._clean(str(address).encode("utf-8", "surrogateescape"))
+                for place, address in own["rewritten"].items()
+            }
         if isinstance(own.get("uri_key"), str):
             changed["uri_key"] = self._redactor.pseudonyms.tag(own["uri_key"])
         if isinstance(own.get("body_hash"), dict):
             # With it, guesses at a short body could be tried out.
             changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        done = {"request", "response", "metadata", "endpoints", "uri_key", "body_hash"}
+        done = {"request", "response", "metadata", "endpoints", "rewritten", "uri_key", "body_hash"}
         return {name: value if name in done else self._value(value) for name, value in changed.items()}
 
     def _body_hash(self, value: Any) -> Any:

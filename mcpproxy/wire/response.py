@@ -70,6 +70,7 @@ Event: TypeAlias = ResponseHead | ResponseBody | ResponseEnd | ResponseAborted |
 
 _HEAD_END: Final = re.compile(rb"\n\r?\n").search
 _FIRST: Final = b"HTTP/"
+_TOLD_APART: Final = (b"GET", b"HEAD")
 _ENOUGH: Final = 3  # bytes before a chunk that may contain the start of a head's end
 
 
@@ -81,7 +82,7 @@ class ResponseTap:
     """Reads a copy of the upstream's side of a connection."""
 
     def __init__(self) -> None:
-        self._asked: deque[bool] = deque()  # for each request without a response yet: whether it is HEAD
+        self._asked: deque[bytes] = deque()  # for each request without a response yet: GET, HEAD, or empty
         self._lost = ""
         self._deaf = False
         self._events: list[Event] = []
@@ -98,7 +99,7 @@ class ResponseTap:
         """Note a request that has been forwarded, before its response can arrive."""
         if self._deaf:
             return
-        self._asked.append(method == b"HEAD")
+        self._asked.append(method if method in _TOLD_APART else b"")
         if len(self._asked) > MAX_AWAITED:
             self._lost = f"more than {MAX_AWAITED} requests wait for a response"
             self._asked.clear()
@@ -106,16 +107,32 @@ class ResponseTap:
     def feed(self, data: bytes) -> list[Event]:
         """Returns the events that a chunk of the stream completes; none after `Lost`."""
         at = 0
+        while at < len(data):
+            at = self._advance(data, at)
+        events, self._events = self._events, []
+        return events
+
+    def feed_some(self, data: bytes, at: int) -> tuple[list[Event], int]:
+        """Like `feed`, from a position on, but stops behind the first head or response that ends.
+
+        Returns:
+            The events, and the position of what has not been read.
+        """
+        at = self._advance(data, at)
+        events, self._events = self._events, []
+        return events, at
+
+    def _advance(self, data: bytes, at: int) -> int:
+        if self._deaf:
+            return len(data)
         try:
-            while at < len(data) and not self._deaf:
-                if self._lost:
-                    raise _Unfollowable(self._lost)
-                at = self._step(data, at)
+            if self._lost:
+                raise _Unfollowable(self._lost)
+            return self._step(data, at)
         except _Unfollowable as lost:
             self._die()
             self._events.append(Lost(str(lost)))
-        events, self._events = self._events, []
-        return events
+            return len(data)
 
     def close(self) -> list[Event]:
         """Returns the events that the end of the stream causes; none if it came between two responses."""
@@ -136,9 +153,19 @@ class ResponseTap:
         return not self._deaf and self._step == self._in_head
 
     @property
+    def awaited(self) -> int:
+        """How many responses have still to begin, or to complete their heads."""
+        return len(self._asked)
+
+    @property
     def awaits_head(self) -> bool:
         """Whether the next response would be one to HEAD."""
-        return bool(self._asked) and self._asked[0]
+        return bool(self._asked) and self._asked[0] == b"HEAD"
+
+    @property
+    def awaits_get(self) -> bool:
+        """Whether the next head would answer a GET."""
+        return bool(self._asked) and self._asked[0] == b"GET"
 
     @property
     def under_way(self) -> bool:
@@ -190,7 +217,7 @@ class ResponseTap:
             raise _Unfollowable("the upstream switched protocols")
         if head.informational:
             return
-        if self._asked.popleft() or head.status in (204, 304):
+        if self._asked.popleft() == b"HEAD" or head.status in (204, 304):
             self._events.append(ResponseEnd())
             return
         # The last of each, if a server sends several.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
-from mcpproxy.relay.http.observer import EndedBy
+from mcpproxy.relay.http.observer import EndedBy, Event
 from mcpproxy.relay.http.observer_calls import ObservedConnection
 from mcpproxy.relay.http.rewrite import Rewriter
 from mcpproxy.relay.http.side import HELD_BYTES, Side
@@ -284,11 +284,14 @@ class ClientConnection(Side):
         if self._is_over or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
-        if self._rewriter is not None:
-            self.transport.write(self._rewriter.feed(data, self._follow))
-        else:
+        if self._rewriter is None or self._rewriter.leaves(data):
             self.transport.write(data)
             self._follow(self.responses.feed(data), read_ns)
+        else:
+            out, events = self._rewriter.feed(data)
+            if out:
+                self.transport.write(out)
+            self._follow(events, read_ns)
         if self._refusal is None:
             return
         if self._is_framing_lost:
@@ -296,7 +299,15 @@ class ClientConnection(Side):
         elif not self.outstanding:
             self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
-    def _follow(self, events: Sequence[response.Event], at_ns: int = 0) -> None:
+    def _forward_held(self) -> None:
+        """Forward what of an unfinished response has waited for its rest."""
+        if self._rewriter is not None:
+            out, events = self._rewriter.end()
+            if out and not self.transport.is_closing():
+                self.transport.write(out)
+            self._follow(events)
+
+    def _follow(self, events: Sequence[Event], at_ns: int = 0) -> None:
         for event in events:
             if isinstance(event, response.ResponseEnd):
                 self.outstanding = max(0, self.outstanding - 1)
@@ -315,8 +326,7 @@ class ClientConnection(Side):
         """The upstream has finished sending, so we finish too."""
         if self._is_over:
             return
-        if self._rewriter is not None:
-            self.transport.write(self._rewriter.end())
+        self._forward_held()
         self._follow(self.responses.close())
         while self.outstanding:
             self._follow([response.ResponseAborted("the upstream ended before the response")])
@@ -332,6 +342,7 @@ class ClientConnection(Side):
         """The upstream is gone: close in the same way."""
         if self._is_over:
             return
+        self._forward_held()
         if exc is not None:
             # The observer gets no end event: after a reset, even a body delimited by the close is incomplete.
             if self.outstanding:

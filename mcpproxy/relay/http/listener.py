@@ -30,8 +30,8 @@ class HttpRelay:
         admission: Admission,
         observer: Observer,
         tell: Callable[[str], None],
-        origin: Origin | None = None,
         *,
+        rewrites: bool = True,
         most: int = USUAL,
     ) -> None:
         """Create a relay that does not listen yet.
@@ -41,14 +41,14 @@ class HttpRelay:
             admission: decides which requests may pass.
             observer: sees the traffic.
             tell: shows one line to the user.
-            origin: whose addresses to make relative in responses; None leaves responses unchanged.
+            rewrites: whether to make the upstream's own addresses in responses relative.
             most: how many client connections there may be at a time.
         """
         self.upstream = upstream
         self.admission = admission
         self.turns = Turns()
         self.observer_calls = ObserverCalls(observer, self.turns)
-        self.origin = origin
+        self.origin = Origin("https" if upstream.tls else "http", upstream.host, upstream.port) if rewrites else None
         self.tell = tell
         self.clients: set[ClientConnection] = set()
         self.cap = most

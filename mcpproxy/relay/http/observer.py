@@ -5,11 +5,24 @@ if it raises, the relay goes on without it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from mcpproxy.wire import http1, response
 
 EndedBy = Literal["client", "server", "proxy", "error"]
+
+
+class Rewritten(NamedTuple):
+    """An address of the response was not forwarded as sent; comes before the event that holds the address."""
+
+    place: str
+    """`location`, `content-location` or `endpoint`."""
+    sent: bytes
+    forwarded: bytes
+
+
+Event: TypeAlias = response.Event | Rewritten
+"""What there is to tell of a response. All events but `Rewritten` hold what the upstream sent."""
 
 
 class ConnectionTap(Protocol):
@@ -25,7 +38,7 @@ class ConnectionTap(Protocol):
     def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
         """Pieces of requests were forwarded to the upstream; a `Refusal` marks one that was not."""
 
-    def response(self, at_ns: int, events: Sequence[response.Event]) -> None:
+    def response(self, at_ns: int, events: Sequence[Event]) -> None:
         """Pieces of responses were forwarded to the client."""
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:

@@ -1,100 +1,213 @@
-"""`--rewrite-location`: makes upstream addresses in responses relative, so that clients stay with the relay.
+"""Makes the upstream's own addresses in responses relative, so that clients stay with the relay.
 
-The only case in which a response is not forwarded unchanged; off by default, and recorded when on. Only what names the
-upstream's own origin is touched: `Location` and `Content-Location` in a head, and the address in the `endpoint` event
-of the legacy transport. There a comment, which readers of event streams skip, replaces the removed bytes, so that no
-length around them changes.
+The only case in which a response is not forwarded unchanged: a client follows redirects within one origin, and an
+absolute address of the upstream would lead it to another than the one that it was given. Only what names the upstream's
+own origin is touched: `Location` and `Content-Location` in the head of a 201 or 3xx, and the address in the `endpoint`
+event of the legacy transport, the first event in answer to a GET. There a comment, which readers of event streams skip,
+replaces the removed bytes, so that no length around them changes. The observer is told both addresses.
+
+Only what may have to be changed is held until it is whole: a head with one of these statuses, that of a 200 to a GET,
+and the data line of an `endpoint` event; of other heads no more than the status line, up to the status.
 """
 
 import re
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from mcpproxy.wire.response import MAX_HEAD, Event, ResponseHead, ResponseTap
+from mcpproxy.relay.http.observer import Event, Rewritten
+from mcpproxy.wire.response import ResponseBody, ResponseHead, ResponseTap
 
-_HEAD_END: Final = re.compile(rb"\n\r?\n")
-_FIELD: Final = re.compile(rb"(?im)^((?:content-)?location:[ \t]*)([^\r\n]*)")
-_EVENT: Final = re.compile(rb"(?m)^event: ?endpoint\r?$")
-_DATA: Final = re.compile(rb"(?m)^(data: ?)([^\r\n]*)")
+MAX_LINE: Final = 16 << 10
+"""Bytes of a line of an event stream that are examined; no address is longer."""
+
+_DEFAULT_PORT: Final = {"http": 80, "https": 443}
+_FIELD: Final = re.compile(rb"(?im)^((?:content-)?location)(:[ \t]*)([^\r\n]*)")
+_LINE_END: Final = re.compile(rb"[\r\n]").search
+_TYPE: Final = b"event:"
+_DATA: Final = b"data:"
+_START: Final = b"HTTP/1."
+_STATUS: Final = slice(9, 12)
+"""Where the status is in a head."""
+_ADDRESSED: Final = frozenset({b"201", *(b"%d" % status for status in range(300, 400))})
+"""The statuses whose `Location` sends a client somewhere."""
 
 
 class Origin:
     """The upstream's origin, in each of its spellings."""
 
-    def __init__(self, scheme: str, host: str, port: int) -> None:
-        default = {"http": 80, "https": 443}[scheme]
-        name = f"[{host}]" if ":" in host else host
-        names = [f"{scheme}://{name}:{port}".encode()]
-        if port == default:
-            names.append(f"{scheme}://{name}".encode())
-        self._starts = re.compile(b"(?i:" + b"|".join(map(re.escape, names)) + rb")(?=[/?#]|$)")
+    def __init__(self, scheme: str, host: str, port: int | None) -> None:
+        """Without a port, it is that of the scheme."""
+        port = port or _DEFAULT_PORT[scheme]
+        name = host.encode("idna")
+        name = re.escape(b"[%b]" % name if b":" in name else name)
+        ports = {port, 0} if port == _DEFAULT_PORT[scheme] else {port}
+        spellings = rb"(?:%b:)?//%b%b" % (scheme.encode(), name, _ports(ports))
+        if scheme == "https":
+            # A server that does not know of the TLS in front of it calls itself http, and means the same.
+            spellings += rb"|http://%b%b" % (name, _ports({port, 80, 0}))
+        # A path that begins with //, or with what browsers take for that, would by itself name another host.
+        self._starts = re.compile(rb"(?i:" + spellings + rb")(?=/(?![/\\\t])|[?#]|\Z)")
 
-    def length_in(self, address: bytes) -> int:
-        """How many bytes at the start of an address name this origin; 0 if it names another origin, or none."""
-        match = self._starts.match(address)
-        return match.end() if match else 0
+    def relative(self, address: bytes) -> bytes | None:
+        """The address without this origin; None if it does not name it, or would lead elsewhere without it."""
+        start = self._starts.match(address)
+        if start is None:
+            return None
+        rest = address[start.end() :]
+        return rest if rest.startswith(b"/") else b"/" + rest
+
+
+def _ports(ports: set[int]) -> bytes:
+    """A pattern for these ports; 0 stands for none at all."""
+    digits = b"|".join(b"%d" % port for port in sorted(ports - {0}))
+    return rb"(?::(?:%b)?)?" % digits if 0 in ports else rb":(?:%b)" % digits
 
 
 class Rewriter:
-    """Rewrites one connection's responses, and shows the originals to the tap."""
+    """Rewrites the responses on one connection, and shows the originals to the tap."""
 
     def __init__(self, origin: Origin, tap: ResponseTap) -> None:
         self._origin = origin
         self._tap = tap
-        self._held = b""
+        self._out = bytearray()
+        self._told: list[Event] = []
+        self._held = bytearray()
+        """The bytes that may have to be changed; never those of more than one head, or one line."""
+        self._kept: list[Event] = []
+        """The tap's events about these."""
         self._awaits_endpoint = False
+        """Whether a stream is under way that may begin with an `endpoint` event."""
+        self._line = bytearray()
+        """Of that stream, the content of the current line."""
+        self._type = b""
+        self._is_after_cr = False
 
-    def feed(self, data: bytes, see: Callable[[Sequence[Event]], None]) -> bytes:
-        """Returns what to forward for these bytes; a head waits until it is whole. `see` receives the tap's events."""
-        out = []
-        while data:
-            if not self._tap.in_head:
-                out.append(self._rewritten_events(data) if self._awaits_endpoint else data)
-                self._show(data, see)
-                break
-            self._held += data
-            end = _HEAD_END.search(self._held)
-            if end is None and len(self._held) <= MAX_HEAD:
-                break
-            head, data = (self._held[: end.end()], self._held[end.end() :]) if end else (self._held, b"")
-            self._held = b""
-            self._show(head, see)
-            out.append(_FIELD.sub(self._relative_field, head))
-        return b"".join(out)
+    def leaves(self, data: bytes) -> bool:
+        """Whether nothing in these bytes can have to be changed, as in most: then the tap may be fed without us."""
+        tap = self._tap
+        if not tap.in_head:
+            return not (self._awaits_endpoint or tap.awaited)
+        status = data[_STATUS]
+        is_first = tap.awaited == 1 and not tap.under_way and data.startswith(_START)
+        return is_first and status.isdigit() and status >= b"200" and not self._holds(status)
 
-    def end(self) -> bytes:
-        """Returns what was held back when the upstream ended."""
-        held, self._held = self._held, b""
-        return held
+    def feed(self, data: bytes) -> tuple[bytes, list[Event]]:
+        """Returns what to forward for these bytes, and what to tell the observer once that is done."""
+        at = 0
+        while at < len(data):
+            if self._tap.in_head:
+                at = self._head(data, at)
+            elif self._awaits_endpoint:
+                at = self._first_event(data, at)
+            else:
+                events, end = self._tap.feed_some(data, at)
+                self._out += data[at:end]
+                self._told += events
+                at = end
+        return self._taken()
 
-    def _show(self, data: bytes, see: Callable[[Sequence[Event]], None]) -> None:
-        events = self._tap.feed(data)
-        for event in events:
-            if isinstance(event, ResponseHead):
-                is_stream = event.headers.media_type == b"text/event-stream"
-                self._awaits_endpoint = is_stream and not event.headers.values_of(b"content-encoding")
-        see(events)
+    def end(self) -> tuple[bytes, list[Event]]:
+        """Returns what is held, as the upstream has ended."""
+        self._release()
+        return self._taken()
+
+    def _taken(self) -> tuple[bytes, list[Event]]:
+        out, self._out = bytes(self._out), bytearray()
+        told, self._told = self._told, []
+        return out, told
+
+    def _release(self) -> None:
+        """Forward what is held, unchanged."""
+        self._out += self._held
+        self._told += self._kept
+        self._held.clear()
+        self._kept.clear()
+
+    # --- heads ---
+
+    def _holds(self, status: bytes) -> bool:
+        """Whether a head with this status, or with what has arrived of one, is held until it is whole."""
+        return len(status) < 3 or status in _ADDRESSED or (status == b"200" and self._tap.awaits_get)
+
+    def _head(self, data: bytes, at: int) -> int:
+        is_rest = self._tap.under_way and not self._held  # of a head whose beginning has been forwarded
+        is_get = self._tap.awaits_get
+        events, end = self._tap.feed_some(data, at)
+        self._held += data[at:end]
+        self._kept += events
+        head = next((event for event in events if isinstance(event, ResponseHead)), None)
+        if head is not None:
+            self._begin_response(head, is_get=is_get)
+        status = bytes(self._held[_STATUS])
+        if head is not None and status in _ADDRESSED and not is_rest:
+            self._held[:] = _FIELD.sub(self._relative_field, bytes(self._held))
+        if events or is_rest or not self._tap.under_way or not self._holds(status):
+            self._release()
+        return end
+
+    def _begin_response(self, head: ResponseHead, *, is_get: bool) -> None:
+        is_stream = is_get and head.status == 200 and head.headers.media_type == b"text/event-stream"
+        self._awaits_endpoint = is_stream and not head.headers.values_of(b"content-encoding")
+        self._line.clear()
+        self._type, self._is_after_cr = b"", False
 
     def _relative_field(self, field: re.Match[bytes]) -> bytes:
-        name, address = field.groups()
-        length = self._origin.length_in(address)
-        return name + _rooted(address[length:]) if length else field[0]
+        name, colon, value = field.groups()
+        address = value.rstrip(b" \t")
+        relative = self._origin.relative(address)
+        if relative is None:
+            return field[0]
+        self._told.append(Rewritten(name.lower().decode(), address, relative))
+        return name + colon + relative
 
-    def _rewritten_events(self, data: bytes) -> bytes:
-        """The same bytes, with the address rewritten in any `endpoint` event that lies wholly within them."""
-        event = _EVENT.search(data)
-        line = _DATA.search(data, event.end()) if event else None
-        if line is None:
-            return data
-        self._awaits_endpoint = False
-        length = self._origin.length_in(line[2])
-        path = line[2][length:]
-        if not length or not path.startswith(b"/"):
-            return data
+    # --- the first event of a stream ---
+
+    def _first_event(self, data: bytes, at: int) -> int:
+        """Take the bytes up to the next line end, be it one of the content or of the chunks around it."""
+        found = _LINE_END(data, at)
+        piece = data[at : found.end() if found else len(data)]
+        events, size = self._tap.feed_some(piece, 0)
+        self._held += piece[:size]
+        self._kept += events
+        # The size of a chunk is a line, so what of a piece is content stands at its beginning.
+        content = b"".join([event.payload for event in events if isinstance(event, ResponseBody)])
+        if content == b"\n" and self._is_after_cr:
+            self._is_after_cr = False
+        elif content:
+            self._line += content
+            self._is_after_cr = content.endswith(b"\r")
+        self._examine_line()
+        if not self._tap.under_way:
+            self._awaits_endpoint = False
+            self._release()
+        return at + size
+
+    def _examine_line(self) -> None:
+        """Decide on the current line of the stream; unless it may have to be changed, forward what there is of it."""
+        line = bytes(self._line)
+        is_endpoint = self._type == b"endpoint"
+        if line.endswith((b"\r", b"\n")):
+            text = line[:-1]
+            if text.startswith(_DATA):
+                self._awaits_endpoint = False
+                if is_endpoint:
+                    self._rewrite_endpoint(text)
+            elif not text:
+                self._type = b""
+            elif text.startswith(_TYPE):
+                self._type = text.removeprefix(_TYPE).removeprefix(b" ")
+            self._line.clear()
+        elif len(line) > MAX_LINE:
+            self._awaits_endpoint = False
+        elif line and is_endpoint and _DATA.startswith(line[: len(_DATA)]):
+            return
+        self._release()
+
+    def _rewrite_endpoint(self, text: bytes) -> None:
+        address = text.removeprefix(_DATA).removeprefix(b" ")
+        relative = self._origin.relative(address)
+        if relative is None or self._held != self._line:  # a chunk ends within the line
+            return
         # A comment takes the place of the removed bytes, so that the size of the chunk around it stays correct.
-        comment = b":" + b" " * (length - 2) + b"\n"
-        return data[: line.start()] + comment + line[1] + path + data[line.end() :]
-
-
-def _rooted(rest: bytes) -> bytes:
-    return rest if rest.startswith(b"/") else b"/" + rest
+        comment = b":" + b" " * (len(address) - len(relative) - 2) + b"\n"
+        self._held[: len(text)] = comment + text.removesuffix(address) + relative
+        self._told.append(Rewritten("endpoint", address, relative))
