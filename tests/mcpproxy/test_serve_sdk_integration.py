@@ -637,20 +637,6 @@ def test_a_bearer_token_reaches_the_server_and_no_capture(place: Place, era: str
     assert TOKEN not in run.errors
 
 
-def test_a_redirect_to_the_server_itself_is_passed_on_and_told(place: Place) -> None:
-    """Starlette sends from /mcp to /mcp/ by an absolute address: without us, that is."""
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    with serve_sdk(place, "--mounted") as (url, _), serving(place, url) as recorder:
-        direct = shape(httpx2.post(url, json=ping), url)
-        through_us = [shape(httpx2.post(recorder.url, json=ping), url) for _ in range(2)]
-    assert through_us == [direct, direct]
-    assert direct[0] == 307
-    ends = recorder.exchanges()
-    assert [members["flags"] for members in ends] == [["bypass/location"]] * 2
-    assert [dict(members["response"]["headers"])["location"] for members in ends] == [f"{url}/"] * 2
-    assert recorder.errors.count(b"bypass/location") == 1
-
-
 def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> None:
     """A server that was told its public address says ours, not its own."""
     ours: list[str] = []
@@ -671,29 +657,41 @@ def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> No
     assert b"bypass" not in recorder.errors
 
 
-@pytest.mark.parametrize(
-    ("location", "flags"),
-    [
-        ("//elsewhere.example/mcp", ["bypass/location"]),
-        ("https://{}/mcp", ["bypass/location"]),
-        ("http://{}.example/mcp", ["bypass/location"]),
-        ("/mcp/?next=http://elsewhere.example/", None),
-        ("http://[broken", None),
-    ],
-)
-def test_where_a_redirect_leads(place: Place, location: str, flags: list[str] | None) -> None:
-    ours: list[str] = []
+def test_where_a_redirect_leads(place: Place) -> None:
+    """The flags tell of what was forwarded; both addresses are in the capture."""
+    located = [
+        ("//elsewhere.example/mcp", None, ["bypass/location"], ""),
+        ("http://{theirs}.example/mcp", None, ["bypass/location"], ""),
+        ("http://{ours}.example/mcp", None, ["bypass/location"], ""),
+        ("http://user@{theirs}/mcp", None, ["bypass/location"], ""),
+        ("http://{theirs}//elsewhere.example/mcp", None, ["bypass/location"], ""),
+        ("https://{theirs}/mcp/?token=4711", None, ["bypass/location"], "start with https://{theirs}/… instead of"),
+        ("http://{theirs}/mcp/?token=4711", "/mcp/?token=hmac:", None, ""),
+        ("http://{theirs}", "/", None, ""),
+        ("http://{ours}/mcp/", None, None, ""),
+        ("/mcp/?next=http://elsewhere.example/", None, None, ""),
+        ("http://[broken", None, None, ""),
+    ]
+    names: dict[str, str] = {}
 
     def answer(request: bytes) -> bytes:
-        there = location.format(*ours).encode()
+        number = int(request.split(b"/mcp/")[1].split(b" ")[0])
+        there = located[number][0].format(**names).encode()
         return b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % there
 
     with Upstream(answering(answer)) as upstream, serving(place, upstream) as recorder:
-        ours.append(recorder.url.removeprefix("http://").removesuffix("/mcp"))
-        assert httpx2.get(recorder.url).status_code == 307
-    (exchange,) = recorder.exchanges()
-    assert exchange.get("flags") == flags
-    assert recorder.errors.count(b"bypass/") == len(flags or [])
+        names |= {"theirs": upstream.authority.decode(), "ours": recorder.url.split("/")[2]}
+        for number in range(len(located)):
+            assert httpx2.get(f"{recorder.url}/{number}").status_code == 307
+    for (location, forwarded, flags, _), exchange in zip(located, recorder.exchanges(), strict=True):
+        assert exchange.get("flags") == flags, location
+        assert exchange.get("rewritten", {}).get("location", "").startswith(forwarded or ""), location
+        assert ("rewritten" in exchange) == (forwarded is not None), location
+    told = recorder.errors.decode()
+    assert told.count("bypass/") == 2
+    assert all(hint.format(**names) in told for *_, hint in located)
+    assert "4711" not in told
+    assert b"4711" not in recorder.capture.read_bytes()
 
 
 @pytest.mark.parametrize("endpoint", ["http://[broken/", "//[", "http://other.example:port/", "\N{NO-BREAK SPACE}"])

@@ -10,7 +10,7 @@ what the application heard and said, before the server's own code of HTTP had a 
 | none | Streamable HTTP of all revisions, with resumption |
 | `--sse` | the HTTP+SSE transport of 2024-11-05 |
 | `--json` | Streamable HTTP without event streams |
-| `--mounted` | Streamable HTTP below /mcp, so that /mcp is redirected to an absolute /mcp/ |
+| `--mounted` | Streamable HTTP below /mcp, so that /mcp is redirected to an absolute /mcp/; also as /api/mcp |
 | `--batches` | answers to batches, as 2025-03-26 has them: in one array, or in events where nothing else is taken |
 | `--bearer` | Streamable HTTP for those who bring TOKEN |
 
@@ -208,7 +208,8 @@ def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
             async with server.session_manager.run():
                 yield
 
-        return Starlette(routes=[Mount("/mcp", inner)], lifespan=lifespan), "/mcp"
+        mount = Mount("/mcp", inner)
+        return Starlette(routes=[mount, Mount("/api", Starlette(routes=[mount]))], lifespan=lifespan), "/mcp"
     if options.bearer:
         own = AnyHttpUrl(f"http://127.0.0.1:{port}/mcp")
         issuer = AnyHttpUrl("https://issuer.example/")

@@ -700,7 +700,47 @@ def test_tls_is_verified_and_relayed(place: Place, authority: Authority) -> None
             client.say(post(body))
             assert client.hear(len(answer)) == answer
         assert upstream.heard() == upstream.as_seen(post(body)) * 2
-    assert members_of(served.capture, "header")[0]["opt_outs"] == []
+    assert members_of(served.capture, "header")[0]["opt_outs"] == ["rewrite-location"]
+
+
+def test_a_server_behind_tls_that_calls_itself_http_is_meant(place: Place, authority: Authority) -> None:
+    redirect = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %b/mcp/\r\nContent-Length: 0\r\n\r\n"
+    here: list[bytes] = []
+
+    def script(wire: Wire) -> None:
+        answering(redirect % here[0])(wire)
+
+    with (
+        Upstream(script, tls=authority.context("IP:127.0.0.1")) as upstream,
+        serving(place, upstream, "--ca-file", str(authority.file)) as served,
+        served.client() as client,
+    ):
+        here.append(b"http://" + upstream.authority)
+        client.say(GET)
+        assert client.head() == redirect % b""
+        (end,) = served.ended()
+    assert dict(end["response"]["headers"])["Location"] == f"{here[0].decode()}/mcp/"
+    assert end["rewritten"] == {"location": "/mcp/"}
+    assert "flags" not in end
+
+
+def test_what_is_held_is_forwarded_when_the_upstream_goes(place: Place) -> None:
+    """A head that may have to be rewritten is not lost with its rest, however the connection ends."""
+    begun = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127"
+    for is_reset in (False, True):
+
+        def script(wire: Wire, is_reset: bool = is_reset) -> None:
+            wire.request()
+            wire.say(begun)
+            if is_reset:
+                wire.reset()
+
+        with Upstream(script) as upstream, serving(place, upstream) as served, served.client() as client:
+            client.say(GET)
+            heard, ending = client.end()
+            assert begun.startswith(heard)
+            assert (heard, ending) == (begun, "eof") or is_reset
+            assert served.ended()[0]["ended_by"] == "server"
 
 
 def tunnelling(wire: Wire) -> None:
@@ -797,7 +837,7 @@ def test_what_is_insecure_is_asked_for_and_recorded(place: Place, authority: Aut
     ):
         client.say(GET)
         assert client.hear(len(OK)) == OK
-    assert members_of(served.capture, "header")[0]["opt_outs"] == ["insecure"]
+    assert members_of(served.capture, "header")[0]["opt_outs"] == ["insecure", "rewrite-location"]
 
 
 # --- the end of the recorder ---
