@@ -1,6 +1,7 @@
 """`mcpproxy up`: every routed server with a URL is recorded, and nothing of it is changed."""
 
 import configparser
+import http.client
 import json
 import os
 import plistlib
@@ -13,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pytest
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import write_unit
-from tests.harness import DEADLINE_S, frames, wait_until
+from tests.harness import DEADLINE_S, frames, members_of, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
 FILES = {"cursor": ".cursor/mcp.json", "kiro": ".kiro/settings/mcp.json"}
@@ -43,6 +44,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((self.path, self.headers["Authorization"]))
+        if self.path == "/moved":
+            self.send_response(307)
+            self.send_header("Location", f"http://{self.headers['Host']}/mcp")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         body = b'{"jsonrpc":"2.0","id":1,"result":{}}'
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -125,6 +132,22 @@ def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) 
             assert mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0
         status = mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path))
         assert all(json.loads(line)["last_frame"] for line in status.stdout.splitlines())
+
+
+def test_addresses_of_the_server_are_made_relative(tmp_path: Path) -> None:
+    with upstream() as server:
+        (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/moved"}).values()
+        with started("up", HOME=str(tmp_path)):
+            assert wait_until(lambda: post(url.replace("moved", "mcp")))
+            connection = http.client.HTTPConnection("127.0.0.1", int(url.split(":")[2].split("/")[0]), DEADLINE_S)
+            connection.request("POST", "/moved", PING)
+            with closing(connection), connection.getresponse() as answer:
+                assert (answer.status, answer.headers["Location"]) == (307, "/mcp")
+            (capture,) = captures(tmp_path, "far")
+            wait_until(
+                lambda: {"location": "/mcp"} in [one.get("rewritten") for one in members_of(capture, "exchange")]
+            )
+        assert members_of(capture, "header")[0]["opt_outs"] == ["rewrite-location"]
 
 
 def test_listeners_come_and_go_with_the_entries_that_use_them(tmp_path: Path) -> None:
