@@ -1,7 +1,7 @@
 """Asks a server with a URL, without credentials, whether it lets a client in as it is.
 
 One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
-headers of the client's entry are not sent.
+headers of the client's entry are not sent. A redirect is followed as the official SDKs follow it: within its origin.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import urllib.request
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from mcpproxy.clients.bounded import within
 
 PROBE_S: Final = 5.0
 """How long a server may take."""
+HOPS: Final = 5
+"""How many redirects are followed."""
+REDIRECTS: Final = (301, 302, 303, 307, 308)
+_KEEPING: Final = (307, 308)
 _AT_ONCE: Final = 8
+_PORT_OF: Final = {"http": 80, "https": 443}
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable"]
 """`denied`: it requires credentials and says nothing of OAuth."""
@@ -48,7 +54,28 @@ def probe(url: str) -> Probe:
         return Probe("unreachable", _why(error))
 
 
-def _asked(url: str) -> Probe:
+def next_url(url: str, method: str, status: int, location: str) -> str | None:
+    """The URL at which the official SDKs repeat a request that was redirected; None if they do not.
+
+    They stay within the origin, bring no credentials that the redirect names, and do not let a POST become a GET, as it
+    does after 301, 302 and 303.
+    """
+    if status not in (_KEEPING if method == "POST" else REDIRECTS) or not location:
+        return None
+    try:
+        target = urljoin(url, location)
+        before, after = urlsplit(url), urlsplit(target)
+        is_same = _origin(before) == _origin(after) and after.username is None
+    except ValueError:  # it is no address
+        return None
+    return target if is_same else None
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port or _PORT_OF.get(parts.scheme)
+
+
+def _asked(url: str, hops: int = HOPS) -> Probe:
     try:
         request = urllib.request.Request(  # noqa: S310 # only http and https come here
             url,
@@ -59,7 +86,8 @@ def _asked(url: str) -> Probe:
             return Probe("open")
     except urllib.error.HTTPError as error:
         with error:
-            return _of_status(error)
+            target = next_url(url, "POST", error.code, error.headers.get("Location") or "")
+        return _asked(target, hops - 1) if target is not None and hops else _of_status(error)
     except urllib.error.URLError as error:
         return Probe("unreachable", _why(error.reason))
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -67,7 +95,7 @@ def _asked(url: str) -> Probe:
 
 
 def _of_status(error: urllib.error.HTTPError) -> Probe:
-    if error.code in (301, 302, 303, 307, 308):
+    if error.code in REDIRECTS:
         host = (error.headers.get("Location") or "").partition("://")[2].partition("/")[0]
         return Probe("redirect", host or "another path")
     if error.code not in (401, 403):

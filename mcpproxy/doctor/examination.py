@@ -269,7 +269,8 @@ def of_url(
     """Examine a URL."""
     seen = http_attempt.attempt(url, headers, is_sse=is_sse, limit_s=HTTP_S)
     timings = {} if seen.initialize_s is None else {"initialize": seen.initialize_s * 1000}
-    return Result(name, client, (*([seen.diagnosis] if seen.diagnosis else []), *remarks), timings, seen.tools)
+    diagnoses = (*([seen.diagnosis] if seen.diagnosis else []), *seen.remarks, *remarks)
+    return Result(name, client, diagnoses, timings, seen.tools)
 
 
 def _failure(seen: Attempt, limit_s: float) -> Diagnosis | None:

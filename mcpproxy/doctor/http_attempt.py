@@ -11,9 +11,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from mcpproxy.clients.bounded import within
-from mcpproxy.clients.probe import NoRedirect
+from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -21,6 +22,7 @@ from mcpproxy.doctor.verdicts import (
     NotMcp,
     PortClosed,
     Redirected,
+    RedirectFollowed,
     Refused,
     Unauthorized,
     Unreachable,
@@ -40,6 +42,7 @@ class HttpAttempt(NamedTuple):
     initialize_s: float | None = None
     """Seconds until `initialize` was answered."""
     tools: int | None = None
+    remarks: tuple[Diagnosis, ...] = ()
 
 
 class _Reply(NamedTuple):
@@ -61,7 +64,7 @@ class _Reply(NamedTuple):
 
 
 def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
-    """Speak to a server: initialize, tools/list, and the end of the session.
+    """Speak to a server: initialize, tools/list, and the end of the session; a redirect is followed as SDKs follow it.
 
     Args:
         url: of the server.
@@ -77,13 +80,26 @@ def attempt(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: floa
 
 def _conversation(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
     began = time.monotonic()
+    method, body = ("GET", None) if is_sse else ("POST", _request(1, "initialize", HELLO))
+    remarks: tuple[Diagnosis, ...] = ()
     try:
-        if is_sse:
-            return _sse(url, headers, limit_s, began)
-        reply = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+        reply = _ask(method, url, headers, body, limit_s)
+        for _ in range(HOPS):
+            target = next_url(url, method, reply.status, reply.headers.get("Location", ""))
+            if target is None:
+                break
+            shown = _shown(target)
+            remarks = (Diagnosis(RedirectFollowed, f"{reply.status} to {shown}", f"change its URL to {shown}"),)
+            url, reply = target, _ask(method, target, headers, body, limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_failure(error, limit_s))
-    diagnosis = _of_status(reply)
+        return HttpAttempt(_failure(error, limit_s), remarks=remarks)
+    talk = _sse if is_sse else _streamable
+    return talk(url, headers, limit_s, began, reply)._replace(remarks=remarks)
+
+
+def _streamable(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
+    """What comes of a conversation whose `initialize` got this reply."""
+    diagnosis = _of_status(reply, url)
     if diagnosis is not None:
         return HttpAttempt(_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
     answer = reply.message
@@ -120,15 +136,17 @@ def _tools(
     return Diagnosis(Refused, f"tools/list: {_error_text(answer)}"), initialize_s, None
 
 
-def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float) -> HttpAttempt:
-    """Whether the older transport's stream begins."""
-    reply = _ask("GET", url, headers, None, limit_s)
+def _sse(url: str, headers: Mapping[str, str], limit_s: float, began: float, reply: _Reply) -> HttpAttempt:
+    """Whether the older transport's stream has begun with this reply."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
         return HttpAttempt(None, time.monotonic() - began)
-    diagnosis = _of_status(reply)
+    diagnosis = _of_status(reply, url)
     if diagnosis is not None and diagnosis.verdict is not NotMcp:
         return HttpAttempt(diagnosis)
-    posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+    try:
+        posted = _ask("POST", url, headers, _request(1, "initialize", HELLO), limit_s)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return HttpAttempt(_failure(error, limit_s))
     if posted.status == 200 and posted.message is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
@@ -185,11 +203,9 @@ def _first_event(response: Any, limit_s: float) -> bytes:
     return b"".join(lines)
 
 
-def _of_status(reply: _Reply) -> Diagnosis | None:
-    if reply.status in (301, 302, 303, 307, 308):
-        target = reply.headers.get("Location", "").partition("?")[0]
-        advice = f"change its URL to {target}" if target else ""
-        return Diagnosis(Redirected, f"{reply.status} to {target or 'no address'}", advice)
+def _of_status(reply: _Reply, url: str) -> Diagnosis | None:
+    if reply.status in REDIRECTS:
+        return _redirected(reply, url)
     if reply.status in (401, 403):
         challenge = reply.headers.get("Www-Authenticate", "")
         how = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
@@ -199,6 +215,30 @@ def _of_status(reply: _Reply) -> Diagnosis | None:
     if reply.status >= 400:
         return Diagnosis(Refused, f"it answers {reply.status}{_of_error(reply)}")
     return None
+
+
+def _redirected(reply: _Reply, url: str) -> Diagnosis:
+    """What to say of a redirect that the SDKs do not follow."""
+    location = reply.headers.get("Location", "")
+    try:
+        target = urljoin(url, location)
+        before, after = urlsplit(url), urlsplit(target)
+        shown = _shown(target)
+    except ValueError:
+        location = ""
+    if not location:
+        return Diagnosis(Redirected, f"{reply.status} to no address")
+    if (before.scheme, after.scheme) == ("https", "http") and before.hostname == after.hostname:
+        advice = f"change its URL to {_shown(after._replace(scheme='https', netloc=before.netloc).geturl())}"
+        return Diagnosis(Redirected, f"{reply.status} to {shown}: it does not know that it is reached by https", advice)
+    why = "" if reply.status in (307, 308) else ", after which clients repeat a POST as a GET, without the message"
+    return Diagnosis(Redirected, f"{reply.status} to {shown}{why}", f"change its URL to {shown}")
+
+
+def _shown(url: str) -> str:
+    """A URL without what may be a secret in it: credentials, query and fragment."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _of_error(reply: _Reply) -> str:

@@ -390,14 +390,30 @@ class Unauthorized(Verdict):
 
 
 class Redirected(Verdict):
-    """The server redirects to another address.
+    """The server redirects to where clients do not follow.
 
-    **What it means.** Many clients do not follow a redirect of a POST, or drop the credentials when they do.
+    **What it means.** It redirects to another host, another port or from http to https, or with 301, 302 or 303, after
+    which clients repeat a POST as a GET, without the message. Clients that follow drop the credentials on the way.
 
     **What to do.** Change the entry's URL to the address given in the advice.
     """
 
     id = "http/redirected"
+
+
+class RedirectFollowed(Verdict):
+    """The server redirects every request to another of its own addresses.
+
+    **What it means.** The redirect stays within the server's origin and keeps the message (307 or 308), so it works with
+    the official SDKs, through `mcpproxy serve` and `mcpproxy up` as well. But each request is sent twice, and clients
+    that follow no redirects cannot use the server.
+
+    **What to do.** Change the entry's URL to the address given in the advice, often the same with a slash at its
+    end.
+    """
+
+    id = "http/redirect-followed"
+    fails = False
 
 
 class WrongTransport(Verdict):
@@ -467,6 +483,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     UntrustedCertificate,
     Unauthorized,
     Redirected,
+    RedirectFollowed,
     WrongTransport,
     NotMcp,
     HttpNoAnswer,

@@ -200,17 +200,19 @@ def test_captures_go_where_the_entry_says_whatever_the_client_passes_on(home: Pa
 
 
 class _Server(BaseHTTPRequestHandler):
-    """Answers with what its path says: /open, /oauth, /denied, /redirect."""
+    """Answers with what its path says: /open, /oauth, /denied, /redirect; /to/open redirects to /open."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         assert "Authorization" not in self.headers
-        code = {"/open": 202, "/oauth": 401, "/denied": 401, "/redirect": 307}[self.path.partition("?")[0]]
+        code = {"/open": 202, "/oauth": 401, "/denied": 401}.get(self.path.partition("?")[0], 307)
         self.send_response(code)
         if self.path == "/oauth":
             self.send_header("WWW-Authenticate", 'Bearer resource_metadata="http://127.0.0.1/x"')
         if self.path == "/redirect":
             self.send_header("Location", "https://other.example/mcp")
+        if self.path.startswith("/to/"):
+            self.send_header("Location", f"http://{self.headers['Host']}{self.path.removeprefix('/to')}")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -233,15 +235,18 @@ def http_server() -> Iterator[int]:
 def test_servers_with_a_url_are_asked_first(home: Path) -> None:
     with http_server() as port:
         base = f"http://127.0.0.1:{port}"
-        servers = {name: {"url": f"{base}/{name}"} for name in ("open", "oauth", "denied", "redirect")}
+        paths = ("open", "oauth", "denied", "redirect", "to/open", "to/oauth")
+        servers = {path.replace("/", "-"): {"url": f"{base}/{path}"} for path in paths}
         servers["open"]["url"] += "?token=secret"
         text = json.dumps({"mcpServers": servers}, indent=1)
         (home / ".cursor/mcp.json").write_text(text)
         done = run(home, "install", "cursor")
         assert done.returncode == 0
         found = {row["server"]: row for row in rows(run(home, "install", "cursor", "--json"))}
-    assert {name: row["action"] for name, row in found.items()} == dict.fromkeys(servers, "skip") | {"open": "keep"}
+    kept = dict.fromkeys(("open", "to-open"), "keep")
+    assert {name: row["action"] for name, row in found.items()} == dict.fromkeys(servers, "skip") | kept
     assert "OAuth" in found["oauth"]["reason"]
+    assert "OAuth" in found["to-oauth"]["reason"]
     assert "other.example" in found["redirect"]["reason"]
     assert b"mcpproxy up" in done.stdout
     assert b"secret" not in done.stdout + done.stderr

@@ -18,6 +18,18 @@ from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.doctor.cases import configure, doctor, entry, good, verdicts
 
+REDIRECTS = {
+    "moved": (307, "https://other.example/mcp"),
+    "hop": (307, "http://{}/streamable"),
+    "hops": (308, "http://{}/hop"),
+    "hop-to-page": (307, "http://{}/page"),
+    "loop": (307, "http://{}/loop"),
+    "drops": (301, "http://{}/streamable"),
+    "wants-tls": (308, "https://{}/streamable"),
+    "plain": (307, "http://{}/streamable"),
+}
+"""Paths that are redirected: with which status, and where to, on this host."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Speaks as its path says."""
@@ -27,6 +39,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         kind = self.path.strip("/").partition("?")[0]
+        if kind in REDIRECTS:
+            status, location = REDIRECTS[kind]
+            return self.answer(status, headers={"Location": location.format(self.headers["Host"]) + "?secret=1"})
         if kind == "streamable" and self.headers.get("X-Key", "") == "":
             message = json.loads(body)
             results = {
@@ -58,11 +73,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self.answer(200, json.dumps(error), "application/json")
         if kind == "oauth":
             return self.answer(401, headers={"WWW-Authenticate": 'Bearer resource_metadata="http://127.0.0.1/m"'})
-        if kind == "moved":
-            return self.answer(307, headers={"Location": "https://other.example/mcp?secret=1"})
         return self.answer(405 if kind == "sse" else 404)
 
     def do_GET(self) -> None:
+        if self.path == "/sse-hop":
+            return self.answer(302, headers={"Location": "/sse"})
         if self.path == "/sse":
             return self.answer(200, "event: endpoint\ndata: /messages?x=1\n\n", "text/event-stream")
         return self.answer(405)
@@ -109,6 +124,8 @@ def test_urls(home: Path) -> None:
         "text": "start/refused",
         "oauth": "http/unauthorized",
         "moved": "http/redirected",
+        "drops": "http/redirected",
+        "wants-tls": "http/redirected",
         "sse": "http/wrong-transport",
     }
     with http_server() as base:
@@ -126,6 +143,26 @@ def test_urls(home: Path) -> None:
         assert list(verdicts([rows["new"]])) == ["http/wrong-transport"]
 
 
+def test_redirects(home: Path) -> None:
+    """What works, and which URL saves the detour."""
+    with http_server() as base:
+        configure(home, {"old": {"type": "sse", "url": f"{base}/sse-hop"}})
+        for named, target in ((f"{base}/hop", "streamable"), (f"{base}/hops", "streamable"), ("claude-code", "sse")):
+            (row,) = doctor(home, named, code=0)
+            assert row["works"], target
+            assert f"change its URL to {base}/{target}" in verdicts([row])["http/redirect-followed"]
+        found = verdicts(doctor(home, f"{base}/hop-to-page"))
+        assert list(found) == ["http/not-mcp", "http/redirect-followed"]
+        assert list(verdicts(doctor(home, f"{base}/loop"))) == ["http/redirected", "http/redirect-followed"]
+        dropped = verdicts(doctor(home, f"{base}/drops"))["http/redirected"]
+        assert "as a GET" in dropped
+        assert f"change its URL to {base}/streamable" in dropped
+        secure = base.replace("http:", "https:")
+        assert (
+            f"change its URL to {secure}/streamable" in verdicts(doctor(home, f"{base}/wants-tls"))["http/redirected"]
+        )
+
+
 def test_a_closed_port_and_an_unknown_host(home: Path) -> None:
     with socket.socket() as ours:  # which does not listen, so that the port refuses
         ours.bind(("127.0.0.1", 0))
@@ -141,13 +178,17 @@ def test_a_certificate_that_is_not_trusted(home: Path) -> None:
     pem = home / "both.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
-         "-keyout", str(pem), "-out", str(home / "cert.pem")], check=True, capture_output=True,
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(pem), "-out", str(home / "cert.pem")],
+        check=True, capture_output=True,
     )  # fmt: skip
     pem.write_text(pem.read_text() + (home / "cert.pem").read_text())
     with http_server(pem) as base:
         assert "self-signed" in verdicts(doctor(home, f"{base}/streamable"))["http/tls"].replace(
             "self signed", "self-signed"
         )
+        found = verdicts(doctor(home, f"{base}/plain", SSL_CERT_FILE=str(home / "cert.pem")))["http/redirected"]
+        assert "it does not know that it is reached by https" in found
+        assert f"change its URL to {base}/streamable" in found
 
 
 def test_a_server_that_accepts_and_says_nothing(home: Path) -> None:
