@@ -14,7 +14,7 @@ COMMANDS = {
     "doctor": "find out why a server does not come up in a client",
     "status": "show which servers are routed, and when each last exchanged a frame",
     "run": "run a stdio server, record everything, change nothing",
-    "serve": "run a proxy for an HTTP server, record everything, change nothing",
+    "serve": "run a proxy for an HTTP server, and record everything",
     "ls": "list captures",
     "info": "summarise a capture: header, counts, duration, state",
     "show": "print the conversation of a capture",

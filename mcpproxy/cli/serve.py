@@ -1,7 +1,8 @@
-"""Put a proxy in front of an HTTP server: record everything that client and server exchange, and change nothing.
+"""Put a proxy in front of an HTTP server: record everything that client and server exchange.
 
 URL is the address that you would otherwise give to the client. The URL to give the client instead is printed on stdout.
-Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well.
+Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well. Everything passes
+unchanged, but for an address of the server that would lead the client around the proxy: that becomes relative.
 
 It ends on Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or if it cannot listen on the address; 73 if the capture
 cannot be created.

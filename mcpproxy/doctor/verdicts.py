@@ -404,9 +404,9 @@ class Redirected(Verdict):
 class RedirectFollowed(Verdict):
     """The server redirects every request to another of its own addresses.
 
-    **What it means.** The redirect stays within the server's origin and keeps the message (307 or 308), so it works with
-    the official SDKs, through `mcpproxy serve` and `mcpproxy up` as well. But each request is sent twice, and clients
-    that follow no redirects cannot use the server.
+    **What it means.** The redirect stays within the server's origin and keeps the message (307 or 308), so the official
+    SDKs follow it, through `mcpproxy serve` and `mcpproxy up` as well. But each request is sent twice, and clients that
+    follow no redirects cannot use the server.
 
     **What to do.** Change the entry's URL to the address given in the advice, often the same with a slash at its
     end.
