@@ -183,8 +183,8 @@ class RecordRedactor:
         if isinstance(own.get("body_hash"), dict):
             # With it, guesses at a short body could be tried out.
             changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        done = {"request", "response", "metadata", "endpoints", "rewritten", "uri_key", "body_hash"}
-        return {name: value if name in done else self._value(value) for name, value in changed.items()}
+        # What has another type than it should is still as it was.
+        return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
 
     def _body_hash(self, value: Any) -> Any:
         if not isinstance(value, dict):

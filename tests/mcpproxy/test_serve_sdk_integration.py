@@ -667,6 +667,7 @@ def test_where_a_redirect_leads(place: Place) -> None:
         ("http://{theirs}//elsewhere.example/mcp", None, ["bypass/location"], ""),
         ("https://{theirs}/mcp/?token=4711", None, ["bypass/location"], "start with https://{theirs}/… instead of"),
         ("http://{theirs}/mcp/?token=4711", "/mcp/?token=hmac:", None, ""),
+        ("http://{theirs}/tok-4711/mcp", "/hmac:", None, ""),
         ("http://{theirs}", "/", None, ""),
         ("http://{ours}/mcp/", None, None, ""),
         ("/mcp/?next=http://elsewhere.example/", None, None, ""),

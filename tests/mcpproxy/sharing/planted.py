@@ -283,7 +283,12 @@ class Tape:
             ]
             target = f"/mcp/{quote(text, safe=':@=')}?key={quote(text, safe='')}"
             request = {"method": "POST", "target": target, "version": "HTTP/1.1", "headers": fields}
-            rest = {"error": f"failed: {text}", "metadata": json.dumps({"issuer": text}), "endpoints": [target]}
+            rest = {
+                "error": f"failed: {text}",
+                "metadata": json.dumps({"issuer": text}),
+                "endpoints": [target],
+                "rewritten": {"location": target} if number % 2 else text,  # which is no object
+            }
             self.record(
                 "exchange",
                 members(conn=1, exchange=number, stage="request", request=request, peer="10.1.2.3:5", **rest),
