@@ -657,6 +657,21 @@ def test_addresses_that_name_the_recorder_lead_nobody_around(place: Place) -> No
     assert b"bypass" not in recorder.errors
 
 
+def test_a_content_location_outside_of_redirects_stays_and_is_told(place: Place) -> None:
+    here: list[bytes] = []
+
+    def answer(request: bytes) -> bytes:
+        return b"HTTP/1.1 200 OK\r\nContent-Location: http://%s/mcp\r\nContent-Length: 0\r\n\r\n" % here[0]
+
+    with Upstream(answering(answer)) as upstream, serving(place, upstream) as recorder:
+        here.append(upstream.authority)
+        assert httpx2.post(recorder.url).headers["content-location"] == upstream.url
+    (exchange,) = recorder.exchanges()
+    assert exchange["flags"] == ["bypass/content-location"]
+    assert "rewritten" not in exchange
+    assert recorder.errors.count(b"bypass/content-location") == 1
+
+
 def test_where_a_redirect_leads(place: Place) -> None:
     """The flags tell of what was forwarded; both addresses are in the capture."""
     located = [

@@ -48,7 +48,9 @@ class HttpRelay:
         self.admission = admission
         self.turns = Turns()
         self.observer_calls = ObserverCalls(observer, self.turns)
-        self.origin = Origin("https" if upstream.tls else "http", upstream.host, upstream.port) if rewrites else None
+        self.origin = (
+            Origin("http" if upstream.tls is None else "https", upstream.host, upstream.port) if rewrites else None
+        )
         self.tell = tell
         self.clients: set[ClientConnection] = set()
         self.cap = most

@@ -65,6 +65,19 @@ def _ports(ports: set[int]) -> bytes:
 class Rewriter:
     """Rewrites the responses on one connection, and shows the originals to the tap."""
 
+    __slots__ = (
+        "_awaits_endpoint",
+        "_held",
+        "_is_after_cr",
+        "_kept",
+        "_line",
+        "_origin",
+        "_out",
+        "_tap",
+        "_told",
+        "_type",
+    )
+
     def __init__(self, origin: Origin, tap: ResponseTap) -> None:
         self._origin = origin
         self._tap = tap
