@@ -119,13 +119,14 @@ _EXPORTED: dict[tuple[Any, ...], Path] = {}
 def counted(*captures: Path, folder: Path, where: str = "true", table: str = "exchanges") -> int:
     """How many rows a table has, in a database that `export` has written, read by DuckDB itself.
 
-    It is written to the folder, unless that has been done for the same captures before.
+    It is written below the folder, unless that has been done for the same captures before.
     """
     holds = tuple((path, path.stat().st_size) for path in captures)
     if holds not in _EXPORTED:
-        done = mcpproxy("export", "--format", "duckdb", "--force", "-o", folder, *captures)
+        own = folder / f"{len(_EXPORTED)}"  # a folder takes the tables of several captures, one after the other
+        done = mcpproxy("export", "--format", "duckdb", "-o", own, *captures)
         assert done.returncode == 0, done.stderr.decode()
-        _EXPORTED[holds] = folder / "captures.duckdb"
+        _EXPORTED[holds] = own / "captures.duckdb"
     with duckdb.connect(str(_EXPORTED[holds]), read_only=True) as connection:
         ((count,),) = connection.execute(f"select count(*) from {table} where {where}").fetchall()
     return int(count)
