@@ -170,7 +170,7 @@ class Summarizer:
 
     def _waiting_since_ns(self) -> int | None:
         for waiting in self.fold.tables["client"].waiting():
-            if waiting.cancelled_ns is None and waiting.request.method not in ENDLESS:
+            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS:
                 return waiting.request.t_ns
         return None
 

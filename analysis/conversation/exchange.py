@@ -21,7 +21,7 @@ from analysis.conversation.message import Request, Response
 from analysis.protocol.revisions import Era
 
 if TYPE_CHECKING:
-    from analysis.conversation.http_exchange import HttpExchange
+    from analysis.conversation.http_exchange import HttpExchange, Mark
     from analysis.conversation.multi_round import Round
     from analysis.conversation.session import Session
 
@@ -44,7 +44,7 @@ REASON: Final = 1000
 GIVEN_UP_LIMIT: Final = 10_000
 """The most requests kept whose response may be lost and whose id was reused."""
 ANSWERED_LIMIT: Final = 100_000
-"""The most ids of one side that are remembered as answered."""
+"""The most ids of one side that are remembered as answered, and as failed."""
 
 
 class Outcome(StrEnum):
@@ -63,7 +63,7 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     """Cancelled, and not answered afterwards."""
     FAILED = "failed"
-    """The HTTP exchange failed before a response could come."""
+    """The HTTP exchange failed, or ended, before a response could come."""
     UNANSWERED = "unanswered"
     """No response seen."""
 
@@ -79,6 +79,8 @@ class IdState(StrEnum):
     """The same, and a cancellation has named it."""
     ANSWERED = "answered"
     """It has been answered and not reused."""
+    FAILED = "failed"
+    """Its HTTP exchange ended without a response, and not reused."""
 
 
 # Enumeration members take ten times as long to look up as these, and each message needs some.
@@ -88,11 +90,13 @@ _ERROR: Final = Outcome.ERROR
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
 _CANCELLED: Final = Outcome.CANCELLED
+_FAILED: Final = Outcome.FAILED
 _UNANSWERED: Final = Outcome.UNANSWERED
 _ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
 _ID_ANSWERED: Final = IdState.ANSWERED
+_ID_FAILED: Final = IdState.FAILED
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
 _TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
@@ -125,9 +129,10 @@ class Exchange:
     ended_ns: int | None
     """Stamp of the response."""
     cancelled_ns: int | None = None
-    """Stamp of the first cancellation; a response may still have come after it."""
+    """Stamp of the first cancellation, or of the end of an HTTP exchange that its client closed; a response may still
+    have come after it. What had failed before is no less failed: the outcome says so."""
     cancelled_seq: int | None = None
-    """Number of its frame; if closing the HTTP exchange was the cancellation, of the record that ends that exchange."""
+    """Number of its frame, or of the record of that end."""
     session: "Session | None" = None
     """The session in which it was sent."""
     revision: str | None = None
@@ -140,6 +145,10 @@ class Exchange:
     """The reason given in that cancellation. Untrusted text."""
     probable_answer: ProbableAnswer | None = None
     """For an unanswered request: the first response that fits no request and was probably meant for this one."""
+    broken_ns: int | None = None
+    """Stamp of the end of the HTTP exchange on which its response was due; None before that, and with a response."""
+    is_left: bool = False
+    """Whether its client closed that exchange under a revision in which this does not cancel: it gave up."""
 
     @property
     def duration_ns(self) -> int | None:
@@ -151,12 +160,14 @@ class Exchange:
         """How long it had waited when its sender abandoned it; None if that did not happen.
 
         This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
-        call that times out. A response may still have come after it.
+        call that times out. A client that closes the HTTP exchange instead has given up at any time. A response may
+        still have come after it.
         """
         if self.cancelled_ns is None or self.request.method in ENDLESS:
             return None
         waited_ns = max(0, self.cancelled_ns - self.started_ns)
-        return waited_ns if waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason) else None
+        is_given_up = self.is_left or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
+        return waited_ns if is_given_up else None
 
     @property
     def late_ns(self) -> int | None:
@@ -182,8 +193,19 @@ class Waiting:
     cancelled_ns: int | None = None
     cancelled_seq: int | None = None
     cancel_reason: str | None = None
+    fault: Outcome | None = None
+    """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
+    broken: "Mark | None" = None
+    """The end of the HTTP exchange on which its response was due; None while it is open, or resumed."""
+    is_left: bool = False
+    """Whether that is because its client closed it, although that does not cancel."""
     probable_answer: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its response is missed: it was not cancelled, or only after it had failed."""
+        return self.cancelled_ns is None or self.fault is not None
 
     @property
     def state(self) -> IdState:
@@ -197,15 +219,16 @@ class Waiting:
             response: the answer.
             waited_ns: how long the request waited to be handed on after its stamp.
         """
+        started_ns = self.request.t_ns + waited_ns
         if response is not None:
-            outcome, ended_ns = outcome_of(response, self.request), response.t_ns
+            outcome, ended_ns, probable = outcome_of(response, self.request), response.t_ns, None
         else:
-            outcome, ended_ns = _UNANSWERED if self.cancelled_ns is None else _CANCELLED, None
-        return Exchange(
+            outcome, ended_ns, probable = self._fate, None, self.probable_answer
+        exchange = Exchange(
             self.request,
             response,
             outcome,
-            self.request.t_ns + waited_ns,
+            started_ns,
             ended_ns,
             self.cancelled_ns,
             self.cancelled_seq,
@@ -214,8 +237,24 @@ class Waiting:
             self.era,
             None,
             self.cancel_reason,
-            self.probable_answer if response is None else None,
+            probable,
         )
+        if response is None and self.broken is not None:
+            exchange.broken_ns, exchange.is_left = self.broken.t_ns, self.is_left
+            if self.is_left and self.cancelled_ns is None:
+                exchange.cancelled_ns, exchange.cancelled_seq = self.broken.t_ns, self.broken.seq
+        return exchange
+
+    @property
+    def _fate(self) -> Outcome:
+        """The outcome without a response."""
+        if self.fault is not None:
+            return self.fault
+        if self.is_left and self.request.method == "initialize":
+            return _UNANSWERED
+        if self.cancelled_ns is not None or self.is_left:
+            return _CANCELLED
+        return _UNANSWERED if self.broken is None else _FAILED
 
 
 def timed_out(reason: str | None) -> bool:
@@ -261,6 +300,7 @@ class RequestTable:
         # How many under a key are cancelled: always the first ones, as responses and cancellations both go in order.
         self._cancelled: dict[Key, int] = {}
         self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
+        self._failed: Limited[Key, int] = Limited(ANSWERED_LIMIT)
         # Keys of requests whose responses may be among lost records.
         self._doubtful: set[Key] = set()
         # Those of them whose id was reused: no response can match them any more.
@@ -278,8 +318,8 @@ class RequestTable:
 
     @property
     def forgotten(self) -> int:
-        """Counts forgotten ids, open or answered, and losses of records; above 0, NEVER_SEEN proves nothing."""
-        return self._answered.forgotten + self._losses + self.evicted
+        """Counts forgotten ids, of any state, and losses of records; above 0, NEVER_SEEN proves nothing."""
+        return self._answered.forgotten + self._failed.forgotten + self._losses + self.evicted
 
     def open(
         self,
@@ -300,6 +340,8 @@ class RequestTable:
             return state
         if state is _ID_ANSWERED:
             del self._answered[key]
+        elif state is _ID_FAILED:
+            del self._failed[key]
         if key in self._doubtful:
             self._doubtful.discard(key)
             while key in self._open:
@@ -332,7 +374,7 @@ class RequestTable:
     def fail(self, key: Key) -> None:
         """Close a request that can no longer be answered."""
         if key in self._open:
-            self._release(key)
+            self._failed.keep(key, self._release(key).request.seq)
 
     def cancel(self, key: Key, t_ns: int, seq: int | None = None, reason: str | None = None) -> Waiting | None:
         """Take a cancellation: return the request that it names, which stays open, or None if there is none."""
@@ -365,6 +407,7 @@ class RequestTable:
         """
         self._losses += 1
         self._answered.clear()
+        self._failed.clear()
         self._doubtful = set(self._open)
 
     def clear(self) -> None:
@@ -374,6 +417,7 @@ class RequestTable:
             self._later,
             self._cancelled,
             self._answered,
+            self._failed,
             self._doubtful,
             self._given_up,
             self._frames,
@@ -386,9 +430,11 @@ class RequestTable:
     def state(self, key: Key) -> IdState:
         """The state of a key."""
         waiting = self.get(key)
-        if waiting is None:
-            return _ID_ANSWERED if key in self._answered else _ID_NEVER_SEEN
-        return waiting.state
+        if waiting is not None:
+            return waiting.state
+        if key in self._answered:
+            return _ID_ANSWERED
+        return _ID_FAILED if key in self._failed else _ID_NEVER_SEEN
 
     def waiting(self) -> list[Waiting]:
         """All requests that wait, or waited when records were lost, in the order in which they were sent."""

@@ -8,7 +8,7 @@ Both eras are understood on one connection. Up to 2025-11-25 a handshake names p
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
@@ -59,7 +59,9 @@ from captures.record import Record
 _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
+_UNANSWERED: Final = Outcome.UNANSWERED
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ID_FAILED: Final = IdState.FAILED
 _ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 
@@ -336,6 +338,8 @@ class Fold:
             return key, _NEVER_SEEN, False
         exact = Key(response.frames[0].exchange, response.id)
         state = table.state(exact)
+        if state is _NEVER_SEEN and self._used(other_side(response.sender), session, exact.id) is _ID_FAILED:
+            state = _ID_FAILED  # refused, and answered elsewhere all the same
         if state is not _NEVER_SEEN:
             return None, state, False
         key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
@@ -365,11 +369,16 @@ class Fold:
             return only if table.get(only) is not None else None
         return next((key for key in self.addressing.answer(side, frame, id_) if table.get(key) is not None), None)
 
+    def _used(self, side: Side, session: Session, id_: Id) -> IdState:
+        """The state of an id in a session, whichever exchange carried its request."""
+        used = session.used.get((session.number, side, id_))
+        return _NEVER_SEEN if used is None else self.tables[side].state(used[2])
+
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
         if notification.method not in ("notifications/cancelled", "cancelled"):
             return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels, cancelled = self._cancelled(notification)
+        state, cancels, cancelled = self._cancelled(notification, session)
         return Seen(
             notification,
             session,
@@ -383,7 +392,9 @@ class Fold:
             http=http,
         )
 
-    def _cancelled(self, notification: Notification) -> tuple[IdState, Request | None, Exchange | None]:
+    def _cancelled(
+        self, notification: Notification, session: Session
+    ) -> tuple[IdState, Request | None, Exchange | None]:
         """The previous state of the id that a cancellation names, the request it refers to, and its exchange."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
@@ -394,13 +405,26 @@ class Fold:
         if listening is not None and self._is_listening(self.tables[other].get(listening)):
             # The only request that the answering side ends by a cancellation.
             table, key = self.tables[other], listening
+        state = self._used(notification.sender, session, id_) if key is None else table.state(key)
         key = key or Key(frame.exchange, id_)
-        state = table.state(key)
         cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
         if cancelled is not None:
+            cancelled.fault = self._fault(cancelled)
             return state, cancelled.request, self._closed(cancelled, None)
         named = table.get(key)
         return state, None if named is None else named.request, None
+
+    def _fault(self, waiting: Waiting) -> Outcome | None:
+        """What had become of a request when its sender cancelled it; None if it could still be answered.
+
+        Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
+        which must not be cancelled.
+        """
+        request, session = waiting.request, waiting.session
+        if waiting.broken is not None:
+            return None if waiting.is_left else _FAILED
+        is_gone = session is not None and not session.is_http and other_side(request.sender) in session.closed_ns
+        return _UNANSWERED if is_gone or request.method == "initialize" else None
 
     @staticmethod
     def _is_listening(waiting: Waiting | None) -> bool:
@@ -421,41 +445,54 @@ class Fold:
     def _settle(self, record: Record) -> None:
         """End an HTTP exchange, and those of its requests that can no longer be answered.
 
-        They have failed; but since 2026-07-28 a client cancels a request by closing its response.
+        They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
         members = record.members
         number, response = _integer(members.get("exchange")), members.get("response")
-        status = _integer(response.get("status")) if isinstance(response, dict) else None
-        if number is None or (status is not None and status < 300 and self._may_follow(number, status, members)):
+        if number is None:
             return
-        for key in self.addressing.asked_in(number):
+        status = _integer(response.get("status")) if isinstance(response, dict) else None
+        http, by = self.exchanges.of(number), members.get("ended_by")
+        is_refused = status is not None and status >= 300
+        may_follow = status is not None and not is_refused and self._may_follow(http, by)
+        if http.stream != number and not may_follow:
+            return  # what it resumes has ended before
+        for key in self.addressing.asked_in(http.stream):
             waiting = self.tables["client"].get(key)
             if waiting is None:
                 continue
-            is_refused = status is not None and status >= 300
-            is_older = waiting.session is not None and waiting.session.is_legacy
-            is_closed = waiting.era == "modern" and not is_older and members.get("ended_by") == "client"
-            is_cancelled = not is_refused and (is_closed or waiting.cancelled_ns is not None)
-            self.failed += not is_cancelled
+            if not self._is_older(http) and not is_refused and by != "proxy":
+                waiting.broken = Mark(record.seq, record.t_ns)
+                waiting.is_left = by == "client" and waiting.era != "modern"
+            if may_follow:
+                continue
+            is_cancel = waiting.era == "modern" and by == "client" and not self._is_older(http) and not is_refused
             ended = self._closed(waiting, None)
-            if is_closed and not is_refused and ended.cancelled_ns is None:
-                ended.cancelled_ns, ended.cancelled_seq = record.t_ns, record.seq
-            ended.outcome = _CANCELLED if is_cancelled else _FAILED
+            if is_cancel and ended.cancelled_ns is None:
+                ended.outcome, ended.cancelled_ns, ended.cancelled_seq = _CANCELLED, record.t_ns, record.seq
+            if is_refused or (ended.outcome is _UNANSWERED and ended.cancelled_ns is None):
+                ended.outcome = _FAILED
+            self.failed += ended.outcome is not _CANCELLED
             self.let_go.append(ended)
             self.links.chains.failed(waiting.request)
             self.tables["client"].fail(key)
 
-    def _may_follow(self, number: int, status: int, members: dict[str, Any]) -> bool:
+    def _is_older(self, http: HttpExchange) -> bool:
+        """Whether the older transport answers its requests, on another stream."""
+        return http.is_for_stream or (http.session is not None and http.session.is_legacy)
+
+    def _may_follow(self, http: HttpExchange, by: object) -> bool:
         """Whether the responses to the requests of an exchange that has ended may still come elsewhere.
 
-        A stream may end early and go on as another. The body of any other response is all that there is, unless the
-        client broke off, the server only accepted the requests, or the older transport answers on its stream.
+        A stream may end early and go on as another, if its events have ids. The body of any other response is all that
+        there is, unless the server only accepted the requests, or the older transport answers on its stream.
         """
-        http, by = self.exchanges.of(number), members.get("ended_by")
-        is_older = http.is_for_stream or (http.session is not None and http.session.is_legacy)
-        if not (is_older or http.media == STREAM or status in WITHOUT_BODY or by == "client"):
-            return False
-        return by == "complete" or self.addressing.is_of_session(number)
+        if not self._is_older(http):
+            if by == "client" and http.event_id is None:
+                return False
+            if http.media != STREAM and http.status not in WITHOUT_BODY:
+                return False
+        return by == "complete" or self.addressing.is_of_session(http.number)
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
@@ -519,7 +556,12 @@ class Fold:
         if number is None:
             return
         if members.get("event") == "opened" and last is not None:
-            self.event_ids.opened(self.exchanges.of(number), last)
+            http = self.exchanges.of(number)
+            self.event_ids.opened(http, last)
+            for key in self.addressing.asked_in(http.stream) if http.stream != number else ():
+                waiting = self.tables["client"].get(key)
+                if waiting is not None and waiting.cancelled_ns is None:
+                    waiting.broken, waiting.is_left = None, False
         elif members.get("event") == "ended":
             http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
             http.retry = _integer(members.get("retry"))

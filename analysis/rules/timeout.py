@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import ENDLESS, Exchange, IdState, Outcome
+from analysis.conversation.exchange import ENDLESS, Exchange, Outcome, timed_out
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
-from analysis.rules.finding import Finding, Impact, with_guess
+from analysis.rules.finding import Blames, Finding, Impact, with_guess
 from analysis.rules.support.pipes import pipes_of
 from analysis.rules.support.tokens import WORD
 from captures.record import Record
@@ -50,7 +50,7 @@ class _AtEnd(Rule):
         return iter(())
 
     def open(self, session: Session, ending: Ending) -> Iterator[Late]:
-        """The open requests that should have an answer: not cancelled, and without another reason to be open."""
+        """The open requests that should have an answer: not cancelled, or only when they had failed before."""
         pipes = pipes_of(session)
         for exchange in ending.left:
             request = exchange.request
@@ -60,12 +60,14 @@ class _AtEnd(Rule):
                 continue  # an unjudged frame may hold the answer
             until_ns, request_seen = ending.t_ns, _seen_request(session, request)
             if session.is_http:
-                if request_seen.http is None or _is_for_http(request_seen):
+                is_due = exchange.cancelled_ns is None  # otherwise it waited for as long as its client did
+                if request_seen.http is None or (is_due and _is_for_http(request_seen)):
                     continue
                 if request_seen.http.ended_by is not None or request.sender == "server":
                     until_ns = session.last_ns  # only messages show that the receiver was still there
-            gone_ns = [end_ns for end_ns in (pipes.client_gone_ns, pipes.server_gone_ns) if end_ns is not None]
-            yield Late(exchange, request_seen, min([until_ns, *gone_ns]) - exchange.started_ns)
+            ends_ns = (exchange.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
+            until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
+            yield Late(exchange, request_seen, until_ns - exchange.started_ns)
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
         """Those whose sender has waited long enough, and whose receiver could have answered."""
@@ -133,8 +135,18 @@ class InitializeUnanswered(_AtEnd):
         for late in self.unanswered(session, ending):
             request = late.exchange.request
             if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
-                text = f"initialize has no answer after {_seconds(late.waited_ns)}"
-                yield self.finding(late.seen, with_guess(text, late.exchange.probable_answer))
+                yield self._found(late)
+
+    def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+        for exchange in http.let_go:
+            if exchange.request.method == "initialize" and exchange.outcome is Outcome.UNANSWERED:
+                waited_ns = (exchange.cancelled_ns or exchange.started_ns) - exchange.started_ns
+                if waited_ns >= RACE_NS:
+                    yield self._found(Late(exchange, _seen_request(session, exchange.request), waited_ns))
+
+    def _found(self, late: Late) -> Finding:
+        text = f"initialize has no answer after {_seconds(late.waited_ns)}"
+        return self.finding(late.seen, with_guess(text, late.exchange.probable_answer))
 
 
 class _Pings:
@@ -181,7 +193,7 @@ class PingUnanswered(_AtEnd):
         sender, seq = request.sender, request.seq
         other, pipes, key = other_side(sender), pipes_of(session), Key(request.frames[0].exchange, request.id)
         waiting = session.tables[sender].get(key)
-        if waiting is None or waiting.request is not request or session.tables[sender].state(key) is IdState.CANCELLED:
+        if waiting is None or waiting.request is not request or not waiting.is_due:
             return
         seen = _seen_request(session, request)
         is_lost = session.lost_seq >= seq  # the answer may have been lost
@@ -274,14 +286,16 @@ _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
-    """The sender gave up on a request: it cancelled it because of a timeout, or after five seconds or more.
+    """The sender gave up on a request: it cancelled it because of a timeout, or after five seconds or more; or it closed
+    the HTTP exchange before the response.
 
     **Why it matters.** To its user the call has failed, although no message is an error. It is usually the first thing
-    to look at.
+    to look at. A slow receiver and an impatient sender look the same, so this is a note; after half a minute without
+    a message from the receiver it is a warning, and blames the receiver.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
-    `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, since
-    2026-07-28, the client closes the response
+    `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, the
+    client closes the connection
 
     **Instead.** Answer sooner, or report progress. As the caller, set a longer limit if you expect the work to take
     long.
@@ -300,16 +314,31 @@ class AbandonedRequest(Rule):
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
         for exchange in http.let_go:
             if exchange.cancelled_seq is not None and http.over is not None and exchange.cancelled_seq == http.over.seq:
+                yield from self._late_findings(session, exchange, http)
+
+    def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
+        for exchange in ending.left if ending.reason != "open" else ():
+            # A client that left and could have resumed the stream.
+            if exchange.is_left and exchange.cancelled_ns == exchange.broken_ns:
                 yield from self._late_findings(session, exchange)
 
-    def _late_findings(self, session: Session, exchange: Exchange) -> Iterator[Finding]:
+    def _late_findings(
+        self, session: Session, exchange: Exchange, http: HttpExchange | None = None
+    ) -> Iterator[Finding]:
         request, waited_ns = exchange.request, exchange.abandoned_ns
-        if waited_ns is not None:
-            text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
-            text = with_guess(text, exchange.probable_answer)
-            related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
-            # A slow server and an impatient client look the same.
-            yield self.finding(_seen_request(session, request), text, blames="unknown", related=related)
+        if waited_ns is None or exchange.outcome is not Outcome.CANCELLED:
+            return  # other rules report what had failed before
+        seen, other = _seen_request(session, request), other_side(request.sender)
+        http = http or seen.http
+        is_silent = not http.received if http is not None else session.heard.get(other, -1) < request.seq
+        has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.is_left or timed_out(exchange.cancel_reason))
+        text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
+        text = with_guess(text + " without a word from the " + other if has_hung else text, exchange.probable_answer)
+        related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
+        # A slow server and an impatient client look the same, up to a point.
+        blames: Blames = other if has_hung else "unknown"
+        level = WARNING if has_hung else NOTE
+        yield self.finding(seen, text, level=level, blames=blames, related=related)
 
 
 class NeverCancelled(_AtEnd):
@@ -355,7 +384,8 @@ def _seen_request(session: Session, request: Request) -> Seen:
 def _is_for_http(request_seen: Seen) -> bool:
     """Whether a request is unanswered because its HTTP exchange ended, which the group `http` reports."""
     is_by_client, http = request_seen.message.sender == "client", request_seen.http
-    return is_by_client and not request_seen.session.is_legacy and http is not None and http.ended_by is not None
+    is_over = http is not None and http.ended_by is not None
+    return is_by_client and is_over and not request_seen.session.is_legacy
 
 
 def _holds(rule: Rule, seen: Seen) -> bool:

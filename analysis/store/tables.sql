@@ -136,7 +136,7 @@ comment on column exchanges.waiting_ms is 'the part of the latency in which the 
 comment on column exchanges.request_bytes is 'size of the frame of the request';
 comment on column exchanges.response_bytes is 'size of the frame of the response; NULL if there is none';
 comment on column exchanges.progress is 'number of progress notifications for it';
-comment on column exchanges.cancelled_ns is 'when it was first cancelled; NULL if it was not. A response may have come nevertheless';
+comment on column exchanges.cancelled_ns is 'when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless, and it may have failed before';
 comment on column exchanges.cancel_reason is 'the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text';
 comment on column exchanges.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more';
 comment on column exchanges.probable_answer is 'for an unanswered request: frame number of the first response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';

@@ -133,7 +133,8 @@ class Calls:
         for seen in self.fold.rest():
             self._see(seen)
         for exchange in self.fold.finish():
-            if exchange.cancelled_ns is None:
+            # If a notification cancelled it, it has ended before; a client that left may have resumed.
+            if exchange.cancelled_ns in (None, exchange.broken_ns):
                 self._end(exchange, self.fold.t_ns)
         return self._taken()
 
@@ -191,13 +192,12 @@ class Calls:
         outer = self._outer.pop(_key(request), None)
         if session is None or not self._selects(exchange, session):
             return
-        is_cancelled = exchange.response is None and exchange.cancelled_ns is not None
         number = request.frames[0].exchange
         self._ended.append(
             Call(
                 request,
                 exchange.response,
-                Outcome.CANCELLED if is_cancelled else exchange.outcome,
+                exchange.outcome,
                 session,
                 exchange.revision,
                 request.t_ns,

@@ -20,8 +20,7 @@ from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.conversation_rows import Batch
 from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import Remark
-from mcpproxy.report.units import duration
-from mcpproxy.report.wording import EXCERPT, aside_of, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.report.wording import EXCERPT, aside_of, fate, gist, id_text, name_of, notification_gist, status_of
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 METHOD: Final = 120
@@ -99,10 +98,8 @@ class Traffic:
 
     def settle(self, row: int, exchange: Exchange) -> None:
         """Say in the row of a request that no response came."""
-        waited_ns = exchange.abandoned_ns
-        reason = f": {sanitise(exchange.cancel_reason, EXCERPT)}" if exchange.cancel_reason else ""
-        text = "unanswered" if waited_ns is None else f"abandoned after {duration(waited_ns)}{reason}"
-        self.columns["word"][row] = text
+        word, text, _ = fate(exchange)
+        self.columns["word"][row] = word + text
         self.columns["is_bad"][row] = True
 
 

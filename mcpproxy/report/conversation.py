@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.exchange import ENDLESS, Exchange
+from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_batch
@@ -190,8 +190,7 @@ class Conversation:
             return False
         if members.get("event") == "opened":
             return members.get("last_event_id") is None
-        ended_by = members.get("ended_by")
-        return ended_by == "complete" or (ended_by == "client" and not self.session.is_waiting_in(number))
+        return members.get("ended_by") in ("complete", "client") and not self.session.is_waiting_in(number)
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
         """The things that only the end shows: that the capture was not closed, and the unanswered requests."""
@@ -207,8 +206,10 @@ class Conversation:
             for exchange in self.session.finish()
             if exchange.request.method not in ENDLESS and self._selects(exchange)
         ]
-        yield from self._listed([exchange for exchange in open_ if exchange.abandoned_ns is not None], "abandoned")
-        yield from self._listed([exchange for exchange in open_ if exchange.cancelled_ns is None], self._unanswered())
+        by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
+        yield from self._listed(by[Outcome.FAILED], "failed")
+        yield from self._listed([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
+        yield from self._listed(by[Outcome.UNANSWERED], self._unanswered())
 
     def _listed(self, left: list[Exchange], state: str) -> Iterator[Thing]:
         if left:

@@ -14,7 +14,17 @@ from captures.frame import Frame
 from mcpproxy.report import units
 from mcpproxy.report.records import Remark
 from mcpproxy.report.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
-from mcpproxy.report.wording import EXCERPT, aside_of, aside_spans, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.report.wording import (
+    EXCERPT,
+    aside_of,
+    aside_spans,
+    fate,
+    gist,
+    id_text,
+    name_of,
+    notification_gist,
+    status_of,
+)
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 NARROWEST: Final = 40
@@ -125,20 +135,16 @@ def _row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
     if isinstance(item, Exchange):
         body = [
             *_subject(item.request, "dim", width),
-            *_without_answer(item),
+            *_fate(item),
             Span(f"  {gist(item.request)}", "dim"),
         ]
         return Row(_arrow(item.request.frames[0]), body)
     return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
 
 
-def _without_answer(exchange: Exchange) -> list[Span]:
-    waited_ns, answer = exchange.abandoned_ns, exchange.probable_answer
-    probably = [] if answer is None else [Span(f", {sanitise(answer.text, EXCERPT)}")]
-    if waited_ns is None:
-        return [Span("unanswered", "bad"), *probably]
-    reason = f": {sanitise(exchange.cancel_reason, EXCERPT)}" if exchange.cancel_reason else ""
-    return [Span("abandoned", "bad"), Span(f" after {units.duration(waited_ns)}{reason}"), *probably]
+def _fate(exchange: Exchange) -> list[Span]:
+    word, text, _ = fate(exchange)
+    return [Span(word, "bad"), Span(text)] if text else [Span(word, "bad")]
 
 
 def _message(seen: Seen, width: int) -> Row:

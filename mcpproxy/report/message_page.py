@@ -21,7 +21,7 @@ from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Span, Style, ms_text
-from mcpproxy.report.wording import aside_of, id_text, name_of, status_of
+from mcpproxy.report.wording import aside_of, fate, id_text, name_of, status_of
 from mcpproxy.sanitise import sanitise
 
 _NAME: Final = 11
@@ -207,6 +207,8 @@ class Messages:
         """How the HTTP exchange of a request failed, and what its response says."""
         number = exchange.request.frames[0].exchange
         http = None if number is None else self.fold.exchanges.known(number)
+        if exchange.broken_ns is not None:
+            return fate(exchange).text.partition(": ")[2].partition(",")[0]
         if http is None or http.status is None:
             return "the HTTP exchange failed"
         said = f": {sanitise(http.said)}" if http.said else ""

@@ -34,8 +34,10 @@ _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent",
 class Broken:
     """A broken rule: its first violation, its level, and its count."""
 
-    def __init__(self, located: LocatedFinding) -> None:
+    def __init__(self, located: LocatedFinding, capture: int) -> None:
         self.first = located
+        self.capture = capture
+        """The place of its capture."""
         self.level = Level.NOTE
         self.sides: set[Blames] = set()
         self.count = 0
@@ -84,7 +86,7 @@ class Ranking:
     def add(self, located: LocatedFinding) -> None:
         """Count a finding."""
         finding = located.finding
-        self._rules.setdefault(finding.rule, Broken(located)).add(located)
+        self._rules.setdefault(finding.rule, Broken(located, self._captures)).add(located)
         self._listed.add((finding.rule, finding.session, finding.blames))
 
     def end(self, ended: Ended) -> None:
@@ -95,7 +97,7 @@ class Ranking:
 
     def ranked(self) -> list[Broken]:
         """All broken rules, in the order in which to fix them."""
-        return sorted(self._rules.values(), key=lambda rule: (-rule.impact, -rule.level, -rule.count))
+        return sorted(self._rules.values(), key=_weight)
 
     def lines(self, style: Style, width: int) -> Iterator[str]:
         """The top of the ranking, one line each; none if there is no choice to make."""
@@ -124,6 +126,11 @@ class Ranking:
             room = width - used - max(map(len, columns[-1])) - 4
             columns.append([_end_of(rule.first.capture, max(_LEAST, min(room, width // 8))) for rule in first])
         yield from map(list, zip(*(_aligned(column) for column in columns if any(column)), strict=True))
+
+
+def _weight(rule: Broken) -> tuple[int, ...]:
+    """What comes first: the worst effect, the worst level, the most findings; then the cause, and what it led to."""
+    return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first.finding.frame
 
 
 def _head(place: int, rule: Broken, longest: int) -> list[Span]:

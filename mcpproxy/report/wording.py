@@ -18,6 +18,7 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 EXCERPT: Final = 300
 """Characters of a payload that a line can show; wider terminals than this are rare."""
 ID_CELLS: Final = 16
+_STATES: Final[dict[IdState | None, str]] = {IdState.ANSWERED: "answered before", IdState.FAILED: "failed before"}
 _YIELDS: Final = " ⇒ "
 
 # Where a request says what it is about, by method.
@@ -147,7 +148,7 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
     request, reason = seen.cancels, _string(params, "reason")
     if request is None:
         named = f"#{excerpt(params.get('requestId'))}"
-        named += ", answered before" if seen.id_state is IdState.ANSWERED else ", no request seen"
+        named += f", {_STATES.get(seen.id_state, 'no request seen')}"
     else:
         waited_ns = None if seen.cancelled is None else seen.cancelled.abandoned_ns
         abandoned = "" if waited_ns is None else f" abandoned after {duration(waited_ns)}:"
@@ -162,12 +163,30 @@ def status_of(
     outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
     status = _by_outcome(outcome, response, exchange)
     if exchange is None:
-        which = "answered before" if id_state is IdState.ANSWERED else "fits no request"
+        which = _STATES.get(id_state, "fits no request")
         rest = " ".join(filter(None, (status.word, status.text)))
         return Status(which, rest if meant is None else f"{rest}; {sanitise(meant.text, EXCERPT)}", is_bad=True)
     if exchange.late_ns is not None:
         return status._replace(word=f"{status.word}, {duration(exchange.late_ns)} late")
     return status
+
+
+def fate(exchange: Exchange) -> Status:
+    """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
+    texts = []
+    if exchange.outcome is Outcome.FAILED and exchange.broken_ns is not None:
+        lasted = duration(max(0, exchange.broken_ns - exchange.started_ns))
+        texts.append(f": its HTTP response ended after {lasted} without an answer")
+    waited_ns = exchange.abandoned_ns
+    if waited_ns is not None:
+        abandoned = f"after {duration(waited_ns)}"
+        texts.append(f" {abandoned}" if exchange.outcome is Outcome.CANCELLED else f", abandoned {abandoned}")
+        if exchange.cancel_reason:
+            texts.append(f": {sanitise(exchange.cancel_reason, EXCERPT)}")
+    if exchange.probable_answer is not None:
+        texts.append(f", {sanitise(exchange.probable_answer.text, EXCERPT)}")
+    is_abandoned = exchange.outcome is Outcome.CANCELLED and waited_ns is not None
+    return Status("abandoned" if is_abandoned else exchange.outcome.value, "".join(texts), is_bad=True)
 
 
 def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None) -> Status:

@@ -15,9 +15,8 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
-from analysis.rules.http.status import is_open
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, Over, messages_of, requests_of
+from analysis.rules.support.exchanges import POST, Over, is_open, messages_of, requests_of
 
 _PROBES: Final = frozenset({"initialize", "server/discover"})
 """Requests by which clients find out what a server speaks: a refusal with 4xx is an answer to that."""

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import IdState, Outcome
+from analysis.conversation.exchange import Outcome
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
@@ -12,7 +11,16 @@ from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import JSON, SESSIONS, SUCCESS, Answered, Over, messages_of, requests_of
+from analysis.rules.support.exchanges import (
+    JSON,
+    SESSIONS,
+    SUCCESS,
+    Answered,
+    Over,
+    is_cancelled,
+    messages_of,
+    requests_of,
+)
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
@@ -223,20 +231,3 @@ class GetAnswer(Answered):
             return ()
         media = short(http.media) or "no content type"
         return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")
-
-
-def is_open(seen: Seen) -> bool:
-    """Whether a request is unanswered and not cancelled."""
-    return _state(seen) is IdState.OPEN
-
-
-def is_cancelled(seen: Seen) -> bool:
-    """Whether a request was cancelled and is still unanswered."""
-    return _state(seen) is IdState.CANCELLED
-
-
-def _state(seen: Seen) -> IdState:
-    message = seen.message
-    if not isinstance(message, Request):
-        return IdState.NEVER_SEEN
-    return seen.session.tables[message.sender].state(Key(message.frames[0].exchange, message.id))

@@ -3,17 +3,15 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.addressing import Key
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, HttpExchange, Mark
-from analysis.conversation.message import Request, Side
+from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.http.status import is_open
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, requests_of
+from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, is_open, requests_of, waiting_for
 from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_going_on
 
@@ -67,7 +65,7 @@ class StreamEndedUnanswered(OverHttp):
                 continue
             for seen in requests_of(http):
                 if is_open(seen) and seen.method != LISTEN and seen.session is session:
-                    text = f"the stream ended before {short(seen.method)} was answered"
+                    text = f"the stream ended before {short(seen.method)} was answered{_waited(seen)}"
                     finding = self.finding(http.over, text, session=session, related=(seen.message.seq,))
                     yield finding._replace(method=seen.method[:256])
 
@@ -268,6 +266,14 @@ def _is_excused(http: HttpExchange, over: Mark) -> bool:
     return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
 
 
+def _waited(seen: Seen) -> str:
+    """How long the client waited in vain, if it said so by a cancellation."""
+    waiting = waiting_for(seen)
+    if waiting is None or waiting.cancelled_ns is None:
+        return ""
+    return f"; the client gave up after {(waiting.cancelled_ns - seen.message.t_ns) / 1e9:.1f} s"
+
+
 def is_settled(http: HttpExchange) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
     requests = requests_of(http)
@@ -290,11 +296,8 @@ def reported_token(seen: Seen) -> Token | None:
 
 
 def _is_waiting(seen: Seen) -> bool:
-    message = seen.message
-    if not isinstance(message, Request):
-        return False
-    waiting = seen.session.tables["client"].get(Key(message.frames[0].exchange, message.id))
-    return waiting is not None and waiting.request is message
+    waiting = waiting_for(seen)
+    return waiting is not None and waiting.request is seen.message
 
 
 def _token(seen: Seen) -> object:

@@ -3,16 +3,13 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import IdState
 from analysis.conversation.http_exchange import STREAM, HttpExchange, Mark, Oddity, Repeat
-from analysis.conversation.message import Request
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over
+from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over, is_open
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
@@ -200,7 +197,7 @@ class ClosedWithoutRetry(Over):
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
         first = _first_of(http)
-        if first is None or not first.is_unbroken or not _is_unanswered(first) or not _is_alive(http):
+        if first is None or not first.is_unbroken or not any(map(is_open, first.sent)) or not _is_alive(http):
             return ()
         at = http.latest or http.over
         if at is None:
@@ -311,17 +308,6 @@ def _first_of(http: HttpExchange) -> HttpExchange | None:
             break
         here = here.resumes
     return here if here is not None and here.method == "POST" else None
-
-
-def _is_unanswered(http: HttpExchange) -> bool:
-    """Whether one of its requests is unanswered and not cancelled."""
-    for seen in http.sent:
-        message = seen.message
-        if isinstance(message, Request):
-            key = Key(message.frames[0].exchange, message.id)
-            if seen.session.tables[message.sender].state(key) is IdState.OPEN:
-                return True
-    return False
 
 
 def _is_alive(http: HttpExchange) -> bool:

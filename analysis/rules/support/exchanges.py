@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
+from analysis.conversation.addressing import Key
+from analysis.conversation.exchange import Waiting
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Seen, Session
@@ -114,6 +116,26 @@ def messages_of(http: HttpExchange) -> list[Seen]:
 def requests_of(http: HttpExchange) -> list[Seen]:
     """The client's requests in an exchange, without notifications that have an id."""
     return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
+
+
+def is_open(seen: Seen) -> bool:
+    """Whether a response is missed: the request was not cancelled, or only after it had failed."""
+    waiting = waiting_for(seen)
+    return waiting is not None and waiting.is_due
+
+
+def is_cancelled(seen: Seen) -> bool:
+    """Whether a request was cancelled while it could be answered, and is still unanswered."""
+    waiting = waiting_for(seen)
+    return waiting is not None and not waiting.is_due
+
+
+def waiting_for(seen: Seen) -> Waiting | None:
+    """What is known of a request that has no response; None if it has one, or has failed."""
+    message = seen.message
+    if not isinstance(message, Request):
+        return None
+    return seen.session.tables[message.sender].get(Key(message.frames[0].exchange, message.id))
 
 
 def is_body_lost(http: HttpExchange) -> bool:

@@ -137,7 +137,7 @@ class Pipes:
             left = [
                 exchange
                 for exchange in waiting
-                if exchange.cancelled_ns is None and exchange.request.method != "subscriptions/listen"
+                if exchange.is_due and exchange.request.method != "subscriptions/listen"
             ]
             self.open, self.open_count = tuple(left[:_NAMED]), len(left)
 

@@ -74,6 +74,8 @@ def serve(connection: duckdb.DuckDBPyConnection, requests: int, answers: int) ->
     _enter(connection, "stalled", stalls, judged["stalls"])
     _enter(connection, "failed", "exchange bigint, record bigint, is_refused boolean", judged["failed"])
     _enter(connection, "late", "seq bigint", [[seq] for seq in judged["late"]])
+    _enter(connection, "unfinished", "exchange bigint", [[number] for number in judged["open"]])
+    connection.execute("set variable gone = $1::bigint", [judged["gone"]])
     connection.execute(_statements("pairs"))
     doubts = connection.execute("select distinct why from doubt").fetchall()
     if doubts:

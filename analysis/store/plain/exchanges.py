@@ -150,6 +150,8 @@ class Exchanges:
         """Exchanges that ended without success: number, number of the record, and whether a status says so."""
         self.late: list[int] = []
         """Frames in exchanges that nothing names, or that are open for so long that the fold may have forgotten it."""
+        self.unfinished: list[int] = []
+        """Those that are open where the capture ends."""
         self.latest_ns = 0
         """The largest stamp of a record."""
         self.left: list[int] = []
@@ -363,6 +365,8 @@ class Exchanges:
             is_failed or is_whole or status in WITHOUT_BODY or media_of(state.kind or "") == STREAM
         ):
             raise Doubt("a body without a response or a part of one")
+        if state.has_sent and members.get("ended_by") == "client" and not is_refused:
+            raise Doubt("a client that left")
         if state.has_sent and (is_failed or members.get("ended_by") != "complete"):
             if self._count - state.order > LATE:
                 raise Doubt("an exchange that fails very late")
@@ -391,6 +395,7 @@ class Exchanges:
 
     def finish(self) -> None:
         """No more records come."""
+        self.unfinished = [*self._open]
         for number, state in self._open.items():
             self._leave(number, state)
         self._open.clear()

@@ -94,6 +94,8 @@ class Lines:
         """Segments after the first that begin as they should."""
         self._closed = -1
         """The number of the last record that closes a segment."""
+        self.gone = LARGEST
+        """The number of the record of the end of the server's output."""
 
     def read(self, report: Callable[[int], None] | None) -> None:
         """Read all lines.
@@ -188,6 +190,8 @@ class Lines:
         elif record.rec in _KNOWN or self._continues(record):
             if record.rec == "stall":
                 self._opening.stalls.take(record)
+            elif record.rec == "eof" and record.members.get("dir") == "s2c":
+                self.gone = min(self.gone, record.seq)
             elif record.rec == "close" and record.members.get("ending") == "segment":
                 self._closed = record.seq
             self._others.append(offset)

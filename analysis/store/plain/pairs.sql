@@ -135,6 +135,15 @@ union all
     select 'too many open requests'
     from flow where open_in_all > if(getvariable('is_http'), 12000, 40000) or open_bytes > 15000000 limit 1
 )
+union all
+-- What ended without a response, and when, tells its outcome.
+select 'an exchange that ended without a response'
+from asked anti join unfinished using (exchange)
+where exchange is not null and by_client and response is null and seq not in (select seq from lost)
+union all
+select 'a cancellation of what had failed'
+from cancelled join asked using (seq)
+where method = 'initialize' or cancelled_seq > getvariable('gone')
 union all select 'too many waits' from waited where spans > 10000
 union all
 select 'requests that nothing can answer' from said where role = 'request' and key is null having count(*) > 1000

@@ -171,6 +171,8 @@ def _loaded(
             "stalls": opening.stalls.rows,
             "failed": [] if exchanges is None else exchanges.failed,
             "late": [] if exchanges is None else exchanges.late,
+            "open": [] if exchanges is None else exchanges.unfinished,
+            "gone": lines.gone,
         }
     )
     answer = talk.hear()

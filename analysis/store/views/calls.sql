@@ -9,10 +9,10 @@ with standing as (
     select
         *,
         case
+            when outcome in ('failed', 'unanswered') then outcome
             when cancelled_ns is not null or outcome = 'cancelled' then 'cancelled'
             when outcome in ('result', 'tool_error', 'error') then 'answered'
             when outcome in ('input_required', 'task') then 'interim'
-            else outcome
         end as state
     from exchanges
 ),
@@ -33,10 +33,13 @@ select
     greatest(
         started_ns,
         coalesce(
-            least(standing.ended_ns, cancelled_ns),
+            case when standing.state = 'failed' then http.ended_ns end,
+            case
+                when standing.state = 'unanswered' and standing.exchange is null then least(captures.ended_ns, cancelled_ns)
+                else least(standing.ended_ns, cancelled_ns)
+            end,
             case
                 when standing.exchange is null then captures.ended_ns
-                when standing.state = 'failed' then http.ended_ns
                 -- Its response may still have come on another stream.
                 when http.ended_ns is not null then greatest(http.ended_ns, last_ns)
             end,
@@ -65,15 +68,15 @@ comment on column calls.asked_by is 'sender of the request: client or server';
 comment on column calls.method is 'method of the request, such as tools/call';
 comment on column calls.name is 'the tool, prompt or resource that it names; NULL if the method has none';
 comment on column calls.outcome is 'its outcome, as in exchanges';
-comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), or unanswered';
+comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), or unanswered; what had failed, or could not be answered any more, before it was cancelled is failed or unanswered';
 comment on column calls.is_decided is 'whether it was answered or failed; error shares count only these';
 comment on column calls.is_error is 'whether it was answered with an error (of a tool or JSON-RPC) or failed';
-comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more';
+comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or its client closed the HTTP exchange';
 comment on column calls.code is 'code of the error; NULL for tool errors';
 comment on column calls.answer_ms is 'how long the response took; NULL if state is not answered';
 comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
-comment on column calls.until_ns is 'when it stopped being open: at its response, its cancellation or the failure of its HTTP exchange; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
+comment on column calls.until_ns is 'when it stopped being open: at the failure of its HTTP exchange, its response or its cancellation; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
 comment on column calls.open_ms is 'from started_ns to until_ns; NULL for subscriptions/listen, which is open as long as the client listens';
 comment on column calls.waiting_ms is 'the part of the latency in which the responding side waited for the other side; NULL if unanswered';
 comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL if it was not';

@@ -6,7 +6,7 @@ create view errors as
 with failures as (
     select
         capture, session, time, started_ns as t_ns, request, response, asked_by, method, name, outcome, code,
-        error as text, latency_ms, cancelled_ns is not null as is_cancelled, exchange
+        error as text, latency_ms, cancelled_ns is not null and outcome <> 'failed' as is_cancelled, exchange
     from exchanges
     where outcome in ('tool_error', 'error', 'failed')
     union all

@@ -218,7 +218,7 @@ class Conventions:
         if call.is_abandoned:
             kind = "timeout"
         elif call.outcome is Outcome.FAILED and call.http is not None and call.http.status is not None:
-            kind = str(call.http.status)
+            kind = str(call.http.status) if call.http.status >= 300 else kind
         return {"error.type": kind}, ""
 
     def _server_address(self, call: Call) -> Attributes:

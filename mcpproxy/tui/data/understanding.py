@@ -327,12 +327,12 @@ class Understanding:
         self.exchanges.is_cancelled[number] = True
         self._note_abandoned(number, cancelled)
         if self.exchanges.outcome[number] == OPEN:
-            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED]
+            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED if cancelled is None else cancelled.outcome]
             self.exchanges.end[number] = by
             self.exchanges.settled.append(number)
 
     def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
-        if exchange is not None and exchange.outcome is Outcome.CANCELLED and exchange.abandoned_ns is not None:
+        if exchange is not None and exchange.response is None and exchange.abandoned_ns is not None:
             if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
                 self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
             else:
@@ -356,7 +356,7 @@ class Understanding:
             if number == NONE or self.exchanges.outcome[number] != OPEN:
                 continue
             self.exchanges.outcome[number] = _CODES[outcome]
-            self.exchanges.is_cancelled[number] = outcome is Outcome.CANCELLED
+            self.exchanges.is_cancelled[number] = exchange.cancelled_ns is not None
             self._note_abandoned(number, exchange)
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
@@ -374,6 +374,8 @@ class Understanding:
             number = self._number_of(exchange.request)
             if number != NONE and self.exchanges.outcome[number] == OPEN:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
+                self.exchanges.is_cancelled[number] = exchange.cancelled_ns is not None
+                self._note_abandoned(number, exchange)
                 insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from analysis.checking.checker import Checker
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.exchange import Exchange, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Level
 from captures.envelope import judge
@@ -102,8 +102,7 @@ def test_closing_the_response_is_a_cancellation_since_2026(at_s: float, waited_n
 def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_off() -> None:
     fold = Fold()
     for number in (3, 4):
-        request = {"headers": [["Mcp-Session-Id", "a"]]}
-        fold.feed(Record(0, "exchange", 0, {"exchange": number, "stage": "request", "request": request}))
+        fold.feed(begun(0, number))
     fold.feed(call(exchange=3))
     fold.feed(cancel(30, "timed out")._replace(exchange=4, unit="http_body"))
     fold.feed(Record(9, "exchange", 31 * S, {"exchange": 3, "stage": "end", "ended_by": "client"}))
@@ -112,9 +111,89 @@ def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_of
     assert fold.failed == 0
 
 
-def test_the_rule_reports_it_at_its_request_and_blames_neither_side() -> None:
-    checker = Checker()
-    found = [one for item in (call(), cancel(35, "timed out")) for one in checker.feed(item)]
-    (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
-    assert (finding.level, finding.frame, finding.related, finding.blames) == (Level.NOTE, 1, (2,), "unknown")
-    assert finding.message == "tools/call reindex (id 7) was abandoned after 35.0 s"
+def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time() -> None:
+    fold = Fold()
+    fold.feed(call(exchange=3))
+    fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
+    (exchange,) = fold.let_go
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.is_left) == (Outcome.CANCELLED, 3 * S // 2, True)
+    assert (exchange.cancelled_seq, exchange.broken_ns) == (9, 3 * S // 2)
+
+
+STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}
+
+
+def stream_end(at_s: float, by: str = "complete", exchange: int = 3) -> Record:
+    members = {"exchange": exchange, "stage": "end", "response": STREAM, "ended_by": by}
+    return Record(9, "exchange", int(at_s * S), members)
+
+
+def begun(at_s: float, exchange: int) -> Record:
+    request = {"method": "POST", "headers": [["Mcp-Session-Id", "a"]]}
+    return Record(0, "exchange", int(at_s * S), {"exchange": exchange, "stage": "request", "request": request})
+
+
+def posted(at_s: float) -> tuple[Record, Frame]:
+    """A cancellation by a POST of the same session."""
+    return begun(at_s, 4), cancel(at_s, "timed out", seq=11)._replace(exchange=4, unit="http_body")
+
+
+def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
+    exchange = left(begun(0, 3), call(exchange=3), stream_end(1), *posted(30))
+    assert (exchange.outcome, exchange.broken_ns) == (Outcome.FAILED, S)
+    assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
+
+
+def test_what_was_cancelled_before_it_failed_was_cancelled() -> None:
+    exchange = left(begun(0, 3), call(exchange=3), *posted(30), stream_end(31))
+    assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.CANCELLED, 30 * S)
+
+
+def test_a_stream_that_is_resumed_has_not_failed_unless_that_ends_too() -> None:
+    for ends, outcome in (((), Outcome.CANCELLED), ((stream_end(4, exchange=5),), Outcome.FAILED)):
+        event = Frame(2, S // 2, "s2c", b"", judge(b"", "s2c", "sse_event"), exchange=3, unit="sse_event", event_id="e")
+        asked = {"method": "GET", "headers": [["Mcp-Session-Id", "a"], ["Last-Event-ID", "e"]]}
+        again = Record(12, "exchange", 2 * S, {"exchange": 5, "stage": "request", "request": asked})
+        opened = Record(13, "stream", 3 * S, {"exchange": 5, "event": "opened", "last_event_id": "e"})
+        broken = (begun(0, 3), call(exchange=3), event, stream_end(1))
+        exchange = left(*broken, again, opened, *ends, *posted(30))
+        assert exchange.outcome is outcome
+
+
+def test_initialize_must_not_be_cancelled_so_it_stays_unanswered() -> None:
+    exchange = left(frame(1, 0, "c2s", id=7, method="initialize", params={}), cancel(60, "timed out"))
+    assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.UNANSWERED, 60 * S)
+
+
+def test_a_server_that_is_dead_does_not_answer_whether_its_client_cancels_or_not() -> None:
+    dead = Record(2, "eof", S, {"dir": "s2c", "by": "sender"})
+    exchange = left(call(), dead, cancel(30, "timed out", seq=3))
+    assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.UNANSWERED, 30 * S)
+
+
+def test_a_cancellation_of_what_has_failed_names_a_request_that_was_seen() -> None:
+    fold = Fold()
+    for number in (3, 4):
+        fold.feed(begun(0, number))
+    fold.feed(call(exchange=3))
+    refused = {"exchange": 3, "stage": "end", "response": {"status": 502}, "ended_by": "complete"}
+    fold.feed(Record(9, "exchange", 2 * S, refused))
+    (seen,) = fold.feed(cancel(30, seq=11)._replace(exchange=4, unit="http_body"))
+    assert seen.id_state is IdState.FAILED
+    (seen,) = fold.feed(frame(12, 31, "s2c", 4, id=7, result={}))
+    assert seen.id_state is IdState.FAILED
+
+
+def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silent_for_long() -> None:
+    progress = frame(3, 1, "s2c", method="notifications/progress", params={"progressToken": 1, "progress": 1})
+    for items, level, blames, more in (
+        ((cancel(29, "timed out"),), Level.NOTE, "unknown", ""),
+        ((cancel(35, "no longer wanted"),), Level.NOTE, "unknown", ""),
+        ((progress, cancel(35, "timed out")), Level.NOTE, "unknown", ""),
+        ((cancel(35, "timed out"),), Level.WARNING, "server", " without a word from the server"),
+    ):
+        checker = Checker()
+        found = [one for item in (call(), *items) for one in checker.feed(item)]
+        (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
+        assert (finding.level, finding.frame, finding.related, finding.blames) == (level, 1, (2,), blames)
+        assert finding.message == f"tools/call reindex (id 7) was abandoned after {items[-1].t_ns // S}.0 s{more}"

@@ -135,8 +135,8 @@ def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
     for end, left in (
         ({"response": {"status": 502}, "ended_by": "proxy"}, 0),
         ({"response": {"status": 404}, "ended_by": "complete"}, 0),
-        ({"ended_by": "client"}, 0),
-        ({"response": {"status": 200}, "ended_by": "client"}, 0),
+        ({"ended_by": "server"}, 0),
+        ({"response": {"status": 200}, "ended_by": "server"}, 0),
         ({"response": {"status": 202}, "ended_by": "complete"}, 1),
     ):
         talk = Talk()
@@ -145,14 +145,17 @@ def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
         assert (len(talk.session.finish()), talk.session.failed) == (left, 1 - left), end
 
 
-def test_a_stream_of_a_session_that_broke_off_may_be_resumed() -> None:
-    talk = Talk()
-    talk.exchange(1, session="a")
-    talk.ask(1, 3)
-    end = {"exchange": 1, "stage": "end", "response": {"status": 200}, "ended_by": "client"}
-    talk.session.feed(Record(9, "exchange", 9, end))
-    talk.exchange(2, session="a")
-    assert asked_in(talk.answer(2, 3)) == 1
+def test_a_stream_of_a_session_that_its_client_left_may_be_resumed_if_its_events_have_ids() -> None:
+    for event_id in ("e1", None):
+        talk = Talk()
+        talk.exchange(1, session="a")
+        talk.ask(1, 3)
+        talk.session.feed(Frame(5, 5, "s2c", b"", UNJUDGED, exchange=1, unit="sse_event", event_id=event_id))
+        response = {"status": 200, "headers": [["Content-Type", "text/event-stream"]]}
+        end = {"exchange": 1, "stage": "end", "response": response, "ended_by": "client"}
+        talk.session.feed(Record(9, "exchange", 9, end))
+        talk.exchange(2, session="a")
+        assert asked_in(talk.answer(2, 3)) == (None if event_id is None else 1)
 
 
 def test_an_error_without_an_id_answers_the_only_request_of_its_exchange() -> None:
@@ -179,13 +182,16 @@ def test_a_record_without_heads_does_not_take_the_session_away() -> None:
     assert key in list(addressing.answer("server", answer, id_of(5)))
 
 
-def test_a_client_that_closes_the_response_cancels_its_request_in_the_modern_era_alone() -> None:
+def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
     for era, end, outcome in (
         ("modern", {"response": {"status": 200}, "ended_by": "client"}, Outcome.CANCELLED),
         ("modern", {"ended_by": "client"}, Outcome.CANCELLED),
         ("modern", {"response": {"status": 503}, "ended_by": "client"}, Outcome.FAILED),
         ("modern", {"response": {"status": 200}, "ended_by": "server"}, Outcome.FAILED),
-        ("handshake", {"response": {"status": 200}, "ended_by": "client"}, Outcome.FAILED),
+        ("handshake", {"response": {"status": 200}, "ended_by": "client"}, Outcome.CANCELLED),
+        ("handshake", {"ended_by": "client"}, Outcome.CANCELLED),
+        ("handshake", {"response": {"status": 503}, "ended_by": "client"}, Outcome.FAILED),
+        ("handshake", {"ended_by": "proxy"}, Outcome.FAILED),
     ):
         talk = Talk()
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}

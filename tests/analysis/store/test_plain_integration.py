@@ -384,9 +384,7 @@ def ask(made: HttpMaker, id_: int = 77, **params: Any) -> Exchange:
 ENDS: tuple[tuple[str, int | None, bool, str], ...] = (
     ("complete", 500, False, "failed"),
     ("error", None, False, "failed"),
-    ("client", None, True, "cancelled"),
     ("complete", 404, True, "failed"),
-    ("complete", 202, False, "unanswered"),
 )
 
 
@@ -430,6 +428,25 @@ def test_what_becomes_of_requests_over_http(tmp_path: Path, monkeypatch: pytest.
         assert told(both, f"select in_flight from exchanges where id = '{200 + number}'") == [(in_flight,)], ENDS[
             number
         ]
+
+
+def test_what_ended_without_a_response_is_left_to_the_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    for ended_by, status, doubt in (
+        ("client", None, "a client that left"),
+        ("complete", 202, "an exchange that ended without a response"),
+    ):
+        made = http_maker()
+        made.end(ask(made), ended_by, status)
+        both = Both(made.write(tmp_path / f"{ended_by}.mcpcap"), tmp_path / f"{ended_by} rows")
+        assert both.doubt == doubt
+    made = maker(5)
+    made.say("c2s", id=900, method="ping")
+    made.add("eof", b',"dir":"s2c","by":"sender"')
+    made.say("c2s", method="notifications/cancelled", params={"requestId": 900})
+    both = Both(made.write(tmp_path / "cancelled.mcpcap"), tmp_path / "cancelled rows")
+    assert both.doubt == "a cancellation of what had failed"
 
 
 @pytest.mark.parametrize("ended_by", ["complete", "server", "client"])

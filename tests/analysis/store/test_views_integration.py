@@ -62,6 +62,8 @@ class Call(NamedTuple):
 
     @property
     def is_cancelled(self) -> bool:
+        if self.outcome in ("failed", "unanswered"):
+            return False  # it was so before
         return self.outcome == "cancelled" or (self.exchange is not None and self.exchange.cancelled_ns is not None)
 
     @property
