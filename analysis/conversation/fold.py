@@ -297,6 +297,8 @@ class Fold:
     def _response(self, response: Response, session: Session, http: HttpExchange | None) -> Seen:
         table = self.tables["server" if response.sender == "client" else "client"]
         is_converted, state, waiting = False, _NEVER_SEEN, None
+        if http is not None and _is_unread(response, http):
+            return self._unread(response, session, http)
         if response.id is not None and response.frames[0].exchange is None:
             waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
         if waiting is None:
@@ -330,6 +332,13 @@ class Fold:
             is_converted=is_converted,
             http=http,
         )
+
+    def _unread(self, response: Response, session: Session, http: HttpExchange) -> Seen:
+        """A response that its client cannot have read: it answers nothing."""
+        revision, era = self._around(response, session)
+        key = self._meant(response)
+        state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
+        return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
 
     def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
         """The open request that a response answers, the state of its id, and whether only its converted id matches."""
@@ -596,6 +605,11 @@ def is_unjudged(message: Invalid) -> bool:
     frame = message.frames[0]
     # MCP clients ignore events of another type, or without data, so these contain no response.
     return "unjudged" in (frame.verdict.kind, message.reason) and not frame.is_ignored
+
+
+def _is_unread(response: Response, http: HttpExchange) -> bool:
+    """Whether a response over HTTP is cut short, lacks the blank line that ends an event, or comes after the end."""
+    return response.sender == "server" and (http.over is not None or not response.frames[-1].whole)
 
 
 def _exact_request_id(cancellation: Notification) -> object:

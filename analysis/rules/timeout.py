@@ -286,12 +286,12 @@ _Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
-    """The sender gave up on a request: it cancelled it because of a timeout, or after five seconds or more; or it closed
-    the HTTP exchange before the response.
+    """The sender gave up on a request: it cancelled it, or closed the HTTP exchange, before the response.
 
     **Why it matters.** To its user the call has failed, although no message is an error. It is usually the first thing
-    to look at. A slow receiver and an impatient sender look the same, so this is a note; after half a minute without
-    a message from the receiver it is a warning, and blames the receiver.
+    to look at. A cancellation counts if its reason names a timeout, or after five seconds or more. A slow receiver and
+    an impatient sender look the same, so this is a note; after half a minute without a message from the receiver it is
+    a warning, and blames the receiver.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
     `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, the

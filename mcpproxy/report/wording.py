@@ -18,7 +18,13 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 EXCERPT: Final = 300
 """Characters of a payload that a line can show; wider terminals than this are rare."""
 ID_CELLS: Final = 16
-_STATES: Final[dict[IdState | None, str]] = {IdState.ANSWERED: "answered before", IdState.FAILED: "failed before"}
+_STATES: Final[dict[IdState | None, str]] = {
+    IdState.ANSWERED: "answered before",
+    IdState.FAILED: "failed before",
+    IdState.OPEN: "cut short",
+    IdState.CANCELLED: "cut short",
+}
+"""What the state of an id says of a message that names it and belongs to no exchange."""
 _YIELDS: Final = " ⇒ "
 
 # Where a request says what it is about, by method.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Exchange, IdState, outcome_of
+from analysis.conversation.exchange import Exchange, outcome_of
 from analysis.conversation.message import (
     Invalid,
     Message,
@@ -149,7 +149,7 @@ def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Sp
     exchange = None
     if known_request is not None:
         exchange = Exchange(known_request, response, outcome_of(response, request), 0, 0)
-    status = status_of(response, exchange, IdState.ANSWERED if reading.is_repeated(row) else None)
+    status = status_of(response, exchange, reading.misfit(row))
     role: Role = "bad" if status.is_bad else "plain"
     if request is None:
         what: tuple[Span, ...] = (Span("answer" if is_final else "…", "dim"), wrong)

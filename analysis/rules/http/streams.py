@@ -11,7 +11,7 @@ from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, is_open, requests_of, waiting_for
+from analysis.rules.support.exchanges import SESSIONS, SUCCESS, OverHttp, is_cut, is_open, requests_of, waiting_for
 from analysis.rules.support.tokens import Token, token_of, tokens_of
 from analysis.rules.support.tokens import is_open as is_going_on
 
@@ -52,6 +52,8 @@ class StreamEndedUnanswered(OverHttp):
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or session is None or not http.is_streamable:
             return ()
+        if is_cut(http):
+            return ()  # `sse/unterminated-event` reports it
         ended: list[HttpExchange] = self.memory(session, list)
         if len(ended) < _KEPT and any(is_open(seen) and seen.method != LISTEN for seen in requests_of(http)):
             ended.append(http)

@@ -9,7 +9,7 @@ from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, POST, Over
+from analysis.rules.support.exchanges import ANY, POST, Over, is_cut
 from analysis.rules.support.message_text import reason
 
 NOT_JSON: Final = "sse/data-not-json"
@@ -92,9 +92,7 @@ class UnterminatedEvent(Over):
     source = "WHATWG SSE §9.2.6"
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        last = http.latest
-        is_cut = last is not None and not last.message.frames[-1].whole
-        return super().on_over(http, session) if is_cut else ()
+        return super().on_over(http, session) if is_cut(http) else ()
 
     def look(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         last = http.latest

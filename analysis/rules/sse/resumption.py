@@ -9,7 +9,7 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over, is_open
+from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over, is_cut, is_open
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
@@ -199,6 +199,8 @@ class ClosedWithoutRetry(Over):
         first = _first_of(http)
         if first is None or not first.is_unbroken or not any(map(is_open, first.sent)) or not _is_alive(http):
             return ()
+        if is_cut(http):
+            return ()  # it did not close the stream on purpose
         at = http.latest or http.over
         if at is None:
             return ()

@@ -118,6 +118,11 @@ def requests_of(http: HttpExchange) -> list[Seen]:
     return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
 
 
+def is_cut(http: HttpExchange) -> bool:
+    """Whether the last message of a response is not whole."""
+    return http.latest is not None and not http.latest.message.frames[-1].whole
+
+
 def is_open(seen: Seen) -> bool:
     """Whether a response is missed: the request was not cancelled, or only after it had failed."""
     waiting = waiting_for(seen)

@@ -43,6 +43,8 @@ BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
+_MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
+"""States of the ids of responses that belong to no exchange, although a request has that id."""
 _BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
 
 
@@ -82,8 +84,9 @@ class Understanding:
         """How long each kind of request usually takes."""
         self.bad = array("I")
         """Rows with errors, and frames that are not messages."""
-        self.repeated = array("I")
-        """Rows with responses to requests that had been answered before, ascending."""
+        self.misfits = array("Q")
+        """Rows of responses that belong to no exchange although a request has their id, each with the state of that id,
+        as one number, ascending."""
         self.losses: list[Loss] = []
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
         self.joined: dict[int, int] = {}
@@ -148,9 +151,10 @@ class Understanding:
         partner = response if row == request else request
         return None if partner in (NONE, row) else partner
 
-    def is_repeated(self, row: int) -> bool:
-        """Whether a row is a response to a request that had been answered before."""
-        return holds(self.repeated, row)
+    def misfit(self, row: int) -> IdState | None:
+        """For a response that belongs to no exchange: the state of its id; None for any other row."""
+        first = row * len(_MISFITS)
+        return next((state for code, state in enumerate(_MISFITS, first) if holds(self.misfits, code)), None)
 
     def outcome(self, number: int) -> Outcome | None:
         """How an exchange ended; None while that is unknown."""
@@ -273,8 +277,8 @@ class Understanding:
             if event.exchange is None:
                 if event.meant is not None:
                     self._note_meant(event.meant)
-                if event.id_state is IdState.ANSWERED:
-                    insert(self.repeated, row)
+                if event.id_state in _MISFITS:
+                    insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
                 return number, True
             number = self._answer(event.exchange, row)
             is_wrong = event.exchange.outcome in _BAD or event.is_converted

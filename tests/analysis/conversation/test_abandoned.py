@@ -197,3 +197,19 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
         (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
         assert (finding.level, finding.frame, finding.related, finding.blames) == (level, 1, (2,), blames)
         assert finding.message == f"tools/call reindex (id 7) was abandoned after {items[-1].t_ns // S}.0 s{more}"
+
+
+def test_a_response_that_no_client_can_read_answers_nothing() -> None:
+    """It is cut short, lacks the blank line that ends an event, or comes after the end of its exchange."""
+    answer = frame(5, 2, "s2c", 3, id=7, result={})
+    cut = answer._replace(whole=False)
+    for items in (
+        (cut, stream_end(3)),
+        (cut._replace(unit="sse_event"), stream_end(3)),
+        (stream_end(1), answer._replace(unit="sse_event")),
+    ):
+        assert left(begun(0, 3), call(exchange=3), *items).outcome is Outcome.FAILED
+    fold = Fold()
+    for item in (begun(0, 3), call(exchange=3), answer._replace(unit="sse_event"), stream_end(3)):
+        fold.feed(item)
+    assert fold.finish() == ()

@@ -79,7 +79,7 @@ def compare_made(place: Path, seed: int, make: type[Maker] = Maker) -> Ways:
 
 @pytest.mark.costly("each capture is loaded by SQL in four databases")
 def test_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
-    assert compare_corpus(tmp_path, 400).plain > 2
+    assert compare_corpus(tmp_path, 300).plain > 2
     assert compare_kept(tmp_path / "kept").plain > 0
     assert sum(compare_made(tmp_path / f"{number}", seed, make).plain for number, (make, seed) in enumerate(FEW)) > 4
 
@@ -441,11 +441,11 @@ def test_what_ended_without_a_response_is_left_to_the_fold(tmp_path: Path, monke
         made.end(ask(made), ended_by, status)
         both = Both(made.write(tmp_path / f"{ended_by}.mcpcap"), tmp_path / f"{ended_by} rows")
         assert both.doubt == doubt
-    made = maker(5)
-    made.say("c2s", id=900, method="ping")
-    made.add("eof", b',"dir":"s2c","by":"sender"')
-    made.say("c2s", method="notifications/cancelled", params={"requestId": 900})
-    both = Both(made.write(tmp_path / "cancelled.mcpcap"), tmp_path / "cancelled rows")
+    piped = maker(5)
+    piped.say("c2s", id=900, method="ping")
+    piped.add("eof", b',"dir":"s2c","by":"sender"')
+    piped.say("c2s", method="notifications/cancelled", params={"requestId": 900})
+    both = Both(piped.write(tmp_path / "cancelled.mcpcap"), tmp_path / "cancelled rows")
     assert both.doubt == "a cancellation of what had failed"
 
 
