@@ -132,7 +132,7 @@ class Checker:
         findings: list[Finding] = []
         for message in seen:
             findings += self._settled(self._look_at(message))
-        if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch":
+        if len(seen) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not seen[0].is_again:
             reported: list[Finding] = []
             self._run(self._bound.of_message("batch", seen[0], "").usual, seen, reported)
             findings += self._settled(reported)
@@ -142,6 +142,8 @@ class Checker:
         kind, method = kind_of(seen)
         if self._shown is not None:
             self._shown(seen)
+        if seen.is_again:
+            return []
         plan = self._bound.of_message(kind, seen, method)
         findings: list[Finding] = []
         if self._watching and seen.session.number in self._watching:

@@ -35,6 +35,7 @@ class Addressing:
         self._sessions: Limited[int, str] = Limited(KEPT)
         self._asked: Limited[tuple[Side, str, Id], list[int]] = Limited(KEPT)
         self._of_client: Limited[int, list[Key]] = Limited(KEPT)
+        self._first: Limited[int, int] = Limited(KEPT)
 
     def note(self, members: dict[str, Any]) -> None:
         """Take an `exchange` record, which may name its session."""
@@ -66,6 +67,15 @@ class Addressing:
                     carried.append(Key(number, id_))
         return tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
 
+    def repeat(self, exchange: int, earlier: int) -> None:
+        """Note that an exchange repeats the requests of an earlier one, which was redirected."""
+        self._first.keep(exchange, self._first.get(earlier, earlier))
+        self._of_client.keep(exchange, self._of_client.get(earlier, []))
+
+    def first_of(self, exchange: int | None) -> int | None:
+        """The exchange that first carried the requests of an exchange: itself, unless it repeats them."""
+        return exchange if exchange is None else self._first.get(exchange, exchange)
+
     def asked_in(self, exchange: int | None) -> Sequence[Key]:
         """The keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
         return () if exchange is None else self._of_client.get(exchange, ())
@@ -85,7 +95,7 @@ class Addressing:
     def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
         """The keys of the requests of `side` that a response to `id_` in a frame can answer, the likeliest first."""
         number = frame.exchange
-        yield Key(number, id_)
+        yield Key(self.first_of(number), id_)
         if number is None:
             return
         session = self._sessions.get(number, "")

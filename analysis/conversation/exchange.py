@@ -149,6 +149,10 @@ class Exchange:
     """Stamp of the end of the HTTP exchange on which its response was due; None before that, and with a response."""
     is_left: bool = False
     """Whether its client closed that exchange under a revision in which this does not cancel: it gave up."""
+    http: "HttpExchange | None" = None
+    """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
+    redirects: int = 0
+    """How many times it was redirected and repeated."""
 
     @property
     def duration_ns(self) -> int | None:
@@ -199,6 +203,8 @@ class Waiting:
     """The end of the HTTP exchange on which its response was due; None while it is open, or resumed."""
     is_left: bool = False
     """Whether that is because its client closed it, although that does not cancel."""
+    redirects: int = 0
+    """How many times it was redirected and repeated."""
     probable_answer: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
 
@@ -210,6 +216,8 @@ class Waiting:
     @property
     def state(self) -> IdState:
         """The state of its id."""
+        if self.broken is not None and self.http is not None and self.http.is_redirect:
+            return _ID_FAILED
         return _ID_OPEN if self.cancelled_ns is None else _ID_CANCELLED
 
     def closed(self, response: Response | None, waited_ns: int) -> Exchange:
@@ -238,6 +246,8 @@ class Waiting:
             None,
             self.cancel_reason,
             probable,
+            http=self.http,
+            redirects=self.redirects,
         )
         if response is None and self.broken is not None:
             exchange.broken_ns, exchange.is_left = self.broken.t_ns, self.is_left

@@ -231,6 +231,8 @@ class Fold:
             http, session = None, self.routing.begin(message.t_ns)
         else:
             http = self.exchanges.of(number)
+            if message.sender == "client" and self._is_repeated(message, http):
+                return self._again(message, http)
             by_itself = isinstance(message, Request) and message.sender == "client" and is_modern(message, http)
             session = self.routing.session_of(message, http, is_modern=by_itself)
         seen = self._meaning(message, session, http)
@@ -243,6 +245,35 @@ class Fold:
         if session is not self._last:
             self._client, self._server, self._revision = self.client, self.server, self.revision
             self._last = session
+        return seen
+
+    def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
+        """Whether a message comes again because the exchange that carried it was redirected."""
+        if http.redirected is None:
+            earlier = self.exchanges.redirected(http, message.frames[0].raw, message.t_ns)
+            if earlier is None:
+                return False
+            http.redirected, http.session = earlier, earlier.session
+            self.addressing.repeat(http.number, earlier.number)
+            for seen in earlier.sent:
+                seen.http = http
+                http.add(seen)
+            for key in self.addressing.asked_in(http.number):
+                waiting = self.tables["client"].get(key)
+                if waiting is not None:
+                    waiting.http, waiting.broken = http, None
+                    waiting.redirects += 1
+        return True
+
+    def _again(self, message: Message, http: HttpExchange) -> Seen:
+        """A repeated message, which belongs to the request or notification that it repeats."""
+        first = next((seen for seen in http.sent if seen.message.index == message.index), None)
+        session = http.session or self.routing.session_of(message, http, is_modern=False)
+        session.last_ns = message.t_ns
+        seen = Seen(message, session, state=session.state, http=http)
+        seen.is_again = True
+        if first is not None:
+            seen.revision, seen.rank, seen.era, seen.request = first.revision, first.rank, first.era, first.request
         return seen
 
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
@@ -345,7 +376,7 @@ class Fold:
         key = self._meant(response)
         if key is not None or response.id is None:
             return key, _NEVER_SEEN, False
-        exact = Key(response.frames[0].exchange, response.id)
+        exact = Key(self.addressing.first_of(response.frames[0].exchange), response.id)
         state = table.state(exact)
         if state is _NEVER_SEEN and self._used(other_side(response.sender), session, exact.id) is _ID_FAILED:
             state = _ID_FAILED  # refused, and answered elsewhere all the same
@@ -462,8 +493,8 @@ class Fold:
             return
         status = _integer(response.get("status")) if isinstance(response, dict) else None
         http, by = self.exchanges.of(number), members.get("ended_by")
-        is_refused = status is not None and status >= 300
-        may_follow = status is not None and not is_refused and self._may_follow(http, by)
+        is_refused = status is not None and status >= 300 and not http.is_redirect
+        may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
         if http.stream != number and not may_follow:
             return  # what it resumes has ended before
         for key in self.addressing.asked_in(http.stream):

@@ -37,6 +37,12 @@ WHOLE_BYTES: Final = 1 << 20
 
 STREAM: Final = "text/event-stream"
 """The media type of event streams."""
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+"""Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
+REDIRECTED_KEPT: Final = 1_000
+"""The most redirected exchanges whose repetition is awaited."""
+FOLLOWED_NS: Final = 30_000_000_000
+"""The longest time within which a client follows a redirect."""
 WITHOUT_BODY: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
 _CHALLENGE: Final = "www-authenticate"
@@ -106,6 +112,7 @@ class HttpExchange:
             "peer",
             "reason",
             "received",
+            "redirected",
             "repeats",
             "replays",
         ),
@@ -171,6 +178,8 @@ class HttpExchange:
         """The server's messages in it."""
         self.settled: Seen | None = None
         """The server's last response to a request."""
+        self.redirected: HttpExchange | None = None
+        """The exchange whose messages it repeats, as that was redirected."""
         self.let_go: list[Exchange] = []
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
@@ -383,6 +392,16 @@ class HttpExchange:
         return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
 
     @property
+    def is_redirect(self) -> bool:
+        """Whether the response sends the client to another address."""
+        return self.status in REDIRECTS and "location" in self.answer_fields
+
+    @property
+    def first(self) -> "HttpExchange":
+        """The exchange that first carried its messages: itself, unless it repeats a redirected one."""
+        return self if self.redirected is None else self.redirected.first
+
+    @property
     def client(self) -> str:
         """A fingerprint of the client, for requests without a session id: address, credentials, program."""
         host = self.peer.rpartition(":")[0]
@@ -421,6 +440,7 @@ class HttpExchanges:
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
+        self._redirected: Limited[tuple[str, int], HttpExchange] = Limited(REDIRECTED_KEPT)
         self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
         self._ended: Limited[int, HttpExchange] = Limited(KEPT)
         self._count = 0
@@ -465,6 +485,9 @@ class HttpExchanges:
             self.announced.keep(exchange.uri_key, exchange)
         if is_news and exchange.answered is not None:
             self._answered(exchange)
+        # A server may answer before it has read the body.
+        if exchange.ended_by is not None and exchange.is_redirect and exchange.sent and exchange.method == "POST":
+            self._redirected.keep((exchange.client, hash(exchange.sent[0].message.frames[0].raw)), exchange)
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._forget(self._ended.keep(number, exchange))
             while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
@@ -476,6 +499,20 @@ class HttpExchanges:
         is_served = http.status is not None and 200 <= http.status < 300
         if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
             self.paths[http.path] = None
+
+    def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
+        """The redirected exchange that one with this body repeats, if any; each is repeated once."""
+        if not self._redirected or http.sent or http.method != "POST":
+            return None
+        key = http.client, hash(raw)
+        earlier = self._redirected.get(key)
+        if earlier is None or earlier.answered is None or not earlier.sent:
+            return None
+        del self._redirected[key]
+        is_same = earlier.sent[0].message.frames[0].raw == raw and t_ns - earlier.answered.t_ns <= FOLLOWED_NS
+        # A client that did not follow may ask the same again, at the same address.
+        location = earlier.answer_fields["location"].partition("?")[0]
+        return earlier if is_same and (http.path != earlier.path or location.endswith(http.path)) else None
 
     def of(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""

@@ -49,7 +49,7 @@ class Links:
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
         if self.subscriptions.listened and message.sender == "server":
-            seen.subscription = self.subscriptions.heard(message, meta, seen.session)
+            seen.subscription = self.subscriptions.heard(message, meta, seen.session, seen.http)
         if isinstance(message, Request):
             self._ask(seen, message)
         elif isinstance(message, Response):

@@ -192,7 +192,7 @@ class Seen:
     __slots__ = (
         *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "cancelled", "state", "era"),
         *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
-        "meant",
+        *("is_again", "meant"),
     )
 
     def __init__(
@@ -249,6 +249,8 @@ class Seen:
         """The subscription that it begins, ends or belongs to."""
         self.meant = meant
         """For a response that fits no request: the open request that it was probably meant for, if any."""
+        self.is_again = False
+        """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
         self.digest: bytes | None = None
         """The identity of its result, kept by `analysis.rules.unchanged_content`."""
 

@@ -302,9 +302,11 @@ class Subscriptions:
             subscription.updates += 1
         return subscription
 
-    def heard(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
-        """Take a server message and its `_meta`; return the `subscriptions/listen` to which it belongs."""
-        listening = self._of_message(message, meta, session)
+    def heard(
+        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None" = None
+    ) -> Listening | None:
+        """Take a server message, its `_meta` and what carried it; return the `subscriptions/listen` that it is of."""
+        listening = self._of_message(message, meta, session, http)
         if listening is None or isinstance(message, Response):
             return listening
         listening.messages += 1
@@ -332,7 +334,7 @@ class Subscriptions:
 
     def stream_ended(self, http: "HttpExchange", t_ns: int) -> None:
         """End the subscriptions of an HTTP exchange that has ended, except on the older transport."""
-        for listening in self._by_exchange.get(http.number, ()):
+        for listening in self._by_exchange.get(http.first.number, ()) if not http.is_redirect else ():
             if listening.stream_ended_ns is None and not listening.session.is_legacy:
                 listening.stream_ended_ns, listening.stream_ended_by = t_ns, http.ended_by
 
@@ -388,8 +390,10 @@ class Subscriptions:
         listening = self._by_key.get(session.number, {}).get(_key(request))
         return listening if listening is not None and listening.seq == request.seq else None
 
-    def _of_message(self, message: Said, meta: dict[str, Any], session: "Session") -> Listening | None:
-        exchange = message.frames[0].exchange
+    def _of_message(
+        self, message: Said, meta: dict[str, Any], session: "Session", http: "HttpExchange | None"
+    ) -> Listening | None:
+        exchange = message.frames[0].exchange if http is None else http.first.number
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
             # Everything comes on one stream, and only the id distinguishes subscriptions.

@@ -42,7 +42,7 @@ class _OfToken(Rule):
         if token is None:
             return ()
         http, asker = seen.http, other_side(seen.message.sender)
-        return self.check_progress(seen, tokens.find(asker, None if http is None else http.number, token), token)
+        return self.check_progress(seen, tokens.find(asker, None if http is None else http.first.number, token), token)
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         """Check progress for a token.
@@ -196,7 +196,7 @@ class NotIncreasing(_OfToken):
             if seen.session.observed_start:
                 return ()
             known = tokens_of(seen.session).guess(
-                other_side(message.sender), None if seen.http is None else seen.http.number, token
+                other_side(message.sender), None if seen.http is None else seen.http.first.number, token
             )
         before, exchange = known.value, message.frames[0].exchange
         known.value = value, message.seq, message.t_ns, exchange

@@ -417,6 +417,8 @@ class _Load:
         talk.last_ns = t_ns = message.t_ns
         if talk.ready_ns is None and session.state == "ready":
             talk.ready_ns = t_ns
+        if seen.is_again:
+            return self._repeat(seen)
         if type(message) is Response:
             exchange = seen.exchange
             return None if exchange is None else self._take_response(seen, message, exchange)
@@ -425,6 +427,22 @@ class _Load:
         if type(message) is Notification:
             self._take_notification(seen, message)
         return None
+
+    def _repeat(self, seen: Seen) -> Sent | None:
+        """Take a message that comes again after a redirect: its exchange is the one that ends its request."""
+        sent = None if seen.request is None else self._sent.get(seen.request)
+        if sent is not None and seen.http is not None:
+            self._leave(sent)
+            sent.exchange = seen.http.number
+            self._in_exchange.setdefault(sent.exchange, {})[sent] = None
+        return sent
+
+    def _leave(self, sent: Sent) -> None:
+        """Forget which exchange carries a request."""
+        if sent.exchange is not None and (carried := self._in_exchange.get(sent.exchange)):
+            carried.pop(sent, None)
+            if not carried:
+                del self._in_exchange[sent.exchange]
 
     def _take_notification(self, seen: Seen, notification: Notification) -> None:
         if seen.cancels is not None:
@@ -492,10 +510,7 @@ class _Load:
         """Write the row of a request."""
         self._sent.pop(sent.request, None)
         sent.talk.open.pop(sent.request, None)
-        if sent.exchange is not None and (carried := self._in_exchange.get(sent.exchange)):
-            carried.pop(sent, None)
-            if not carried:
-                del self._in_exchange[sent.exchange]
+        self._leave(sent)
         sent.talk.in_flight -= not sent.is_cancelled
         if sent.token is not None and self._by_token.get(sent.token) is sent:
             del self._by_token[sent.token]

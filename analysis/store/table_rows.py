@@ -89,7 +89,7 @@ class Sent:
         request, seen = self.request, answer or self
         sent_ns = started = request.t_ns
         response = response_seq = answered_ns = response_size = cancelled_ns = reason = probable = None
-        is_abandoned = False
+        is_abandoned, redirects = False, 0
         round_, task = self.round, seen.task or self.task
         if ended is not None:
             response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
@@ -97,6 +97,7 @@ class Sent:
             if cancelled_ns is not None:
                 reason, is_abandoned = text(ended.cancel_reason, REASON_CUT), ended.abandoned_ns is not None
             outcome, probable = outcome or ended.outcome, ended.probable_answer
+            redirects = ended.redirects
             if response is not None:
                 response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
         outcome = outcome or _UNANSWERED
@@ -133,6 +134,7 @@ class Sent:
             None if round_ is None else round_.number,
             None if task is None else text(task.id.value),
             None if self.exchange is None else integer(self.exchange),
+            redirects,
         )
 
     def _waiting_ns(self, started: int, response: Response | None) -> int:

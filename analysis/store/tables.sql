@@ -109,7 +109,8 @@ create table exchanges (
     code bigint, error varchar, started_ns bigint not null, ended_ns bigint, time timestamp_ns, latency_ms double,
     server_ms double, stall_ms double, waiting_ms double, request_bytes bigint not null, response_bytes bigint,
     progress integer not null, cancelled_ns bigint, cancel_reason varchar, is_abandoned boolean not null,
-    probable_answer bigint, probable_answer_id varchar, in_flight integer, chain integer, round integer, task varchar, exchange bigint
+    probable_answer bigint, probable_answer_id varchar, in_flight integer, chain integer, round integer, task varchar, exchange bigint,
+    redirects integer not null
 );
 comment on table exchanges is 'one row per request, with its outcome';
 comment on column exchanges.capture is 'id of the capture: message ids and frame numbers are unique only within a capture';
@@ -123,7 +124,7 @@ comment on column exchanges.name is 'tool, prompt or resource that it names, cut
 comment on column exchanges.asked_by is 'client or server';
 comment on column exchanges.revision is 'revision of MCP in force for it';
 comment on column exchanges.era is 'handshake or modern';
-comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled, failed (its HTTP exchange), unanswered';
+comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (or its client left), failed (its HTTP exchange), unanswered';
 comment on column exchanges.code is 'code of the error';
 comment on column exchanges.error is 'message of the error, or the first text that a failing tool returned, cut at 300 characters. Untrusted text';
 comment on column exchanges.started_ns is 'when it was handed on, in ns since the capture opened: the time of its record plus its stall';
@@ -145,7 +146,8 @@ comment on column exchanges.in_flight is 'how many requests of its session were 
 comment on column exchanges.chain is 'number of the call that it is a round of, if interim results split the call into several rounds (from 2026-07-28)';
 comment on column exchanges.round is 'number of the round, from 1';
 comment on column exchanges.task is 'id of the task that it started or is about';
-comment on column exchanges.exchange is 'number of the HTTP exchange that carried the request; NULL on stdio';
+comment on column exchanges.exchange is 'number of the HTTP exchange that carried the request, the last one if it was redirected; NULL on stdio';
+comment on column exchanges.redirects is 'how many times it was redirected and repeated; the repetitions are no requests of their own';
 
 --     select method, status, count(*) as requests from http_exchanges group by all
 create table http_exchanges (

@@ -155,7 +155,10 @@ class Calls:
         if len(self._times) > SESSIONS_KEPT:
             self._times.popitem(last=False)
         if isinstance(message, Request):
-            self._begin(seen, message)
+            if seen.is_again:
+                self._repeat(seen)
+            else:
+                self._begin(seen, message)
         elif isinstance(message, Response) and seen.exchange is not None and seen.exchange.cancelled_ns is None:
             self._end(seen.exchange, message.t_ns)
         elif seen.cancelled is not None:
@@ -172,8 +175,14 @@ class Calls:
                 self._outer.popitem(last=False)
         if not request.id.pairs:
             exchange = Exchange(request, None, Outcome.UNANSWERED, request.t_ns, None)
-            exchange.session, exchange.revision = seen.session, seen.revision
+            exchange.session, exchange.revision, exchange.http = seen.session, seen.revision, seen.http
             self._end(exchange, request.t_ns)
+
+    def _repeat(self, seen: Seen) -> None:
+        """A redirected request comes again: what the server asks for in the course of it comes in this exchange."""
+        begun = None if seen.request is None else self._open.get(_key(seen.request))
+        if begun is not None and seen.request is not None and seen.http is not None:
+            self._open[_key(seen.request)] = begun[0], seen.http.number
 
     def _outer_of(self, request: Request) -> Origin | None:
         """The only open request of the client that the server can be working on."""
@@ -192,7 +201,6 @@ class Calls:
         outer = self._outer.pop(_key(request), None)
         if session is None or not self._selects(exchange, session):
             return
-        number = request.frames[0].exchange
         self._ended.append(
             Call(
                 request,
@@ -205,7 +213,7 @@ class Calls:
                 max(request.t_ns, ended_ns),
                 exchange.abandoned_ns is not None,
                 outer,
-                None if number is None else self.fold.exchanges.known(number),
+                exchange.http,
             )
         )
 

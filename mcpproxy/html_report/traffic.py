@@ -184,6 +184,8 @@ class CaptureTraffic:
             )
             payload = self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
+        if seen.is_again:
+            return
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number
         elif seen.exchange is not None:

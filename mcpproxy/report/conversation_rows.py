@@ -8,7 +8,7 @@ is not a message; the id of the rule follows and is never cut.
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Exchange
-from analysis.conversation.message import Invalid, Request, Response, sender
+from analysis.conversation.message import Invalid, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
 from captures.frame import Frame
 from mcpproxy.report import units
@@ -164,6 +164,9 @@ def _message(seen: Seen, width: int) -> Row:
 def _by_kind(seen: Seen, width: int) -> Row:
     message = seen.message
     arrow = _arrow(message.frames[0])
+    if seen.is_again and isinstance(message, Request | Notification):
+        method = Span(sanitise(message.method), "dim")
+        return Row(arrow, [method, _padding(width, method), Span("again, after the redirect", "dim")])
     if isinstance(message, Invalid):
         return _invalid(message)
     if isinstance(message, Response):

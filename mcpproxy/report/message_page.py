@@ -205,8 +205,7 @@ class Messages:
 
     def _failure(self, exchange: Exchange) -> str:
         """How the HTTP exchange of a request failed, and what its response says."""
-        number = exchange.request.frames[0].exchange
-        http = None if number is None else self.fold.exchanges.known(number)
+        http = exchange.http
         if exchange.broken_ns is not None:
             return fate(exchange).text.partition(": ")[2].partition(",")[0]
         if http is None or http.status is None:

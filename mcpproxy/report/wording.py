@@ -180,7 +180,10 @@ def status_of(
 def fate(exchange: Exchange) -> Status:
     """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
     texts = []
-    if exchange.outcome is Outcome.FAILED and exchange.broken_ns is not None:
+    http = exchange.http
+    if exchange.outcome is Outcome.FAILED and http is not None and http.is_redirect:
+        texts.append(f": redirected with status {http.status}, and not repeated")
+    elif exchange.outcome is Outcome.FAILED and exchange.broken_ns is not None:
         lasted = duration(max(0, exchange.broken_ns - exchange.started_ns))
         texts.append(f": its HTTP response ended after {lasted} without an answer")
     waited_ns = exchange.abandoned_ns

@@ -25,7 +25,7 @@ from mcpproxy.importers.trace import Case, cases
 CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
 SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
 
-TOLD_BY_RECORDS = {"shutdown/killed-first", "http/unreachable"}
+TOLD_BY_RECORDS = {"shutdown/killed-first", "http/unreachable", "http/redirect-scheme"}
 """Rules about what no frame of a trace can tell, such as a signal or a failed connection; tests of their own do."""
 
 

@@ -19,6 +19,7 @@ from mcp_types import TextContent
 from captures.frame import Frame
 from tests.harness import DEADLINE_S, PEERS, Place, frames, members_of
 from tests.http_harness import Serving, serving
+from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.test_serve_sdk_integration import serve_sdk
 from tests.npm import installed
 
@@ -122,6 +123,25 @@ def ends(served: Serving) -> list[dict[str, Any]]:
     return [members for members in members_of(served.capture, "exchange") if members["stage"] == "end"]
 
 
+def told(served: Serving, sql: str) -> list[dict[str, Any]]:
+    done = mcpproxy("query", "--format", "json", sql, served.capture)
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def assert_each_is_one_call(served: Serving, count: int, where: str = "true") -> None:
+    """A request and its repetition are one, in the figures and in what `check` says."""
+    counted = (
+        f"select outcome, redirects, count(*) as n from calls where method = 'tools/call' and {where} group by all"
+    )
+    assert told(served, counted) == [{"outcome": "result", "redirects": 1, "n": count}]
+    assert told(served, "select * from calls where outcome = 'failed'") == []
+    done = mcpproxy("check", "--format", "json", "--notes", served.capture)
+    found = {finding["rule"] for line in done.stdout.splitlines() if (finding := json.loads(line)).get("rule")}
+    assert "http/redirected" in found
+    assert not {rule for rule in found if rule.startswith(("id/", "lifecycle/", "progress/", "http/redirect-"))}, found
+
+
 def calls(served: Serving) -> list[Frame]:
     return [frame for frame in frames(served.capture) if frame.verdict.method == "tools/call"]
 
@@ -140,6 +160,7 @@ def test_a_mount_of_starlette_and_one_in_a_mounted_application(place: Place, cli
         assert members["rewritten"]["location"] == members["request"]["target"] + "/"
     assert {members["request"]["target"].partition("?")[0] for members in redirects} >= {"/mcp"}
     assert len(calls(served)) == 2 * 6  # once with the redirect, and once behind it
+    assert_each_is_one_call(served, 6)
     (header,) = members_of(served.capture, "header")
     assert header["opt_outs"] == ["rewrite-location"]
 
@@ -160,5 +181,6 @@ def test_a_router_of_express_and_the_endpoint_of_the_older_transport(
         assert sent == url.removesuffix("/mcp") + members["rewritten"]["endpoint"]
         posted = [other for other in ends(served) if other.get("uri_key") == members["uri_key"]]
         assert len(posted) > 2  # the stream, and each POST to the address
+    assert_each_is_one_call(served, 2, "redirects = 1")
     statuses = {members["response"]["status"] for members in ends(served) if "location" in members.get("rewritten", {})}
     assert statuses == {308}

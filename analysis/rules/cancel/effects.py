@@ -210,7 +210,7 @@ class ByDisconnect(Rule):
             if not isinstance(request, Request) or not self.versions.holds(seen.rank, seen.era):
                 continue
             if len(kept.unanswered) < KEPT:
-                state = session.tables["client"].state(Key(http.number, request.id))
+                state = session.tables["client"].state(Key(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
                     kept.unanswered[request.seq] = seen, http.stream
         return ()

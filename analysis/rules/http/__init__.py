@@ -11,4 +11,5 @@ MODULES = (
     "streams",
     "version",
     "failures",
+    "redirects",
 )

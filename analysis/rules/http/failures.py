@@ -28,6 +28,11 @@ _GATEWAYS: Final = frozenset({502, 504})
 """Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5)."""
 _OVERLOADED: Final = frozenset({429, 503})
 _PHRASES: Final = {
+    301: "Moved Permanently",
+    302: "Found",
+    303: "See Other",
+    307: "Temporary Redirect",
+    308: "Permanent Redirect",
     400: "Bad Request",
     402: "Payment Required",
     404: "Not Found",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
 from analysis.conversation.message import Response
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import ALL, since
+from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere, member, short
@@ -207,30 +207,6 @@ class OriginStatus(Over):
         if not any(isinstance(text, str) and "origin" in text.lower() for text in texts):
             return ()
         return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
-
-
-class Redirected(Answered):
-    """A request is answered with a redirection.
-
-    **Why it matters.** After 301, 302 and 303 many clients send a GET without the message; some follow no redirection
-    at all.
-
-    **On the wire.** `POST /mcp`, answered with `301` and `Location: /mcp/`
-
-    **Instead.** Give clients the final address. If you must redirect, 307 and 308 keep the method and the message.
-    """
-
-    id = "http/redirected"
-    who = "server"
-    versions = ALL
-    level = NOTE
-    impact = Impact.MESSAGE
-    http_methods = ANY
-    statuses = _REDIRECTS
-    source = "RFC 9110 §15.4"
-
-    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.in_response(http, session, f"{http.method} is redirected with status {http.status}")
 
 
 # ---- shared by the rules

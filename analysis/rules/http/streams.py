@@ -216,7 +216,7 @@ class UnrelatedOnPostStream(WithTokens, _OnPostStream):
         if (
             progress is None
             or progress.key is None
-            or progress.key.exchange in (None, http.number)
+            or progress.key.exchange in (None, http.first.number)
             or progress.task is not None
         ):
             return ()
@@ -247,7 +247,7 @@ class AnswerOnOtherStream(_OnPostStream):
 
     def _look(self, seen: Seen) -> Iterable[Finding]:
         http, request = seen.http, seen.request
-        if http is None or request is None or request.frames[0].exchange == http.number:
+        if http is None or request is None or request.frames[0].exchange == http.first.number:
             return ()
         if http.method != "POST" or seen.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
@@ -293,7 +293,7 @@ def reported_token(seen: Seen) -> Token | None:
     if token is None or http is None:
         return None
     tokens = tokens_of(seen.session)
-    known = tokens.find("client", http.number, token) or tokens.last("client", token)
+    known = tokens.find("client", http.first.number, token) or tokens.last("client", token)
     return known if known is not None and is_going_on(known, seen.session) else None
 
 

@@ -53,7 +53,7 @@ class OfStream(Rule):
         for seen in http.sent:
             request = seen.message
             if isinstance(request, Request) and request.method == LISTEN:
-                key = Key(http.number, request.id)
+                key = Key(request.frames[0].exchange, request.id)
                 listening = session.links.subscriptions.listening(seen.session, key)
                 is_left = listening is None or listening.cancelled_by_client_ns is not None or listening.is_refused
                 if listening is not None and not is_left and is_sure(listening):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, WITHOUT_BODY, HttpExchange, media_of
+from analysis.conversation.http_exchange import REDIRECTS, STREAM, VERSION_FIELD, WITHOUT_BODY, HttpExchange, media_of
 from analysis.conversation.routing import IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
@@ -365,6 +365,8 @@ class Exchanges:
             is_failed or is_whole or status in WITHOUT_BODY or media_of(state.kind or "") == STREAM
         ):
             raise Doubt("a body without a response or a part of one")
+        if state.has_sent and status in REDIRECTS:
+            raise Doubt("a redirect")
         if state.has_sent and members.get("ended_by") == "client" and not is_refused:
             raise Doubt("a client that left")
         if state.has_sent and (is_failed or members.get("ended_by") != "complete"):

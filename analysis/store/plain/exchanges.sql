@@ -24,7 +24,7 @@ select
     coalesce(
         greatest(0, cancelled.cancelled_ns - asked.started_ns) >= 5000000000 or cancelled.why.is_timeout, false
     ) as is_abandoned,
-    flow.in_flight, asked.exchange
+    flow.in_flight, asked.exchange, 0 as redirects
 from asked
 left join cancelled using (seq)
 left join lost using (seq)

@@ -264,6 +264,8 @@ class Understanding:
         message, number, is_wrong = event.message, NONE, False
         if message.frames[0].exchange is not None:
             self._begin(event.session.number, row)
+        if event.is_again:
+            return NONE if event.request is None else self._number_of(event.request, is_last=False), False
         if event.cancels is not None:
             self._cancel(event.cancels, row, event.cancelled)
         if isinstance(message, Request):

@@ -18,19 +18,23 @@ class Talk:
 
     def __init__(self) -> None:
         self.session = Fold()
-        self._seq = 0
+        self.seq = 0
 
     def exchange(self, number: int, *, session: str | None = None, by: str = "request", **more: Any) -> None:
         """An `exchange` record; `session` stands in the header list of the request or response."""
         headers = [["Mcp-Session-Id", session]] if session else []
-        self._seq += 1
+        self.seq += 1
         members = {"exchange": number, "stage": by, by: {"headers": headers}, **more}
-        self.session.feed(Record(self._seq, "exchange", self._seq, members))
+        self.session.feed(Record(self.seq, "exchange", self.seq, members))
+
+    def record(self, exchange: int, stage: str, **members: Any) -> None:
+        self.seq += 1
+        self.session.feed(Record(self.seq, "exchange", self.seq, {"exchange": exchange, "stage": stage, **members}))
 
     def say(self, exchange: int, dir_: Direction, **message: Any) -> Seen:
         raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self._seq += 1
-        frame = Frame(self._seq, self._seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
+        self.seq += 1
+        frame = Frame(self.seq, self.seq, dir_, raw, judge(raw), exchange=exchange, unit="http_body")
         (seen,) = self.session.feed(frame)
         return seen
 
@@ -199,3 +203,70 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
         assert [one.outcome for one in talk.session.let_go] == [outcome], (era, end)
         assert talk.session.failed == (outcome is Outcome.FAILED)
+
+
+def redirected(talk: Talk, exchange: int, **message: Any) -> Seen:
+    """A POST to `/mcp`, which is redirected to `/mcp/`."""
+    request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "one"]]}
+    talk.record(exchange, "request", request=request)
+    seen = talk.say(exchange, "c2s", **message)
+    talk.record(exchange, "end", response={"status": 307, "headers": [["Location", "/mcp/"]]}, ended_by="complete")
+    return seen
+
+
+def repeated(talk: Talk, exchange: int, *, agent: str = "one", target: str = "/mcp/", **message: Any) -> Seen:
+    request = {"method": "POST", "target": target, "headers": [["User-Agent", agent]]}
+    talk.record(exchange, "request", request=request)
+    return talk.say(exchange, "c2s", **message)
+
+
+ASKED = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
+
+
+def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
+    talk = Talk()
+    first = redirected(talk, 1, **ASKED)
+    again = repeated(talk, 2, **ASKED)
+    assert (again.is_again, again.request, again.session) == (True, first.message, first.session)
+    answered = talk.answer(2)
+    assert answered.exchange is not None
+    assert (answered.request, answered.exchange.redirects) == (first.message, 1)
+    assert answered.exchange.http is talk.session.exchanges.known(2)
+    assert talk.session.finish() == ()
+    assert talk.session.routing.count == 1
+
+
+def test_a_request_that_is_redirected_and_fails_elsewhere_has_failed_there() -> None:
+    talk = Talk()
+    redirected(talk, 1, **ASKED)
+    assert talk.session.let_go == []
+    repeated(talk, 2, **ASKED)
+    talk.record(2, "end", response={"status": 502}, ended_by="complete")
+    (failed,) = talk.session.let_go
+    assert (failed.outcome, failed.redirects, failed.http) == (Outcome.FAILED, 1, talk.session.exchanges.known(2))
+
+
+def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:
+    talk = Talk()
+    redirected(talk, 1, **ASKED)
+    (left,) = talk.session.finish()
+    assert (left.outcome, left.redirects) == (Outcome.FAILED, 0)
+
+
+def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -> None:
+    for other in ({"agent": "two"}, {"target": "/mcp"}, {"params": {"name": "other"}}):
+        talk = Talk()
+        redirected(talk, 1, **ASKED)
+        assert not repeated(talk, 2, **{**ASKED, **other}).is_again
+    talk = Talk()
+    redirected(talk, 1, **ASKED)
+    talk.seq += 31_000_000_000
+    assert not repeated(talk, 2, **ASKED).is_again
+
+
+def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> None:
+    talk = Talk()
+    for message in ({"method": "notifications/initialized"}, {"id": 9, "result": {}}):
+        redirected(talk, talk.seq, **message)
+        again = repeated(talk, talk.seq + 1, **message)
+        assert (again.is_again, again.exchange, again.id_state) == (True, None, None)

@@ -99,3 +99,41 @@ def test_an_endpoint_is_of_the_server_by_any_of_its_names(upstream: str, address
         {"dir": "c2s", "k": "end", "x": 1, "by": "client"},
     ]
     assert len(found(upstream, *opened, rule="legacy-sse/endpoint-invalid")) == count
+
+
+@pytest.mark.parametrize(
+    ("upstream", "location", "told"),
+    [
+        ("https://example.com/mcp", "http://example.com/mcp/", "the server redirects from https to http"),
+        ("https://example.com/mcp", "http://Example.com:8080/mcp/", "the server redirects from https to http"),
+        (
+            "http://example.com/mcp",
+            "https://example.com/mcp",
+            "the server redirects from http to https, so start with https://example.com",
+        ),
+        (
+            "http://[::1]:8000/mcp",
+            "https://[::1]/mcp",
+            "the server redirects from http to https, so start with https://[::1]",
+        ),
+        ("https://example.com/mcp", "https://example.com/mcp/", None),
+        ("https://example.com/mcp", "http://other.example.com/mcp/", None),
+        ("https://example.com/mcp", "/mcp/", None),
+        ("https://example.com/mcp", "http://[/mcp/", None),
+        ("", "http://example.com/mcp/", None),
+    ],
+)
+def test_a_redirect_to_the_own_host_under_another_scheme_is_told(
+    upstream: str, location: str, told: str | None
+) -> None:
+    asks = {"dir": "c2s", "k": "req", "x": 1, "raw": f"{POST}{json.dumps(PING)}"}
+    redirect = answered(f"HTTP/1.1 307 Temporary Redirect\r\nLocation: {location}\r\n\r\n")
+    found_here = found(upstream, asks, redirect, rule="http/redirect-scheme")
+    assert [one.message for one in found_here] == ([] if told is None else [told])
+
+
+POST = (
+    f"POST /mcp HTTP/1.1\r\nHost: {LISTEN}\r\n"
+    "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\r\n"
+)
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

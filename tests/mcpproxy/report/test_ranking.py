@@ -85,7 +85,7 @@ def test_what_is_accepted_and_notes_that_are_not_told_have_no_place() -> None:
     founds = [found(LOST), found(HINT), found(LEAK, accepted=True), found("http/redirected", Level.NOTE)]
     text = written(Text(Style()), founds)
     assert order([line for line in text.splitlines() if re.match(r"(First|     ) \d", line)]) == [LOST, HINT]
-    assert "message lost   http/redirected" in written(Text(Style(), notes=True), founds)
+    assert "wasted effort  http/redirected" in written(Text(Style(), notes=True), founds)
 
 
 def test_the_capture_is_named_where_there_are_several() -> None:

@@ -1,0 +1,147 @@
+"""Redirects: what becomes of a message whose POST is sent to another address.
+
+Clients follow redirects within one origin, and repeat the message only if the status says so. A redirected message and
+its repetition are one call, so these rules are about the server's addresses and not about calls.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.exchange import Outcome
+from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
+from analysis.conversation.session import Session
+from analysis.rules.base import NOTE, WARNING, Ending
+from analysis.rules.finding import Finding, Impact
+from analysis.rules.http.failures import status_text
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import ANY, Over, OverHttp, messages_of
+
+_TO_GET: Final = frozenset({301, 302, 303})
+"""Statuses after which clients turn a POST into a GET."""
+
+
+class RedirectToGet(Over):
+    """A POST is redirected with a status that turns it into a GET.
+
+    **Why it matters.** The message is lost: clients follow with a GET without a body, and take what that returns for
+    the answer. Some clients repeat the POST, but none has to.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
+
+    **Instead.** Redirect with 307 or 308, which keep method and body, or serve both addresses.
+    """
+
+    id = "http/redirect-to-get"
+    who = "server"
+    impact = Impact.CONNECTION
+    statuses = _TO_GET
+    once = True
+    source = "RFC 9110 §15.4"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        sent = messages_of(http)
+        if not sent or not http.is_redirect:
+            return ()
+        what = short(sent[0].method) or "a response"
+        return self.in_response(
+            http, session, f"{what} is redirected with {status_text(http)}: clients go on with a GET"
+        )
+
+
+class RedirectScheme(Over):
+    """A server redirects to its own host under another scheme.
+
+    **Why it matters.** From https to http, a server behind a gateway that ends TLS does not know its own address:
+    clients refuse to follow, or send their credentials in clear. From http to https, clients do not follow either, as
+    it is another origin: nothing works at the address that they were given.
+
+    **On the wire.** `https://example.com/mcp`, answered with 307 and `Location: http://example.com/mcp/`
+
+    **Instead.** As the server, trust `X-Forwarded-Proto` of the gateway. As the user, give the https address, to
+    `mcpproxy serve` as well.
+    """
+
+    id = "http/redirect-scheme"
+    who = "server"
+    impact = Impact.CONNECTION
+    level = WARNING
+    http_methods = ANY
+    statuses = REDIRECTS
+    once = True
+    once_each = True
+    source = "RFC 9110 §15.4"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.answer_fields.get("location", ""))
+        if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
+            return ()
+        advice = f", so start with https://{short(theirs[1])}" if theirs[0] == "https" else ""
+        return self.in_response(http, session, f"the server redirects from {ours[0]} to {theirs[0]}{advice}")
+
+
+class Redirected(Over):
+    """A request is redirected.
+
+    **Why it matters.** Each message costs another round trip with its whole body, and clients that follow no redirects
+    fail. With 307 and 308, a message and its repetition are one call in all figures.
+
+    **On the wire.** `POST /mcp`, answered with 307 and `Location: /mcp/`
+
+    **Instead.** Give clients the final address. As the server, serve both.
+    """
+
+    id = "http/redirected"
+    who = "server"
+    impact = Impact.COST
+    level = NOTE
+    http_methods = ANY
+    statuses = REDIRECTS
+    once = True
+    once_each = True
+    source = "RFC 9110 §15.4"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not http.is_redirect or (http.status in _TO_GET and messages_of(http)):
+            return ()
+        return self.in_response(http, session, f"{http.method} {short(http.path)} is redirected to {_place(http)}")
+
+
+class RedirectNotFollowed(OverHttp):
+    """A client does not follow a redirect that would keep its message.
+
+    **Why it matters.** The call has failed. Clients follow within one origin only, so an address of another scheme,
+    host or port leads nowhere; some follow no redirects at all.
+
+    **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with 307 to another host, and nothing more
+
+    **Instead.** Give the client the address to which it is redirected.
+    """
+
+    id = "http/redirect-not-followed"
+    level = WARNING
+    at_end = True
+    statuses = REDIRECTS - _TO_GET
+    source = "RFC 9110 §15.4"
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+        if ending.reason == "open":
+            return
+        for exchange in ending.left:
+            http = exchange.http
+            if exchange.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
+                text = f"{short(exchange.request.method)} is redirected to {_place(http)}, and not repeated there"
+                yield from (one._replace(blames="unknown") for one in self.in_response(http, session, text))
+
+
+def _place(http: HttpExchange) -> str:
+    return short(http.answer_fields.get("location", ""))
+
+
+def _scheme_and_host(address: str) -> tuple[str, str]:
+    """The two of an absolute address of HTTP, in lower case; empty if it is none."""
+    scheme, mark, rest = address.lower().partition("://")
+    if not mark or scheme not in ("http", "https"):
+        return "", ""
+    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    host, colon, port = authority.rpartition(":")
+    return scheme, host if colon and port.isdigit() else authority
