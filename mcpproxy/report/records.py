@@ -157,7 +157,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
     said = "" if is_redirect else _said(members)
-    location = _location(members) if status in REDIRECTS else ""
+    location = _location(members) if status in REDIRECTS and by == "complete" else ""
     text += f" to {location}" if location else ""
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):

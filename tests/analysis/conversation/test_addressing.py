@@ -220,7 +220,7 @@ def repeated(talk: Talk, exchange: int, *, agent: str = "one", target: str = "/m
     return talk.say(exchange, "c2s", **message)
 
 
-ASKED = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
+ASKED: dict[str, Any] = {"id": 1, "method": "tools/call", "params": {"name": "echo"}}
 
 
 def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
@@ -254,7 +254,8 @@ def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:
 
 
 def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -> None:
-    for other in ({"agent": "two"}, {"target": "/mcp"}, {"params": {"name": "other"}}):
+    others: list[dict[str, Any]] = [{"agent": "two"}, {"target": "/mcp"}, {"params": {"name": "other"}}]
+    for other in others:
         talk = Talk()
         redirected(talk, 1, **ASKED)
         assert not repeated(talk, 2, **{**ASKED, **other}).is_again
@@ -266,7 +267,8 @@ def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -
 
 def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> None:
     talk = Talk()
-    for message in ({"method": "notifications/initialized"}, {"id": 9, "result": {}}):
+    messages: list[dict[str, Any]] = [{"method": "notifications/initialized"}, {"id": 9, "result": {}}]
+    for message in messages:
         redirected(talk, talk.seq, **message)
         again = repeated(talk, talk.seq + 1, **message)
         assert (again.is_again, again.exchange, again.id_state) == (True, None, None)
