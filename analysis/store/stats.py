@@ -335,7 +335,9 @@ class Figures:
         """Errors by their meaning, except those that answer a cancellation."""
         return self._counts(
             """
-            select concat_ws(' ', code, meaning), count(*), arg_min(text, (time, capture, request))
+            select
+                concat_ws(' ', code, meaning) || coalesce(' (' || failed_by || ')', ''), count(*),
+                arg_min(text, (time, capture, request))
             from errors where not is_cancelled group by all order by 2 desc, 1
             """
         )

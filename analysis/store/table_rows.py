@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Id, Request, Response, Side, id_of
 from analysis.conversation.session import Seen, Session
@@ -256,6 +257,8 @@ class HttpRow:
                 "events": self.events,
                 "resumes": integer(http.resumed),
                 "by_proxy": http.is_ours,
+                "failed_by": failed_by(http),
+                "said": text(http.said) or None,
             },
         )
 

@@ -154,7 +154,7 @@ create table http_exchanges (
     capture varchar not null, exchange bigint not null, conn bigint not null, peer varchar, method varchar, target varchar,
     status integer, started_ns bigint, head_ns bigint, first_byte_ns bigint, ended_ns bigint, time timestamp_ns, ended_by varchar,
     request_bytes bigint, response_bytes bigint, content_type varchar, session_id varchar, revision varchar, session integer,
-    is_stream boolean not null, events bigint not null, resumes bigint, by_proxy boolean not null
+    is_stream boolean not null, events bigint not null, resumes bigint, by_proxy boolean not null, failed_by varchar, said varchar
 );
 comment on table http_exchanges is 'one row per HTTP request';
 comment on column http_exchanges.capture is 'id of the capture';
@@ -180,6 +180,8 @@ comment on column http_exchanges.is_stream is 'whether the response is an event 
 comment on column http_exchanges.events is 'events in it';
 comment on column http_exchanges.resumes is 'number of the exchange whose stream it resumes';
 comment on column http_exchanges.by_proxy is 'whether mcpproxy itself responded because the server could not be reached';
+comment on column http_exchanges.failed_by is 'who failed, as far as it shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if nobody did';
+comment on column http_exchanges.said is 'what a response says that is no MCP message, such as the page of a gateway, in one line; NULL if there is none. Untrusted text';
 
 --     select level, rule, message, capture, frame from findings where level <> 'note'
 create table findings (

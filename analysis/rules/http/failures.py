@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import Outcome
+from analysis.conversation.failure import GATEWAYS, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import LONGEST
@@ -24,8 +25,6 @@ _LOGIN: Final = frozenset({401, 403})
 """Statuses that ask for credentials; the group `auth` knows what follows."""
 _BAD: Final = 400
 _NOT_FOUND: Final = 404
-_GATEWAYS: Final = frozenset({502, 504})
-"""Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5)."""
 _OVERLOADED: Final = frozenset({429, 503})
 _PHRASES: Final = {
     301: "Moved Permanently",
@@ -70,7 +69,7 @@ def culprit(http: HttpExchange) -> Culprit:
     """Who sent a response that refuses a request, as far as it shows."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
-    if http.status in _GATEWAYS or http.is_signed:
+    if failed_by(http) == "gateway":
         named = short(maker or via or "")
         return Culprit(f"a gateway ({named})" if named else "a gateway", "transport")
     return Culprit("the server", "server")
@@ -247,7 +246,7 @@ class Unreachable(Rule):
     source = "RFC 9110 §15.6.3"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
-        return like.status in _GATEWAYS
+        return like.status in GATEWAYS
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         at = http.started or http.over

@@ -376,7 +376,10 @@ class Exchanges:
                 self.failed.append((number, seq, is_refused))
                 if len(self.failed) > MOST_FAILED:
                     raise Doubt("many exchanges that fail")
-        if state.is_odd or not self._rows.take(state, t_ns, members):
+        by = members.get("ended_by")
+        is_fine = type(status) is int and status < 400 and by in ("complete", "client")
+        is_told = not is_fine or "response_text" in members
+        if state.is_odd or is_told or not self._rows.take(state, t_ns, members):
             self._leave(number, state)
 
     def _add_point(self, point: Point) -> None:

@@ -17,7 +17,9 @@ with failures as (
     where kind = 'error' and request is null
 ),
 http as (
-    select capture, exchange, max(status) as status, bool_or(by_proxy) as by_proxy from http_exchanges group by all
+    select capture, exchange, max(status) as status, bool_or(by_proxy) as by_proxy, max(failed_by) as failed_by, max(said) as said
+    from http_exchanges
+    group by all
 )
 select
     failures.time as time,
@@ -47,7 +49,8 @@ select
         when code is null then 'error without a code'
         else 'application-defined'
     end as meaning,
-    text, round(latency_ms, 3) as latency_ms, is_cancelled
+    case when outcome = 'failed' then coalesce(failed_by, 'server') end as failed_by,
+    coalesce(text, said) as text, round(latency_ms, 3) as latency_ms, is_cancelled
 from failures join captures using (capture)
     left join http on http.capture = failures.capture and http.exchange = failures.exchange
 order by failures.time nulls last, failures.capture, coalesce(request, response);
@@ -66,6 +69,7 @@ comment on column errors.name is 'the tool, prompt or resource; NULL if the meth
 comment on column errors.outcome is 'tool_error (a result with isError), error (of JSON-RPC), or failed (the HTTP exchange)';
 comment on column errors.code is 'code of the error; NULL for tool errors';
 comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP; of a failed HTTP exchange, its status';
-comment on column errors.text is 'message of the error, or the first text that the tool returned, cut at 300 characters. Untrusted text';
+comment on column errors.failed_by is 'who failed, if it is the HTTP exchange, as far as it shows: server, gateway, network or client; NULL otherwise';
+comment on column errors.text is 'message of the error, the first text that the tool returned, or what an HTTP response says instead of an answer, cut at 300 characters. Untrusted text';
 comment on column errors.latency_ms is 'how long the response took; NULL if there is none';
 comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error is then a reaction to that, and latency does not count it';

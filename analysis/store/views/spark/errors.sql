@@ -14,7 +14,9 @@ with failures as (
     where kind = 'error' and request is null
 ),
 http as (
-    select capture, exchange, max(status) as status, bool_or(by_proxy) as by_proxy from http_exchanges group by all
+    select capture, exchange, max(status) as status, bool_or(by_proxy) as by_proxy, max(failed_by) as failed_by, max(said) as said
+    from http_exchanges
+    group by all
 )
 select
     failures.time as time,
@@ -44,7 +46,8 @@ select
         when code is null then 'error without a code'
         else 'application-defined'
     end as meaning,
-    text, round(latency_ms, 3) as latency_ms, is_cancelled
+    case when outcome = 'failed' then coalesce(failed_by, 'server') end as failed_by,
+    coalesce(text, said) as text, round(latency_ms, 3) as latency_ms, is_cancelled
 from failures join captures using (capture)
     left join http on http.capture = failures.capture and http.exchange = failures.exchange
 order by failures.time nulls last, failures.capture, coalesce(request, response);
