@@ -139,8 +139,8 @@ class _Row(NamedTuple):
 class RetryLoop(AtEndpoint):
     """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** Neither the same token nor another new one helps. Each repetition costs the server time, and may
-    ask the user for consent again.
+    **Why it matters.** Neither the same token, nor another new one, nor none helps. Each repetition costs the server
+    time, and may ask the user for consent again.
 
     **On the wire.** Four times `> POST /mcp` with the same call, each answered 401 or 403
 
@@ -149,7 +149,7 @@ class RetryLoop(AtEndpoint):
 
     id = "auth/retry-loop"
     who = "client"
-    versions = since("2025-11-25")
+    versions = since("2025-03-26")
     level = WARNING
     impact = Impact.COST
     source = "2025-11-25 basic/authorization"
@@ -167,21 +167,20 @@ class RetryLoop(AtEndpoint):
             if http.status in SUCCESS:
                 self._rows.pop(key, None)
             return ()
-        token = http.fields.get(_FIELD)
-        if token is None:
-            return ()
+        token = http.fields.get(_FIELD, "")
         row = self._rows.pop(key, None)
         if row is None or row.losses != http.losses:
             row = _Row(0, frozenset(), http.losses)
-        tokens = row.tokens | {token} if len(row.tokens) < ROW else row.tokens
+        tokens = row.tokens | {token} if token and len(row.tokens) < ROW else row.tokens
         row = self._rows[key] = _Row(row.times + 1, tokens, row.losses)
         if len(self._rows) > KEPT:
             self._rows.popitem(last=False)
         # If a few tokens alternate, several clients are being refused.
-        if row.times != ROW or len(row.tokens) not in (1, ROW):
+        if row.times != ROW or len(row.tokens) not in (0, 1, ROW):
             return ()
-        how = "the same token" if len(row.tokens) == 1 else "another token each time"
-        return self.in_request(http, session, f"the same request was refused {ROW} times in a row, with {how}")
+        how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token each time")
+        text = f"the same request was refused {ROW} times in a row with status {http.status}, {how}"
+        return self.in_request(http, session, text)
 
 
 class PlainHttp(AtEndpoint):

@@ -99,6 +99,11 @@ class _Refused(Over):
     once_each = True
     source = "RFC 9110 §15"
 
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        stream = http.announced_by
+        is_of_older = http.is_for_stream and stream is not None and stream.over is None
+        return self.look(http, session) if not http.is_ours and (is_of_older or http.is_streamable) else ()
+
     def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
         """The finding that says what was refused, by whom, and why."""
         wait = http.answer_fields.get("retry-after", "")

@@ -7,9 +7,10 @@ from analysis.conversation.http_exchange import STREAM, HttpExchange, Mark, Oddi
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
-from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.exchanges import ANY, SESSIONS, Answered, Over, is_cut, is_open
+from analysis.rules.support.eras import short
+from analysis.rules.support.exchanges import ANY, SESSIONS, SUCCESS, Answered, Over, OverHttp, is_cut, is_open
 from captures.frame import Frame
 
 TOLERANCE: Final = 0.9
@@ -19,6 +20,9 @@ _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
 _MS: Final = 1_000_000
+_KEPT: Final = 1_000
+_LASTS_NS: Final = 5_000_000_000
+"""How long a resumed stream may be silent, if it is not ended."""
 _LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
@@ -206,6 +210,52 @@ class ClosedWithoutRetry(Over):
             return ()
         text = "the server closes the stream before its response without having sent retry"
         return [self.finding(at, text, level=self.level, session=session)]
+
+
+class ResumptionIgnored(OverHttp):
+    """A client resumes a stream, and the server sends nothing of what was missing.
+
+    **Why it matters.** The client waits for a response that it believes to be on the way. Servers that open a new
+    stream whatever `Last-Event-ID` says look as if they could resume.
+
+    **On the wire.** A stream breaks off before the response, then `> GET` with `Last-Event-ID: 7`, and no event in it
+
+    **Instead.** Replay what came after that event. A server that keeps no events should send no ids.
+    """
+
+    id = "sse/resumption-ignored"
+    who = "server"
+    versions = SESSIONS
+    at_end = True
+    http_methods = _GET
+    statuses = SUCCESS
+    media = STREAM
+    replaces = ("http/stream-ended-unanswered",)
+    source = _PAGE
+
+    def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if session is not None and LAST_EVENT_ID in http.fields:
+            resuming: list[HttpExchange] = self.memory(session, list)
+            if len(resuming) < _KEPT:
+                resuming.append(http)
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
+        if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
+            return
+        told: set[int] = set()
+        for http in self.memory(session, list):
+            first = _first_of(http) if http.resumption == "known" else None
+            if first is None or first.over is None or first.number in told or http.replays or http.received:
+                continue
+            lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
+            for seen in first.sent:
+                if is_open(seen) and (lasted_ns >= _LASTS_NS or http.ended_by == "complete"):
+                    told.add(first.number)
+                    text = f"the client resumes the stream of {short(seen.method)}, and the server sends nothing there"
+                    related = (http.answered.seq,) if http.answered is not None else ()
+                    yield self.finding(first.over, text, session=session, related=related)
+                    break
 
 
 class RetryIgnored(Over):
