@@ -42,7 +42,7 @@ LARGEST: Final = 16 << 10
 """Bytes. A larger cache file is not one of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
-_BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
+_BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED)
 _SUFFIX: Final = ".json"
 _TEXT: Final = 200
 """The most characters of a name that are kept."""
@@ -66,7 +66,7 @@ class Summary(NamedTuple):
     revision: str | None = None
     frames: int = 0
     errors: int = 0
-    """Requests that ended in a JSON-RPC error or a tool error."""
+    """Requests that ended in an error of JSON-RPC or of a tool, or failed over HTTP."""
     abandoned: int = 0
     """Requests that were abandoned: cancelled because of a timeout, or after five seconds or more."""
     waiting_since_ns: int | None = None
@@ -124,6 +124,7 @@ class Summarizer:
         messages = self.fold.feed(entry)
         if isinstance(entry, Record) and entry.rec == "exchange":
             self.abandoned += len(self.fold.abandoned_by(entry))
+            self.errors += sum(exchange.outcome in _BAD for exchange in self.fold.let_go)
         for seen in messages:
             exchange = seen.exchange
             self._hear(seen.session.client, self.fold.t_ns)
@@ -140,6 +141,8 @@ class Summarizer:
         """
         fold = self.fold
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
+        # What only the end shows: streams that ended without the response, or were left, and that nobody resumed.
+        left = fold.finish() if fold.transport == "http" and not live else ()
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
             name=_short(fold.name),
@@ -151,8 +154,9 @@ class Summarizer:
             server=_short(fold.server and _peer_text(fold.server)),
             revision=_short(fold.revision),
             frames=self.frames,
-            errors=self.errors,
-            abandoned=self.abandoned,
+            errors=self.errors + sum(exchange.outcome in _BAD for exchange in left),
+            abandoned=self.abandoned
+            + sum(exchange.is_left and exchange.cancelled_ns == exchange.broken_ns for exchange in left),
             waiting_since_ns=self._waiting_since_ns() if live else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],

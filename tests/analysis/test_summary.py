@@ -17,6 +17,7 @@ from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, LineCutter, read_frames
 from captures.record import members, seal
+from tests.analysis.traces import corpus
 from tests.captures.samples import (
     STRANGER,
     conversation,
@@ -200,3 +201,23 @@ def test_all_segments_are_summed_up(tmp_path: Path) -> None:
     summary = summarise(first)
     assert summary is not None
     assert (summary.state, summary.frames) == ("ended", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "errors", "abandoned"),
+    [
+        ("call-refused-by-a-gateway", 2, 0),
+        ("stream-ends-and-the-client-cancels-at-its-time-out", 1, 1),
+        ("client-leaves-soon", 0, 1),
+        ("stream-hangs-until-the-client-leaves", 0, 1),
+        ("event-without-its-blank-line", 1, 0),
+    ],
+)
+def test_failures_of_http_are_errors_and_who_leaves_has_abandoned(
+    name: str, errors: int, abandoned: int, tmp_path: Path
+) -> None:
+    (case,) = (case for group, case in corpus() if group == "http-failures" and case.name == name)
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in case.records()))
+    found = summarise(path)
+    assert (found.errors, found.abandoned) == (errors, abandoned)
