@@ -246,9 +246,10 @@ class Waiting:
             None,
             self.cancel_reason,
             probable,
-            http=self.http,
-            redirects=self.redirects,
         )
+        if self.http is None:
+            return exchange
+        exchange.http, exchange.redirects = self.http, self.redirects
         if response is None and self.broken is not None:
             exchange.broken_ns, exchange.is_left = self.broken.t_ns, self.is_left
             if self.is_left and self.cancelled_ns is None:
@@ -444,7 +445,8 @@ class RequestTable:
             return waiting.state
         if key in self._answered:
             return _ID_ANSWERED
-        return _ID_FAILED if key in self._failed else _ID_NEVER_SEEN
+        # Hashing a key takes longer than all the rest.
+        return _ID_FAILED if self._failed and key in self._failed else _ID_NEVER_SEEN
 
     def waiting(self) -> list[Waiting]:
         """All requests that wait, or waited when records were lost, in the order in which they were sent."""
