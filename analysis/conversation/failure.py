@@ -1,16 +1,20 @@
 """Failure: who failed where an HTTP exchange did not bring its response, as far as that shows.
 
-A gateway is recognised by statuses that only gateways send, or by a page that names the program of the `Server` field.
-What neither says was sent by the server itself, as far as anybody can tell from here.
+A gateway is recognised by statuses that only gateways send, by a page that names the program of the `Server` field, or
+by what it says of its upstream. What none of these says was sent by the server itself, as far as anybody can tell.
 """
 
+import re
 from typing import Final, Literal, TypeAlias
 
+from analysis.conversation.exchange import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 
 GATEWAYS: Final = frozenset({502, 504})
 """Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5); the recorder sends them where it meets nobody."""
 _REFUSED: Final = 400
+_UPSTREAM: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
+"""What Envoy, Kong and others say of the server behind them; servers have none."""
 
 FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 
@@ -20,10 +24,14 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
     if http.status is not None and http.status >= _REFUSED:
         if http.is_ours:
             return "network" if http.status in GATEWAYS else "client"
-        return "gateway" if http.status in GATEWAYS or http.is_signed else "server"
+        is_gateway = http.status in GATEWAYS or http.is_signed or _UPSTREAM.search(http.said) is not None
+        return "gateway" if is_gateway else "server"
     if http.ended_by == "client":
         # Leaving a stream that listens is no failure.
         return "client" if http.let_go or http.status is None else None
     if http.ended_by == "error":
         return "network"
-    return "server" if http.ended_by == "server" else None
+    if http.ended_by == "server":
+        return "server"
+    is_lost = any(exchange.outcome is Outcome.FAILED for exchange in http.let_go) and not http.is_redirect
+    return "server" if is_lost else None  # it ended as it should, and brought no answer

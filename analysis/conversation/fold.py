@@ -369,7 +369,10 @@ class Fold:
         revision, era = self._around(response, session)
         key = self._meant(response)
         state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
-        return Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
+        seen = Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
+        waiting = None if key is None else self.tables["client"].get(key)
+        seen.request = None if waiting is None else waiting.request
+        return seen
 
     def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
         """The open request that a response answers, the state of its id, and whether only its converted id matches."""
@@ -497,6 +500,8 @@ class Fold:
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
         if http.stream != number and not may_follow:
             return  # what it resumes has ended before
+        if by == "proxy" and status is None:
+            return  # the recorder ends, which says nothing of the server
         for key in self.addressing.asked_in(http.stream):
             waiting = self.tables["client"].get(key)
             if waiting is None:

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.limited import Limited
-from analysis.conversation.response_text import gist
+from analysis.conversation.response_text import LONGEST, gist
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionIds
 from analysis.protocol.revisions import era_of, rank_of
@@ -98,6 +98,7 @@ class HttpExchange:
             "doubled",
             "ended_by",
             "endpoints",
+            "error",
             "event_id",
             "held_bytes",
         ),
@@ -160,6 +161,8 @@ class HttpExchange:
         """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
         self.reason = ""
         """What the response says besides its status."""
+        self.error = ""
+        """Why it broke off, in words of the recorder or of the system; empty if it did not, or that is unknown."""
         self.is_ours = False
         """Whether the recorder itself answered."""
         self.started: Mark | None = None
@@ -240,6 +243,7 @@ class HttpExchange:
         if isinstance(response, dict) or stage == "end":
             self.answered = self.answered or at
         self.peer = _text(members.get("peer")) or self.peer
+        self.error = _text(members.get("error"))[:LONGEST] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
         if "response_text" in members and not self.said:
             said = _text(members["response_text"])

@@ -63,7 +63,7 @@ class _AtEnd(Rule):
                 is_due = exchange.cancelled_ns is None  # otherwise it waited for as long as its client did
                 if request_seen.http is None or (is_due and _is_for_http(request_seen)):
                     continue
-                if request_seen.http.ended_by is not None or request.sender == "server":
+                if request_seen.http.ended_by not in (None, "proxy") or request.sender == "server":
                     until_ns = session.last_ns  # only messages show that the receiver was still there
             ends_ns = (exchange.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
             until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
@@ -384,7 +384,7 @@ def _seen_request(session: Session, request: Request) -> Seen:
 def _is_for_http(request_seen: Seen) -> bool:
     """Whether a request is unanswered because its HTTP exchange ended, which the group `http` reports."""
     is_by_client, http = request_seen.message.sender == "client", request_seen.http
-    is_over = http is not None and http.ended_by is not None
+    is_over = http is not None and http.ended_by not in (None, "proxy")
     return is_by_client and is_over and not request_seen.session.is_legacy
 
 

@@ -421,7 +421,9 @@ class _Load:
             return self._repeat(seen)
         if type(message) is Response:
             exchange = seen.exchange
-            return None if exchange is None else self._take_response(seen, message, exchange)
+            if exchange is None:
+                return None if seen.request is None else self._sent.get(seen.request)  # one that no client can read
+            return self._take_response(seen, message, exchange)
         if type(message) is Request:
             return self._take_request(seen, message, talk)
         if type(message) is Notification:

@@ -258,7 +258,7 @@ class HttpRow:
                 "resumes": integer(http.resumed),
                 "by_proxy": http.is_ours,
                 "failed_by": failed_by(http),
-                "said": text(http.said) or None,
+                "said": text(http.said or http.error) or None,
             },
         )
 

@@ -139,7 +139,7 @@ comment on column exchanges.response_bytes is 'size of the frame of the response
 comment on column exchanges.progress is 'number of progress notifications for it';
 comment on column exchanges.cancelled_ns is 'when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless, and it may have failed before';
 comment on column exchanges.cancel_reason is 'the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text';
-comment on column exchanges.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more';
+comment on column exchanges.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or its client closed the HTTP exchange';
 comment on column exchanges.probable_answer is 'for an unanswered request: frame number of the first response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';
 comment on column exchanges.probable_answer_id is 'id of that response as JSON writes it, cut at 60 characters; NULL if it has none, or null. Untrusted text';
 comment on column exchanges.in_flight is 'how many requests of its session were open (unanswered and not cancelled) when it was sent, including itself';
@@ -180,8 +180,8 @@ comment on column http_exchanges.is_stream is 'whether the response is an event 
 comment on column http_exchanges.events is 'events in it';
 comment on column http_exchanges.resumes is 'number of the exchange whose stream it resumes';
 comment on column http_exchanges.by_proxy is 'whether mcpproxy itself responded because the server could not be reached';
-comment on column http_exchanges.failed_by is 'who failed, as far as it shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if nobody did';
-comment on column http_exchanges.said is 'what a response says that is no MCP message, such as the page of a gateway, in one line; NULL if there is none. Untrusted text';
+comment on column http_exchanges.failed_by is 'who failed, as far as HTTP shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if nobody did. A stream that ends as it should, without the response, is no failure of HTTP';
+comment on column http_exchanges.said is 'what a response says that is no MCP message, such as the page of a gateway, in one line; otherwise why it broke off; NULL if it did neither. Untrusted text';
 
 --     select level, rule, message, capture, frame from findings where level <> 'note'
 create table findings (

@@ -21,7 +21,7 @@ from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Span, Style, ms_text
-from mcpproxy.report.wording import aside_of, fate, id_text, name_of, status_of
+from mcpproxy.report.wording import aside_of, failure, id_text, name_of, status_of
 from mcpproxy.sanitise import sanitise
 
 _NAME: Final = 11
@@ -64,7 +64,7 @@ class Messages:
         if not isinstance(item, Record):
             return
         if item.rec == "exchange":
-            for exchange in self.fold.abandoned_by(item):
+            for exchange in self.fold.let_go:
                 self._settle(exchange)
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
             self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
@@ -174,6 +174,11 @@ class Messages:
             return
         exchange = self._exchanges.get(_key(seen.request or message))
         if isinstance(message, Response):
+            if exchange is None and seen.request is not None:
+                yield Fact(
+                    "answers", f"nothing: it is cut short, so frame {seen.request.seq} has no answer", is_bad=True
+                )
+                return
             if exchange is None:
                 meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
                 yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
@@ -197,21 +202,12 @@ class Messages:
             after = ms_text(exchange.duration_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif exchange.outcome is Outcome.FAILED:
-            yield Fact("answered", f"never: {self._failure(exchange)}", is_bad=True)
+            lasted_ns = None if exchange.broken_ns is None else exchange.broken_ns - exchange.started_ns
+            yield Fact("answered", f"never: {failure(exchange.http, lasted_ns)}", is_bad=True)
         elif exchange.request.method not in ENDLESS:
             probable = exchange.probable_answer
             meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
             yield Fact("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
-
-    def _failure(self, exchange: Exchange) -> str:
-        """How the HTTP exchange of a request failed, and what its response says."""
-        http = exchange.http
-        if exchange.broken_ns is not None:
-            return fate(exchange).text.partition(": ")[2].partition(",")[0]
-        if http is None or http.status is None:
-            return "the HTTP exchange failed"
-        said = f": {sanitise(http.said)}" if http.said else ""
-        return f"HTTP status {http.status}{said}"
 
 
 def called(frame: Frame, index: int | None) -> str:

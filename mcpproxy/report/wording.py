@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.exchange import Exchange, IdState, Outcome, outcome_of
+from analysis.conversation.failure import failed_by
 from analysis.conversation.guesses import Meant
+from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
 from analysis.conversation.session import Peer, Seen
 from mcpproxy.report.text import Span, cells, count_text, fit
@@ -25,6 +27,8 @@ _STATES: Final[dict[IdState | None, str]] = {
     IdState.CANCELLED: "cut short",
 }
 """What the state of an id says of a message that names it and belongs to no exchange."""
+_NO_SUCCESS: Final = 300
+"""Statuses from here on are no success (RFC 9110 §15)."""
 _YIELDS: Final = " ⇒ "
 
 # Where a request says what it is about, by method.
@@ -180,12 +184,9 @@ def status_of(
 def fate(exchange: Exchange) -> Status:
     """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
     texts = []
-    http = exchange.http
-    if exchange.outcome is Outcome.FAILED and http is not None and http.is_redirect:
-        texts.append(f": redirected with status {http.status}, and not repeated")
-    elif exchange.outcome is Outcome.FAILED and exchange.broken_ns is not None:
-        lasted = duration(max(0, exchange.broken_ns - exchange.started_ns))
-        texts.append(f": its HTTP response ended after {lasted} without an answer")
+    if exchange.outcome is Outcome.FAILED:
+        lasted_ns = None if exchange.broken_ns is None else exchange.broken_ns - exchange.started_ns
+        texts.append(f": {failure(exchange.http, lasted_ns)}")
     waited_ns = exchange.abandoned_ns
     if waited_ns is not None:
         abandoned = f"after {duration(waited_ns)}"
@@ -196,6 +197,28 @@ def fate(exchange: Exchange) -> Status:
         texts.append(f", {sanitise(exchange.probable_answer.text, EXCERPT)}")
     is_abandoned = exchange.outcome is Outcome.CANCELLED and waited_ns is not None
     return Status("abandoned" if is_abandoned else exchange.outcome.value, "".join(texts), is_bad=True)
+
+
+def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
+    """How an HTTP exchange failed to bring a response, and what it says or why; sanitised.
+
+    Args:
+        http: the exchange; None if it is forgotten.
+        lasted_ns: how long it lasted.
+    """
+    if http is None or (http.status is None and not http.error):
+        return "the HTTP exchange ended before a response"
+    if http.is_redirect:
+        return f"redirected with status {http.status}, and not repeated"
+    why = sanitise(http.said or http.error, EXCERPT)
+    if http.status is None:
+        return f"no HTTP response: {why}"
+    told = f": {why}" if why else ""
+    if http.status >= _NO_SUCCESS:
+        by = failed_by(http)
+        return f"HTTP status {http.status}{f' by a {by}' if by == 'gateway' else ''}{told}"
+    after = "" if lasted_ns is None else f" after {duration(max(0, lasted_ns))}"
+    return f"the HTTP response ended{after} without an answer{told}"
 
 
 def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None) -> Status:

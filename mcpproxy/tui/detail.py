@@ -16,7 +16,7 @@ from mcpproxy.report import units
 from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import remark_on
 from mcpproxy.report.text import Span, ms_text
-from mcpproxy.report.wording import peer_text
+from mcpproxy.report.wording import failure, peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
 from mcpproxy.tui.data.exchanges import OUTCOMES
@@ -187,13 +187,14 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {
         Outcome.UNANSWERED: "unanswered: no response came before the session ended",
-        Outcome.FAILED: "failed: the HTTP exchange ended before a response",
+        Outcome.FAILED: f"failed: {_failure(reading, request)}" if outcome is Outcome.FAILED else "",
         None: "waiting" if reading.is_live else "…",
     }
     bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
-    session = reading.fold
+    own = reading.sessions[row] if row < len(reading.sessions) else 0
+    session = next((one for one in reading.fold.routing.open() if one.number == own), reading.fold)
     for word, peer in (("client", session.client), ("server", session.server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))
@@ -210,6 +211,14 @@ def _at(reading: Reading, row: int) -> str:
 
 
 # ---- HTTP
+
+
+def _failure(reading: Reading, request: int) -> str:
+    item = reading.index.beginning(request)
+    number = item.members.get("exchange") if item is not None else None
+    http = reading.fold.exchanges.known(number) if type(number) is int else None
+    # A redirected request has failed where it was repeated, if it was.
+    return failure(None if http is not None and http.is_redirect else http)
 
 
 def _headers(reading: Reading, row: int) -> Lines:

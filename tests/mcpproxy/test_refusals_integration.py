@@ -97,7 +97,7 @@ def test_a_failure_is_told_with_who_failed_and_what_it_said(place: Place) -> Non
     asked = "select meaning, count(*) as calls from errors group by all order by all"
     counted = [json.loads(line) for line in mcpproxy("query", "--json", asked, served.capture).stdout.splitlines()]
     assert {one["meaning"]: one["calls"] for one in counted} == {
-        "no message in the HTTP response": 2,
+        "no answer in the HTTP response": 2,
         "HTTP status 502": 2,
         "HTTP status 503": 1,
     }

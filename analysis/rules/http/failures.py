@@ -129,8 +129,8 @@ def _has_its_own_finding(http: HttpExchange, first: Seen) -> bool:
 class CallRefused(_Refused):
     """A request is refused with an HTTP status instead of a response.
 
-    **Why it matters.** The call has failed, and its caller learns no more than the status: official SDKs do not read
-    what else such a response says.
+    **Why it matters.** The call has failed, and its caller often learns no more than the status: many clients do not
+    read what else such a response says.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and a page of nginx
 
@@ -202,6 +202,30 @@ class BodyCut(Over):
         size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
         text = f"the response to {short(failed[0].method)} ends after {size} bytes"
         return self.in_response(http, session, text)
+
+
+class NoResponse(Over):
+    """The connection ends before the response to a request.
+
+    **Why it matters.** The call has failed, and nobody says why: the server has crashed, or somebody on the way has
+    dropped the connection.
+
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, and the end of the connection
+
+    **Instead.** Look for the end of the server's process, or for a limit of a gateway. Answer with an error instead of
+    dropping a connection.
+    """
+
+    id = "http/no-response"
+    who = "server"
+    source = "RFC 9112 §9"
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        requests = requests_of(http)
+        if http.status is not None or http.ended_by not in ("server", "error") or not requests:
+            return ()
+        text = f"the connection ends before the response to {short(requests[0].method)}"
+        return self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
 
 
 class StreamBroken(Over):

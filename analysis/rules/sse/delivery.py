@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import only, since
-from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import ANY, POST, Over, is_cut
@@ -98,7 +98,10 @@ class UnterminatedEvent(Over):
         last = http.latest
         if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
             return ()
-        return [self.finding(last, "the stream ends inside an event, which is lost")]
+        if last.request is None:
+            return [self.finding(last, "the stream ends inside an event, which is lost")]
+        text = f"the stream ends inside the event that answers {short(last.method)}, which is lost"
+        return [self.finding(last, text, level=ERROR)]
 
 
 class NoPrimingEvent(Over):

@@ -32,7 +32,7 @@ select
         when outcome = 'tool_error' then 'tool error'
         when outcome = 'failed' and by_proxy then 'server not reached'
         when outcome = 'failed' and status is null then 'no HTTP response'
-        when outcome = 'failed' and status < 300 then 'no message in the HTTP response'
+        when outcome = 'failed' and status < 300 then 'no answer in the HTTP response'
         when outcome = 'failed' then 'HTTP status ' || status
         when code = -32700 then 'Parse error'
         when code = -32600 then 'Invalid Request'
