@@ -236,7 +236,8 @@ class ReportRows(Figures):
             r"""
             with placed as (
                 select
-                    *, coalesce(response, request) as frame, (time, capture, coalesce(request, response)) as place,
+                    * replace (meaning || coalesce(' (' || failed_by || ')', '') as meaning),
+                    coalesce(response, request) as frame, (time, capture, coalesce(request, response)) as place,
                     regexp_replace(text, '\w*\d\w*', '0', 'g') as saying
                 from errors where not is_cancelled
             )
