@@ -352,7 +352,7 @@ class RequestTable:
         if state is _ID_ANSWERED:
             del self._answered[key]
         elif state is _ID_FAILED:
-            del self._failed[key]
+            self._failed.pop(key, None)
         if key in self._doubtful:
             self._doubtful.discard(key)
             while key in self._open:

@@ -249,15 +249,13 @@ class Fold:
 
     def _is_repeated(self, message: Message, http: HttpExchange) -> bool:
         """Whether a message comes again because the exchange that carried it was redirected."""
-        if http.redirected is None:
+        if http.origin is None:
             earlier = self.exchanges.redirected(http, message.frames[0].raw, message.t_ns)
             if earlier is None:
                 return False
-            http.redirected, http.session = earlier, earlier.session
+            http.origin, http.session = earlier.first, earlier.session
             self.addressing.repeat(http.number, earlier.number)
-            for seen in earlier.sent:
-                seen.http = http
-                http.add(seen)
+            self.exchanges.share(earlier, http)
             for key in self.addressing.asked_in(http.number):
                 waiting = self.tables["client"].get(key)
                 if waiting is not None:
@@ -466,8 +464,9 @@ class Fold:
         request, session = waiting.request, waiting.session
         if waiting.broken is not None:
             return None if waiting.is_left else _FAILED
-        is_gone = session is not None and not session.is_http and other_side(request.sender) in session.closed_ns
-        return _UNANSWERED if is_gone or request.method == "initialize" else None
+        is_gone = session is not None and not session.is_http and "server" in session.closed_ns
+        is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
+        return _UNANSWERED if is_lost else None
 
     @staticmethod
     def _is_listening(waiting: Waiting | None) -> bool:
@@ -498,18 +497,19 @@ class Fold:
         http, by = self.exchanges.of(number), members.get("ended_by")
         is_refused = status is not None and status >= 300 and not http.is_redirect
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
-        if http.stream != number and not may_follow:
-            return  # what it resumes has ended before
+        is_resuming = http.stream != number
+        if is_resuming and (status is None or status >= 300):
+            return  # nothing has gone on here
         if by == "proxy" and status is None:
             return  # the recorder ends, which says nothing of the server
         for key in self.addressing.asked_in(http.stream):
             waiting = self.tables["client"].get(key)
-            if waiting is None:
-                continue
+            if waiting is None or (http.is_redirect and waiting.http is not http):
+                continue  # it has come again already
             if not self._is_older(http) and not is_refused and by != "proxy":
                 waiting.broken = Mark(record.seq, record.t_ns)
-                waiting.is_left = by == "client" and waiting.era != "modern"
-            if may_follow:
+                waiting.is_left = by == "client" and waiting.era != "modern" and not http.is_redirect
+            if may_follow or is_resuming:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not self._is_older(http) and not is_refused
             ended = self._closed(waiting, None)

@@ -113,7 +113,7 @@ class HttpExchange:
             "peer",
             "reason",
             "received",
-            "redirected",
+            "origin",
             "repeats",
             "replays",
         ),
@@ -181,8 +181,8 @@ class HttpExchange:
         """The server's messages in it."""
         self.settled: Seen | None = None
         """The server's last response to a request."""
-        self.redirected: HttpExchange | None = None
-        """The exchange whose messages it repeats, as that was redirected."""
+        self.origin: HttpExchange | None = None
+        """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
         self.let_go: list[Exchange] = []
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
@@ -403,7 +403,7 @@ class HttpExchange:
     @property
     def first(self) -> "HttpExchange":
         """The exchange that first carried its messages: itself, unless it repeats a redirected one."""
-        return self if self.redirected is None else self.redirected.first
+        return self if self.origin is None else self.origin
 
     @property
     def client(self) -> str:
@@ -417,6 +417,8 @@ class HttpExchange:
         if len(kept) < SEEN_KEPT:
             kept.append(seen)
             self._others.hold(self, seen)
+        if kept is self.sent and self.is_redirect:
+            self._others.expect(self)  # the server has answered before it has read the body
         if kept is self.received:
             self.latest = seen
             if seen.exchange is not None:
@@ -444,7 +446,7 @@ class HttpExchanges:
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._redirected: Limited[tuple[str, int], HttpExchange] = Limited(REDIRECTED_KEPT)
+        self._redirected: Limited[tuple[str, str | None, int], list[HttpExchange]] = Limited(REDIRECTED_KEPT)
         self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
         self._ended: Limited[int, HttpExchange] = Limited(KEPT)
         self._count = 0
@@ -463,6 +465,13 @@ class HttpExchanges:
             oldest, size = self._whole.popleft()
             self._whole_bytes -= size
             oldest.pack()
+
+    def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
+        """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
+        http.sent, http.held_bytes = [*earlier.sent], earlier.held_bytes
+        self._held_bytes += http.held_bytes
+        for seen in http.sent:
+            seen.http = http
 
     def _forget(self, http: HttpExchange | None) -> None:
         if http is not None:
@@ -489,9 +498,6 @@ class HttpExchanges:
             self.announced.keep(exchange.uri_key, exchange)
         if is_news and exchange.answered is not None:
             self._answered(exchange)
-        # A server may answer before it has read the body.
-        if exchange.ended_by is not None and exchange.is_redirect and exchange.sent and exchange.method == "POST":
-            self._redirected.keep((exchange.client, hash(exchange.sent[0].message.frames[0].raw)), exchange)
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._forget(self._ended.keep(number, exchange))
             while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
@@ -500,23 +506,38 @@ class HttpExchanges:
 
     def _answered(self, http: HttpExchange) -> None:
         self.session_ids.answered(http)
+        if http.is_redirect:
+            self.expect(http)
         is_served = http.status is not None and 200 <= http.status < 300
         if is_served and http.method == "POST" and http.sent and len(self.paths) < PATHS_KEPT:
             self.paths[http.path] = None
+
+    def expect(self, http: HttpExchange) -> None:
+        """Expect the messages of a redirected exchange to come again."""
+        if not http.sent or http.method != "POST":
+            return
+        key = http.client, http.fields.get(_SESSION_FIELD), hash(http.sent[0].message.frames[0].raw)
+        known = self._redirected.get(key)
+        if known is None:
+            self._redirected.keep(key, [http])
+        elif http not in known:
+            known.append(http)
+            del known[:-SEEN_KEPT]
 
     def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
         """The redirected exchange that one with this body repeats, if any; each is repeated once."""
         if not self._redirected or http.sent or http.method != "POST":
             return None
-        key = http.client, hash(raw)
-        earlier = self._redirected.get(key)
-        if earlier is None or earlier.answered is None or not earlier.sent:
+        key = http.client, http.fields.get(_SESSION_FIELD), hash(raw)
+        known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
+        if not known:
             return None
-        del self._redirected[key]
-        is_same = earlier.sent[0].message.frames[0].raw == raw and t_ns - earlier.answered.t_ns <= FOLLOWED_NS
-        # A client that did not follow may ask the same again, at the same address.
-        location = earlier.answer_fields["location"].partition("?")[0]
-        return earlier if is_same and (http.path != earlier.path or location.endswith(http.path)) else None
+        # Where several clients that look the same say the same at once, the connection may tell them apart.
+        found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
+        self._redirected[key].remove(found)
+        if not self._redirected[key]:
+            del self._redirected[key]
+        return found
 
     def of(self, number: int) -> HttpExchange:
         """The exchange with this number; a new one if it is unknown."""
@@ -561,6 +582,15 @@ def _doubled(headers: object, distinct: int) -> frozenset[str]:
         pair[0].lower() for pair in headers if isinstance(pair, list) and pair and isinstance(pair[0], str)
     )
     return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
+    """Whether an exchange can be where a client follows a redirect, and not another attempt at the same address."""
+    if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
+        return False
+    location = earlier.answer_fields.get("location", "").partition("?")[0]
+    is_there = http.path != earlier.path or location.endswith(http.path)
+    return is_there and earlier.sent[0].message.frames[0].raw == raw
 
 
 def media_of(value: str) -> str:

@@ -215,7 +215,7 @@ class Conventions:
         kind = _ERRORS.get(call.outcome)
         if kind is None or (call.outcome is not Outcome.TOOL_ERROR and call.request.method in ENDLESS):
             return {}, None
-        if call.is_abandoned:
+        if call.is_abandoned and call.outcome is not Outcome.FAILED:
             kind = "timeout"
         elif call.outcome is Outcome.FAILED and call.http is not None and call.http.status is not None:
             kind = str(call.http.status) if call.http.status >= 300 else kind

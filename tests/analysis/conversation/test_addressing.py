@@ -253,6 +253,66 @@ def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:
     assert (left.outcome, left.redirects) == (Outcome.FAILED, 0)
 
 
+def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
+    """As fetch does: the rest of the redirect comes later, and changes nothing."""
+    talk = Talk()
+    request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "one"]]}
+    redirect = {"status": 307, "headers": [["Location", "/mcp/"]]}
+    for is_early in (False, True):
+        number = talk.seq + 1
+        talk.record(number, "request", request=request)
+        if is_early:  # the server has not read the body
+            talk.record(number, "response", response=redirect)
+        talk.say(number, "c2s", **ASKED)
+        if not is_early:
+            talk.record(number, "response", response=redirect)
+        assert repeated(talk, number + 1, **ASKED).is_again
+        talk.record(number, "end", response=redirect, ended_by="complete")
+        answered = talk.answer(number + 1)
+        assert answered.exchange is not None
+        assert (answered.exchange.outcome, answered.exchange.redirects) == (Outcome.RESULT, 1)
+    assert talk.session.finish() == ()
+
+
+def test_sessions_and_connections_tell_equal_messages_apart() -> None:
+    talk = Talk()
+    first, second = [["Mcp-Session-Id", "a"]], [["Mcp-Session-Id", "b"]]
+    for number, headers in ((1, first), (2, second)):
+        talk.record(number, "request", request={"method": "POST", "target": "/mcp", "headers": headers}, conn=number)
+        talk.say(number, "c2s", **ASKED)
+        response = {"status": 307, "headers": [["Location", "/mcp/"]]}
+        talk.record(number, "end", response=response, ended_by="complete")
+    for number, headers, of in ((3, second, 2), (4, first, 1)):
+        talk.record(number, "request", request={"method": "POST", "target": "/mcp/", "headers": headers})
+        talk.say(number, "c2s", **ASKED)
+        assert asked_in(talk.answer(number)) == of
+
+
+def test_a_long_chain_of_redirects_and_large_bodies_upset_nothing() -> None:
+    talk = Talk()
+    large = {**ASKED, "params": {"name": "x" * 200_000}}
+    for number in range(1, 21, 2):
+        redirected(talk, number, **large)
+        assert repeated(talk, number + 1, **large).is_again
+        assert asked_in(talk.answer(number + 1)) == number
+    talk = Talk()
+    for number in range(1, 3001):
+        request = {"method": "POST", "target": f"/{number}", "headers": []}
+        talk.record(number, "request", request=request)
+        talk.say(number, "c2s", **ASKED)
+        response = {"status": 307, "headers": [["Location", f"/{number + 1}"]]}
+        talk.record(number, "end", response=response, ended_by="complete")
+    talk.record(3001, "request", request={"method": "POST", "target": "/3001", "headers": []})
+    assert talk.say(3001, "c2s", **ASKED).is_again
+    assert asked_in(talk.answer(3001)) == 1
+    talk = Talk()
+    redirected(talk, 1, **ASKED)
+    talk.record(1, "end", response={"status": 307}, ended_by="complete")  # no longer to anywhere
+    assert not repeated(talk, 2, target="/mcp", **ASKED).is_again
+    redirected(talk, 3, **ASKED)
+    talk.say(3, "c2s", **ASKED)  # the same id in the same exchange
+
+
 def test_what_another_client_asks_or_asks_elsewhere_or_later_repeats_nothing() -> None:
     others: list[dict[str, Any]] = [{"agent": "two"}, {"target": "/mcp"}, {"params": {"name": "other"}}]
     for other in others:
