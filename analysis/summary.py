@@ -68,7 +68,7 @@ class Summary(NamedTuple):
     errors: int = 0
     """Requests that ended in an error of JSON-RPC or of a tool, or failed over HTTP."""
     abandoned: int = 0
-    """Requests that were abandoned: cancelled because of a timeout, or after five seconds or more."""
+    """Requests whose sender gave up on them; see `Exchange.abandoned_ns`."""
     waiting_since_ns: int | None = None
     """While it is being recorded: the stamp of the client's oldest unanswered request."""
     answered: int = 0

@@ -80,7 +80,7 @@ class IdState(StrEnum):
     ANSWERED = "answered"
     """It has been answered and not reused."""
     FAILED = "failed"
-    """Its HTTP exchange ended without a response, and not reused."""
+    """Its HTTP exchange ended without a response, and it has not been reused."""
 
 
 # Enumeration members take ten times as long to look up as these, and each message needs some.

@@ -207,7 +207,7 @@ class Fold:
         return tuple(self.links.chains.unanswered(self._closed(waiting, None)) for waiting in left)
 
     def abandoned_by(self, record: Record) -> list[Exchange]:
-        """The requests that the last record shows as abandoned: their client closed the response (2026-07-28)."""
+        """The requests that the last record shows as abandoned: their client closed the HTTP exchange."""
         return [
             exchange
             for exchange in self.let_go

@@ -289,9 +289,9 @@ class AbandonedRequest(Rule):
     """The sender gave up on a request: it cancelled it, or closed the HTTP exchange, before the response.
 
     **Why it matters.** To its user the call has failed, although no message is an error. It is usually the first thing
-    to look at. A cancellation counts if its reason names a timeout, or after five seconds or more. A slow receiver and
-    an impatient sender look the same, so this is a note; after half a minute without a message from the receiver it is
-    a warning, and blames the receiver.
+    to look at. A cancellation counts if its reason mentions a time-out, or if it comes after five seconds or more. A
+    slow receiver and an impatient sender look the same, so this is a note. It is a warning that blames the receiver if
+    the sender timed out or closed the connection after half a minute or more without a message from the receiver.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, half a minute later
     `> {"method":"notifications/cancelled","params":{"requestId":4,"reason":"timed out after 30s"}}`; over HTTP, the
@@ -333,7 +333,7 @@ class AbandonedRequest(Rule):
         is_silent = not http.received if http is not None else session.heard.get(other, -1) < request.seq
         has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.is_left or timed_out(exchange.cancel_reason))
         text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
-        text = with_guess(text + " without a word from the " + other if has_hung else text, exchange.probable_answer)
+        text = with_guess(text + " without a message from the " + other if has_hung else text, exchange.probable_answer)
         related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
         # A slow server and an impatient client look the same, up to a point.
         blames: Blames = other if has_hung else "unknown"

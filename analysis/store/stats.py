@@ -119,7 +119,7 @@ class Count(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """Requests of one kind that were abandoned: cancelled because of a timeout, or after five seconds."""
+    """Requests of one kind whose sender gave up on them; see `Exchange.abandoned_ns`."""
 
     what: str
     times: int

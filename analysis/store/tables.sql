@@ -124,7 +124,7 @@ comment on column exchanges.name is 'tool, prompt or resource that it names, cut
 comment on column exchanges.asked_by is 'client or server';
 comment on column exchanges.revision is 'revision of MCP in force for it';
 comment on column exchanges.era is 'handshake or modern';
-comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (or its client left), failed (its HTTP exchange), unanswered';
+comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (also if its client closed the HTTP exchange), failed (its HTTP exchange), unanswered';
 comment on column exchanges.code is 'code of the error';
 comment on column exchanges.error is 'message of the error, or the first text that a failing tool returned, cut at 300 characters. Untrusted text';
 comment on column exchanges.started_ns is 'when it was handed on, in ns since the capture opened: the time of its record plus its stall';
@@ -137,9 +137,9 @@ comment on column exchanges.waiting_ms is 'the part of the latency in which the 
 comment on column exchanges.request_bytes is 'size of the frame of the request';
 comment on column exchanges.response_bytes is 'size of the frame of the response; NULL if there is none';
 comment on column exchanges.progress is 'number of progress notifications for it';
-comment on column exchanges.cancelled_ns is 'when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless, and it may have failed before';
+comment on column exchanges.cancelled_ns is 'when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless; outcome says whether the request had failed before';
 comment on column exchanges.cancel_reason is 'the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text';
-comment on column exchanges.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or its client closed the HTTP exchange';
+comment on column exchanges.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange';
 comment on column exchanges.probable_answer is 'for an unanswered request: frame number of the first response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';
 comment on column exchanges.probable_answer_id is 'id of that response as JSON writes it, cut at 60 characters; NULL if it has none, or null. Untrusted text';
 comment on column exchanges.in_flight is 'how many requests of its session were open (unanswered and not cancelled) when it was sent, including itself';
@@ -147,7 +147,7 @@ comment on column exchanges.chain is 'number of the call that it is a round of, 
 comment on column exchanges.round is 'number of the round, from 1';
 comment on column exchanges.task is 'id of the task that it started or is about';
 comment on column exchanges.exchange is 'number of the HTTP exchange that carried the request, the last one if it was redirected; NULL on stdio';
-comment on column exchanges.redirects is 'how many times it was redirected and repeated; the repetitions are no requests of their own';
+comment on column exchanges.redirects is 'how many times it was redirected and repeated; the repetitions do not count as requests';
 
 --     select method, status, count(*) as requests from http_exchanges group by all
 create table http_exchanges (
@@ -181,7 +181,7 @@ comment on column http_exchanges.events is 'events in it';
 comment on column http_exchanges.resumes is 'number of the exchange whose stream it resumes';
 comment on column http_exchanges.by_proxy is 'whether mcpproxy itself responded because the server could not be reached';
 comment on column http_exchanges.failed_by is 'who failed, as far as HTTP shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if nobody did. A stream that ends as it should, without the response, is no failure of HTTP';
-comment on column http_exchanges.said is 'what a response says that is no MCP message, such as the page of a gateway, in one line; otherwise why it broke off; NULL if it did neither. Untrusted text';
+comment on column http_exchanges.said is 'text of a response that is not an MCP message, such as the error page of a gateway, in one line; otherwise why the exchange broke off; NULL if there is neither. Untrusted text';
 
 --     select level, rule, message, capture, frame from findings where level <> 'note'
 create table findings (

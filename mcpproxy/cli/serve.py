@@ -1,8 +1,8 @@
 """Put a proxy in front of an HTTP server: record everything that client and server exchange.
 
 URL is the address that you would otherwise give to the client. The URL to give the client instead is printed on stdout.
-Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well. Everything passes
-unchanged, but for an address of the server that would lead the client around the proxy: that becomes relative.
+Requests to every path of the server pass, so its OAuth and `.well-known` addresses work as well. Responses pass
+unchanged, except that an address of the server itself becomes relative if it would lead the client around the recorder.
 
 It ends on Ctrl-C or SIGTERM. Exit code: 0; 2 for wrong usage, or if it cannot listen on the address; 73 if the capture
 cannot be created.
@@ -74,7 +74,8 @@ def parser() -> argparse.ArgumentParser:
         "--no-rewrite-location",
         action="store_false",
         dest="rewrite_location",
-        help="pass these addresses as they are: clients that follow them leave the proxy, and others fail",
+        help="pass on the server's own addresses unchanged: clients that follow them leave the proxy, and those "
+        "that stay within one origin fail",
     )
     parser.add_argument(
         "--keep-path",

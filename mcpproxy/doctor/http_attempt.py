@@ -230,8 +230,13 @@ def _redirected(reply: _Reply, url: str) -> Diagnosis:
         return Diagnosis(Redirected, f"{reply.status} to no address")
     if (before.scheme, after.scheme) == ("https", "http") and before.hostname == after.hostname:
         advice = f"change its URL to {_shown(after._replace(scheme='https', netloc=before.netloc).geturl())}"
-        return Diagnosis(Redirected, f"{reply.status} to {shown}: it does not know that it is reached by https", advice)
-    why = "" if reply.status in (307, 308) else ", after which clients repeat a POST as a GET, without the message"
+        return Diagnosis(
+            Redirected, f"{reply.status} to {shown}: the server does not know that it is reached by https", advice
+        )
+    if (before.scheme, before.netloc) != (after.scheme, after.netloc):
+        why = ", which is another origin: clients do not follow"
+    else:
+        why = "" if reply.status in (307, 308) else ": clients repeat the POST as a GET, without the message"
     return Diagnosis(Redirected, f"{reply.status} to {shown}{why}", f"change its URL to {shown}")
 
 

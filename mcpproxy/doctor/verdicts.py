@@ -390,7 +390,7 @@ class Unauthorized(Verdict):
 
 
 class Redirected(Verdict):
-    """The server redirects to where clients do not follow.
+    """The server redirects in a way that clients do not follow.
 
     **What it means.** It redirects to another host, another port or from http to https, or with 301, 302 or 303, after
     which clients repeat a POST as a GET, without the message. Clients that follow drop the credentials on the way.
@@ -404,11 +404,11 @@ class Redirected(Verdict):
 class RedirectFollowed(Verdict):
     """The server redirects every request to another of its own addresses.
 
-    **What it means.** The redirect stays within the server's origin and keeps the message (307 or 308), so the official
-    SDKs follow it, through `mcpproxy serve` and `mcpproxy up` as well. But each request is sent twice, and clients that
-    follow no redirects cannot use the server.
+    **What it means.** The redirect stays within the server's origin and keeps the message (for a POST: 307 or 308), so
+    the official SDKs follow it, through `mcpproxy serve` and `mcpproxy up` as well. But each request is sent twice, and
+    clients that follow no redirects cannot use the server.
 
-    **What to do.** Change the entry's URL to the address given in the advice, often the same with a slash at its
+    **What to do.** Change the entry's URL to the address given in the advice, often the same URL with a slash at the
     end.
     """
 

@@ -209,7 +209,7 @@ class HttpRecorder:
             is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
             return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
         is_mended = flag in MENDED and not self._rewrites and self._own.relative(where.encode()) is not None
-        return "; without --no-rewrite-location, its address is made relative" if is_mended else ""
+        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_mended else ""
 
     async def finish(self, ending: str) -> None:
         """Record the end and close the capture."""

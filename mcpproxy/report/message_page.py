@@ -175,9 +175,8 @@ class Messages:
         exchange = self._exchanges.get(_key(seen.request or message))
         if isinstance(message, Response):
             if exchange is None and seen.request is not None:
-                yield Fact(
-                    "answers", f"nothing: it is cut short, so frame {seen.request.seq} has no answer", is_bad=True
-                )
+                unread = f"nothing: its client cannot have read it, so frame {seen.request.seq} has no answer"
+                yield Fact("answers", unread, is_bad=True)
                 return
             if exchange is None:
                 meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""

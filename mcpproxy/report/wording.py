@@ -23,8 +23,8 @@ ID_CELLS: Final = 16
 _STATES: Final[dict[IdState | None, str]] = {
     IdState.ANSWERED: "answered before",
     IdState.FAILED: "failed before",
-    IdState.OPEN: "cut short",
-    IdState.CANCELLED: "cut short",
+    IdState.OPEN: "not readable",
+    IdState.CANCELLED: "not readable",
 }
 """What the state of an id says of a message that names it and belongs to no exchange."""
 _NO_SUCCESS: Final = 300

@@ -113,7 +113,7 @@ def assert_fails_without(place: Place, clients: Clients, url: str, call: Call) -
         assert all(text.startswith("error: ") for text in results.values()), results
         if call is ADD:  # where it refuses an endpoint, the client of Python waits forever
             assert clients.typescript_result(served.url.removesuffix("/mcp") + "/sse", call).startswith("error: ")
-    assert b"bypass/location); traffic to it is not recorded; without --no-rewrite-location, its" in served.errors
+    assert b"bypass/location); traffic to it is not recorded; without --no-rewrite-location, mcpproxy" in served.errors
     assert (b"bypass/endpoint" in served.errors) == (call is ADD)
     assert all("rewritten" not in members for members in ends(served))
     assert members_of(served.capture, "header")[0]["opt_outs"] == []

@@ -139,8 +139,8 @@ class _Row(NamedTuple):
 class RetryLoop(AtEndpoint):
     """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** Neither the same token, nor another new one, nor none helps. Each repetition costs the server
-    time, and may ask the user for consent again.
+    **Why it matters.** It does not help to repeat the request, be it with the same token, with a new one or without
+    one. Each repetition costs the server time, and may ask the user for consent again.
 
     **On the wire.** Four times `> POST /mcp` with the same call, each answered 401 or 403
 
@@ -178,8 +178,8 @@ class RetryLoop(AtEndpoint):
         # If a few tokens alternate, several clients are being refused.
         if row.times != ROW or len(row.tokens) not in (0, 1, ROW):
             return ()
-        how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token each time")
-        text = f"the same request was refused {ROW} times in a row with status {http.status}, {how}"
+        how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token")
+        text = f"the same request was refused {ROW} times in a row with status {http.status}, each time {how}"
         return self.in_request(http, session, text)
 
 

@@ -23,8 +23,8 @@ _TO_GET: Final = frozenset({301, 302, 303})
 class RedirectToGet(Over):
     """A POST is redirected with a status that turns it into a GET.
 
-    **Why it matters.** The message is lost: clients follow with a GET without a body, and take what that returns for
-    the answer. Some clients repeat the POST, but none has to.
+    **Why it matters.** The message is lost: clients follow with a GET without a body, and take what it returns as the
+    response. Some clients repeat the POST, but no client is required to.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
 
@@ -51,13 +51,14 @@ class RedirectToGet(Over):
 class RedirectScheme(Over):
     """A server redirects to its own host under another scheme.
 
-    **Why it matters.** From https to http, a server behind a gateway that ends TLS does not know its own address:
-    clients refuse to follow, or send their credentials in clear. From http to https, clients do not follow either, as
-    it is another origin: nothing works at the address that they were given.
+    **Why it matters.** A redirect from https to http usually comes from a server behind a gateway that terminates TLS,
+    which does not know its own address: clients refuse to follow, or send their credentials in plain text. Clients do
+    not follow from http to https either, because that is another origin, so nothing works at the address that they
+    were given.
 
     **On the wire.** `https://example.com/mcp`, answered with 307 and `Location: http://example.com/mcp/`
 
-    **Instead.** As the server, trust `X-Forwarded-Proto` of the gateway. As the user, give the https address, to
+    **Instead.** As the server, trust the gateway's `X-Forwarded-Proto` header. As the user, give the https address, to
     `mcpproxy serve` as well.
     """
 
@@ -75,7 +76,7 @@ class RedirectScheme(Over):
         ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.answer_fields.get("location", ""))
         if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
             return ()
-        advice = f", so start with https://{short(theirs[1])}" if theirs[0] == "https" else ""
+        advice = f": use {short(_origin(http))} as its URL" if theirs[0] == "https" else ""
         return self.in_response(http, session, f"the server redirects from {ours[0]} to {theirs[0]}{advice}")
 
 
@@ -137,8 +138,13 @@ def _place(http: HttpExchange) -> str:
     return short(http.answer_fields.get("location", ""))
 
 
+def _origin(http: HttpExchange) -> str:
+    """The origin of the address to which an exchange is redirected."""
+    return "/".join(http.answer_fields.get("location", "").split("/", 3)[:3]).lower()
+
+
 def _scheme_and_host(address: str) -> tuple[str, str]:
-    """The two of an absolute address of HTTP, in lower case; empty if it is none."""
+    """Scheme and host of an absolute HTTP address, in lower case; both empty if it is not one."""
     scheme, mark, rest = address.lower().partition("://")
     if not mark or scheme not in ("http", "https"):
         return "", ""

@@ -215,12 +215,14 @@ class ClosedWithoutRetry(Over):
 class ResumptionIgnored(OverHttp):
     """A client resumes a stream, and the server sends nothing of what was missing.
 
-    **Why it matters.** The client waits for a response that it believes to be on the way. Servers that open a new
-    stream whatever `Last-Event-ID` says look as if they could resume.
+    **Why it matters.** The client waits for a response that it believes to be on the way. A server that ignores
+    `Last-Event-ID` and opens a new stream looks as if it could resume.
 
-    **On the wire.** A stream breaks off before the response, then `> GET` with `Last-Event-ID: 7`, and no event in it
+    **On the wire.** A stream breaks off before the response, then `> GET` with `Last-Event-ID: 7`, answered by a stream
+    without events
 
-    **Instead.** Replay what came after that event. A server that keeps no events should send no ids.
+    **Instead.** Send the events that came after the one that `Last-Event-ID` names. A server that keeps no events
+    should send no ids.
     """
 
     id = "sse/resumption-ignored"

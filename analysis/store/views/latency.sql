@@ -59,7 +59,7 @@ comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls 
 comment on column latency.server_p50_ms is 'median without the time in which the responding side waited for the other side; NULL if it never did';
 comment on column latency.server_p95_ms is 'the same for 95 %; NULL if the responding side never waited';
 comment on column latency.cancelled is 'calls that were cancelled, whether answered afterwards or not';
-comment on column latency.abandoned is 'cancelled calls that were abandoned: cancelled with a reason that mentions a time-out, or after 5 s or more';
+comment on column latency.abandoned is 'cancelled calls that were abandoned: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, their client closed the HTTP exchange';
 comment on column latency.unanswered is 'calls without a response: no percentile includes them';
 comment on column latency.failed is 'calls whose HTTP exchange failed before a response could come';
 comment on column latency.interim is 'calls that ended in an interim result or a response that only starts a task: no percentile includes them';

@@ -41,7 +41,7 @@ comment on column unanswered.method is 'method of the request';
 comment on column unanswered.name is 'the tool, prompt or resource; NULL if the method has none';
 comment on column unanswered.at_ms is 'when it was handed on, in ms since the capture opened';
 comment on column unanswered.waited_ms is 'from then to the cancellation, otherwise to the end of the capture; grows while that is being recorded';
-comment on column unanswered.why is 'abandoned (cancelled with a reason that mentions a time-out, or after 5 s or more; or its client closed the HTTP exchange), lost (the response may be among the lost records or the frames that could not be parsed) or open';
+comment on column unanswered.why is 'abandoned (cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange), lost (the response may be among the lost records or the frames that could not be parsed) or open';
 comment on column unanswered.reason is 'the reason given in its cancellation; NULL if there is none. Untrusted text';
 comment on column unanswered.probable_answer is 'frame number of a response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';
 comment on column unanswered.probable_answer_id is 'the wrong id of that response as JSON writes it; NULL if it has none. Untrusted text';

@@ -190,7 +190,7 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
         ((cancel(29, "timed out"),), Level.NOTE, "unknown", ""),
         ((cancel(35, "no longer wanted"),), Level.NOTE, "unknown", ""),
         ((progress, cancel(35, "timed out")), Level.NOTE, "unknown", ""),
-        ((cancel(35, "timed out"),), Level.WARNING, "server", " without a word from the server"),
+        ((cancel(35, "timed out"),), Level.WARNING, "server", " without a message from the server"),
     ):
         checker = Checker()
         found = [one for item in (call(), *items) for one in checker.feed(item)]

@@ -109,12 +109,12 @@ def test_an_endpoint_is_of_the_server_by_any_of_its_names(upstream: str, address
         (
             "http://example.com/mcp",
             "https://example.com/mcp",
-            "the server redirects from http to https, so start with https://example.com",
+            "the server redirects from http to https: use https://example.com as its URL",
         ),
         (
             "http://[::1]:8000/mcp",
             "https://[::1]/mcp",
-            "the server redirects from http to https, so start with https://[::1]",
+            "the server redirects from http to https: use https://[::1] as its URL",
         ),
         ("https://example.com/mcp", "https://example.com/mcp/", None),
         ("https://example.com/mcp", "http://other.example.com/mcp/", None),

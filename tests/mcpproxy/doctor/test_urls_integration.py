@@ -187,7 +187,7 @@ def test_a_certificate_that_is_not_trusted(home: Path) -> None:
             "self signed", "self-signed"
         )
         found = verdicts(doctor(home, f"{base}/plain", SSL_CERT_FILE=str(home / "cert.pem")))["http/redirected"]
-        assert "it does not know that it is reached by https" in found
+        assert "the server does not know that it is reached by https" in found
         assert f"change its URL to {base}/streamable" in found
 
 
