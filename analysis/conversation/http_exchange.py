@@ -425,8 +425,8 @@ class HttpExchange:
                 self.settled = seen
 
     def forget(self) -> None:
-        """Drop its messages: each refers to its exchange, and garbage in such cycles stays for long."""
-        self.sent, self.received, self.latest, self.settled, self.held_bytes = [], [], None, None, 0
+        """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""
+        self.sent, self.received, self.let_go, self.latest, self.settled, self.held_bytes = [], [], [], None, None, 0
 
 
 class HttpExchanges:

@@ -80,6 +80,24 @@ def test_an_exchange_that_is_forgotten_is_gone_at_once(limits: Limits) -> None:
     assert made <= limits.lasting
 
 
+def test_an_exchange_that_has_failed_and_is_forgotten_is_gone_at_once(limits: Limits) -> None:
+    tape = Tape("http")
+    for number in range(limits.ended + 100):
+        tape.post(number, ended=False, id=number, method="ping", params={"pad": "x" * 200})
+        tape.record("exchange", exchange=number, stage="end", response={"status": 500}, ended_by="complete")
+    gc.collect()
+    gc.disable()
+    try:
+        fold = folded(tape)
+        own = fold.exchanges.session_ids
+        made = sum(isinstance(one, HttpExchange) and one.session_ids is own for one in gc.get_objects())
+    finally:
+        gc.enable()
+    assert fold.failed == limits.ended + 100
+    # The last messages keep their values, and with them what carried them.
+    assert made <= limits.ended + limits.whole // 200
+
+
 def test_bytes_of_messages_over_http_are_bounded(limits: Limits) -> None:
     tape, text = Tape("http"), "x" * (limits.bytes_ // 64)
     count = 2 * limits.bytes_ // len(text)
