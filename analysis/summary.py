@@ -141,7 +141,7 @@ class Summarizer:
         """
         fold = self.fold
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
-        # What only the end shows: streams that ended without the response, or were left, and that nobody resumed.
+        # Only the end shows which streams were never resumed after they had ended or been left.
         left = fold.finish() if fold.transport == "http" and not live else ()
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
@@ -155,8 +155,7 @@ class Summarizer:
             revision=_short(fold.revision),
             frames=self.frames,
             errors=self.errors + sum(exchange.outcome in _BAD for exchange in left),
-            abandoned=self.abandoned
-            + sum(exchange.is_left and exchange.cancelled_ns == exchange.broken_ns for exchange in left),
+            abandoned=self.abandoned + sum(exchange.is_ended_by_leaving for exchange in left),
             waiting_since_ns=self._waiting_since_ns() if live else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],

@@ -130,7 +130,7 @@ class Exchange:
     """Stamp of the response."""
     cancelled_ns: int | None = None
     """Stamp of the first cancellation, or of the end of an HTTP exchange that its client closed; a response may still
-    have come after it. What had failed before is no less failed: the outcome says so."""
+    have come after it. The outcome says whether it had failed before that."""
     cancelled_seq: int | None = None
     """Number of its frame, or of the record of that end."""
     session: "Session | None" = None
@@ -153,6 +153,16 @@ class Exchange:
     """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
     redirects: int = 0
     """How many times it was redirected and repeated."""
+
+    @property
+    def lasted_ns(self) -> int | None:
+        """How long its HTTP exchange lasted that ended without its response; None if that has not happened."""
+        return None if self.broken_ns is None else max(0, self.broken_ns - self.started_ns)
+
+    @property
+    def is_ended_by_leaving(self) -> bool:
+        """Whether its client left, and no cancellation had ended it before."""
+        return self.is_left and self.cancelled_ns == self.broken_ns
 
     @property
     def duration_ns(self) -> int | None:

@@ -1,7 +1,7 @@
 """Failure: who failed where an HTTP exchange did not bring its response, as far as that shows.
 
 A gateway is recognised by statuses that only gateways send, by a page that names the program of the `Server` field, or
-by what it says of its upstream. What none of these says was sent by the server itself, as far as anybody can tell.
+by a text that mentions its upstream. Any other response counts as the server's own.
 """
 
 import re
@@ -11,7 +11,7 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 
 GATEWAYS: Final = frozenset({502, 504})
-"""Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5); the recorder sends them where it meets nobody."""
+"""Statuses that only a gateway sends (RFC 9110 §15.6.3, §15.6.5), and the recorder if it cannot reach the server."""
 _REFUSED: Final = 400
 _UPSTREAM: Final = re.compile(r"\bupstream\b", re.IGNORECASE)
 """What Envoy, Kong and others say of the server behind them; servers have none."""
@@ -20,14 +20,14 @@ FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 
 
 def failed_by(http: HttpExchange) -> FailedBy | None:
-    """Who failed; None if nobody did, or it is not over."""
+    """Who failed; None if nobody did, or if the exchange is still open."""
     if http.status is not None and http.status >= _REFUSED:
         if http.is_ours:
             return "network" if http.status in GATEWAYS else "client"
         is_gateway = http.status in GATEWAYS or http.is_signed or _UPSTREAM.search(http.said) is not None
         return "gateway" if is_gateway else "server"
     if http.ended_by == "client":
-        # Leaving a stream that listens is no failure.
+        # A client may stop listening at any time.
         return "client" if http.let_go or http.status is None else None
     if http.ended_by == "error":
         return "network"

@@ -497,7 +497,7 @@ class Fold:
         http, by = self.exchanges.of(number), members.get("ended_by")
         is_refused = status is not None and status >= 300 and not http.is_redirect
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
-        is_resuming = http.stream != number
+        is_resuming, is_older = http.stream != number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
             return  # nothing has gone on here
         if by == "proxy" and status is None:
@@ -506,12 +506,12 @@ class Fold:
             waiting = self.tables["client"].get(key)
             if waiting is None or (http.is_redirect and waiting.http is not http):
                 continue  # it has come again already
-            if not self._is_older(http) and not is_refused and by != "proxy":
+            if not is_older and not is_refused and by != "proxy":
                 waiting.broken = Mark(record.seq, record.t_ns)
                 waiting.is_left = by == "client" and waiting.era != "modern" and not http.is_redirect
             if may_follow or is_resuming:
                 continue
-            is_cancel = waiting.era == "modern" and by == "client" and not self._is_older(http) and not is_refused
+            is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
             ended = self._closed(waiting, None)
             if is_cancel and ended.cancelled_ns is None:
                 ended.outcome, ended.cancelled_ns, ended.cancelled_seq = _CANCELLED, record.t_ns, record.seq

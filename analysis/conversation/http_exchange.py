@@ -239,7 +239,7 @@ class HttpExchange:
             self.answer_fields = _fields(response.get("headers"))
             self.is_ours = response.get("by") == "proxy"
             if _CHALLENGE in self.answer_fields:
-                self.challenges = _values(response.get("headers"), _CHALLENGE)
+                self.challenges = values_of(response.get("headers"), _CHALLENGE)
         if isinstance(response, dict) or stage == "end":
             self.answered = self.answered or at
         self.peer = _text(members.get("peer")) or self.peer
@@ -399,6 +399,11 @@ class HttpExchange:
     def is_redirect(self) -> bool:
         """Whether the response sends the client to another address."""
         return self.status in REDIRECTS and "location" in self.answer_fields
+
+    @property
+    def location(self) -> str:
+        """The address to which the response sends the client, as the server wrote it; empty if there is none."""
+        return self.answer_fields.get("location", "")
 
     @property
     def first(self) -> "HttpExchange":
@@ -566,8 +571,8 @@ def _fields(headers: object) -> dict[str, str]:
     }
 
 
-def _values(headers: object, name: str) -> tuple[str, ...]:
-    """All values of a field."""
+def values_of(headers: object, name: str) -> tuple[str, ...]:
+    """All values of a field in the header list of a record; `name` is in lower case."""
     pairs = headers if isinstance(headers, list) else []
     valid = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
     return tuple(
@@ -588,8 +593,7 @@ def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: in
     """Whether an exchange can be where a client follows a redirect, and not another attempt at the same address."""
     if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
         return False
-    location = earlier.answer_fields.get("location", "").partition("?")[0]
-    is_there = http.path != earlier.path or location.endswith(http.path)
+    is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
     return is_there and earlier.sent[0].message.frames[0].raw == raw
 
 

@@ -319,7 +319,7 @@ class AbandonedRequest(Rule):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         for exchange in ending.left if ending.reason != "open" else ():
             # A client that left and could have resumed the stream.
-            if exchange.is_left and exchange.cancelled_ns == exchange.broken_ns:
+            if exchange.is_ended_by_leaving:
                 yield from self._late_findings(session, exchange)
 
     def _late_findings(

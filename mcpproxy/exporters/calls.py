@@ -134,7 +134,7 @@ class Calls:
             self._see(seen)
         for exchange in self.fold.finish():
             # If a notification cancelled it, it has ended before; a client that left may have resumed.
-            if exchange.cancelled_ns in (None, exchange.broken_ns):
+            if exchange.cancelled_ns is None or exchange.is_ended_by_leaving:
                 self._end(exchange, self.fold.t_ns)
         return self._taken()
 

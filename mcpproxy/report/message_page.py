@@ -201,8 +201,7 @@ class Messages:
             after = ms_text(exchange.duration_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif exchange.outcome is Outcome.FAILED:
-            lasted_ns = None if exchange.broken_ns is None else exchange.broken_ns - exchange.started_ns
-            yield Fact("answered", f"never: {failure(exchange.http, lasted_ns)}", is_bad=True)
+            yield Fact("answered", f"never: {failure(exchange.http, exchange.lasted_ns)}", is_bad=True)
         elif exchange.request.method not in ENDLESS:
             probable = exchange.probable_answer
             meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.http_exchange import REDIRECTS
+from analysis.conversation.http_exchange import REDIRECTS, values_of
 from analysis.conversation.response_text import LONGEST, gist
 from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
@@ -148,7 +148,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
     # The stream's own line says how the client left it, and leaving is not an error.
-    is_redirect = status in REDIRECTS and by == "complete" and not flags
+    is_redirect = status in REDIRECTS and by == "complete"
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None
@@ -156,8 +156,8 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
     request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
-    said = "" if is_redirect else _said(members)
-    location = _location(members) if status in REDIRECTS and by == "complete" else ""
+    said = "" if is_redirect and not flags else _said(members)
+    location = _location(members) if is_redirect else ""
     text += f" to {location}" if location else ""
     details = [*flags]
     if _of(response, "by") == "proxy" or (by == "proxy" and status is None):
@@ -170,19 +170,15 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         text += f": {said}"
     if isinstance(members.get("error"), str):
         details.append(members["error"])
-    is_plain = is_fine or (is_redirect and bool(location))
+    is_plain = is_fine or (bool(location) and not flags)
     role: Role = "dim" if is_plain else "bad"
     return Remark("·" if is_plain else "▲", text, role, detail=sanitise(", ".join(details), 300))
 
 
 def _location(members: Mapping[str, Any]) -> str:
     """Where a response sent the client, as it was told."""
-    response, rewritten = members.get("response"), members.get("rewritten")
-    headers = response.get("headers") if isinstance(response, dict) else None
-    pairs = [pair for pair in headers if isinstance(pair, list) and len(pair) == 2] if isinstance(headers, list) else []
-    sent = next((value for name, value in pairs if isinstance(name, str) and name.lower() == "location"), None)
-    forwarded = rewritten.get("location") if isinstance(rewritten, dict) else None
-    return _short(forwarded or sent or "")
+    sent = values_of(_of(members.get("response"), "headers"), "location")
+    return _short(_of(members.get("rewritten"), "location") or next(iter(sent), ""))
 
 
 def _said(members: Mapping[str, Any]) -> str:

@@ -185,8 +185,7 @@ def fate(exchange: Exchange) -> Status:
     """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
     texts = []
     if exchange.outcome is Outcome.FAILED:
-        lasted_ns = None if exchange.broken_ns is None else exchange.broken_ns - exchange.started_ns
-        texts.append(f": {failure(exchange.http, lasted_ns)}")
+        texts.append(f": {failure(exchange.http, exchange.lasted_ns)}")
     waited_ns = exchange.abandoned_ns
     if waited_ns is not None:
         abandoned = f"after {duration(waited_ns)}"
@@ -217,7 +216,7 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
     if http.status >= _NO_SUCCESS:
         by = failed_by(http)
         return f"HTTP status {http.status}{f' by a {by}' if by == 'gateway' else ''}{told}"
-    after = "" if lasted_ns is None else f" after {duration(max(0, lasted_ns))}"
+    after = "" if lasted_ns is None else f" after {duration(lasted_ns)}"
     return f"the HTTP response ended{after} without an answer{told}"
 
 

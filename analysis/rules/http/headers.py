@@ -20,7 +20,6 @@ _STREAMABLE: Final = since("2025-03-26")
 _UTF8: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _LONGEST: Final = 4096
 """The most characters of a header that are checked."""
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NONE_THERE: Final = frozenset({404, 405})
 
 

@@ -73,7 +73,7 @@ class RedirectScheme(Over):
     source = "RFC 9110 §15.4"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.answer_fields.get("location", ""))
+        ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
         if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
             return ()
         advice = f": use {short(_origin(http))} as its URL" if theirs[0] == "https" else ""
@@ -104,7 +104,9 @@ class Redirected(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_redirect or (http.status in _TO_GET and messages_of(http)):
             return ()
-        return self.in_response(http, session, f"{http.method} {short(http.path)} is redirected to {_place(http)}")
+        return self.in_response(
+            http, session, f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
+        )
 
 
 class RedirectNotFollowed(OverHttp):
@@ -130,17 +132,15 @@ class RedirectNotFollowed(OverHttp):
         for exchange in ending.left:
             http = exchange.http
             if exchange.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
-                text = f"{short(exchange.request.method)} is redirected to {_place(http)}, and not repeated there"
+                text = (
+                    f"{short(exchange.request.method)} is redirected to {short(http.location)}, and not repeated there"
+                )
                 yield from (one._replace(blames="unknown") for one in self.in_response(http, session, text))
-
-
-def _place(http: HttpExchange) -> str:
-    return short(http.answer_fields.get("location", ""))
 
 
 def _origin(http: HttpExchange) -> str:
     """The origin of the address to which an exchange is redirected."""
-    return "/".join(http.answer_fields.get("location", "").split("/", 3)[:3]).lower()
+    return "/".join(http.location.split("/", 3)[:3]).lower()
 
 
 def _scheme_and_host(address: str) -> tuple[str, str]:

@@ -356,27 +356,25 @@ class Exchanges:
         del self._open[number]
         response = members.get("response")
         status = response.get("status") if isinstance(response, dict) else None
+        by = members.get("ended_by")
         is_refused = type(status) is int and status >= 300
-        is_failed = (
-            is_refused or type(status) is not int or (state.name is None and members.get("ended_by") != "complete")
-        )
-        is_whole = members.get("ended_by") == "complete" and state.has_received
+        is_failed = is_refused or type(status) is not int or (state.name is None and by != "complete")
+        is_whole = by == "complete" and state.has_received
         if state.has_sent and not (
             is_failed or is_whole or status in WITHOUT_BODY or media_of(state.kind or "") == STREAM
         ):
             raise Doubt("a body without a response or a part of one")
         if state.has_sent and status in REDIRECTS:
             raise Doubt("a redirect")
-        if state.has_sent and members.get("ended_by") == "client" and not is_refused:
+        if state.has_sent and by == "client" and not is_refused:
             raise Doubt("a client that left")
-        if state.has_sent and (is_failed or members.get("ended_by") != "complete"):
+        if state.has_sent and (is_failed or by != "complete"):
             if self._count - state.order > LATE:
                 raise Doubt("an exchange that fails very late")
             if is_failed:
                 self.failed.append((number, seq, is_refused))
                 if len(self.failed) > MOST_FAILED:
                     raise Doubt("many exchanges that fail")
-        by = members.get("ended_by")
         is_fine = type(status) is int and status < 400 and by in ("complete", "client")
         is_told = not is_fine or "response_text" in members
         if state.is_odd or is_told or not self._rows.take(state, t_ns, members):
