@@ -37,8 +37,11 @@ _HOOKS: Final[dict[str, tuple[str, ...]]] = {
     "unpaired result": ("response", "unpaired"),
     "unpaired error": ("response", "error", "unpaired"),
     "invalid": ("invalid",),
+    "aside": (),
     "batch": ("batch",),
 }
+_OF_TRANSPORT: Final = ("http/", "sse/")
+"""The groups about Streamable HTTP itself, whatever revision is spoken over it."""
 _HTTP_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 _MEDIA: Final = frozenset({"application/json", "text/event-stream"})
 _OF_RESULTS: Final = frozenset(get_args(ResultKind))
@@ -175,12 +178,13 @@ class _Outlines:
         """The hooks for HTTP exchanges like this one."""
         wants = self._others.get(key)
         if wants is None:
-            rank, era = http.spoken(session)
+            spoken, transported = http.spoken(session), http.transported(session)
             started = session is not None and session.observed_start
             wants = tuple(
                 (type(rule), hook)
                 for rule in self._hooks(hook, started, is_http=True)
-                if rule.versions.holds(rank, era) and self._concerns(rule, rule.concerns_exchange, hook, http)
+                if rule.versions.holds(*(transported if rule.id.startswith(_OF_TRANSPORT) else spoken))
+                and self._concerns(rule, rule.concerns_exchange, hook, http)
             )
             _keep(self._others, key, wants)
         return wants
@@ -197,7 +201,7 @@ class _Outlines:
     def _outline(self, kind: str, where: Seen, method: str) -> Outline:
         outline = Outline()
         is_shaped = kind in _SHAPED
-        if kind not in ("invalid", "batch"):
+        if kind not in ("invalid", "aside", "batch"):
             outline.odd = self._wants("odd", where, method)
         if is_shaped:
             outline.problems, outline.meta = self._wants("problems", where, method), self._wants("meta", where, method)
@@ -289,7 +293,7 @@ class Bound:
         media = http.media if http.media in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         started = session is not None and session.observed_start
-        key = (hook, method, http.status, media, started, *http.spoken(session))
+        key = (hook, method, http.status, media, started, *http.spoken(session), *http.transported(session))
         return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session))
 
     def of_session(self, hook: Literal["record", "http", "end"], session: Session) -> Calls:
@@ -375,7 +379,7 @@ def kind_of(seen: Seen) -> tuple[str, str]:
     if isinstance(message, Notification):
         return "notification", UNPREFIXED.get(message.method, message.method)
     if isinstance(message, Invalid):
-        return "invalid", ""
+        return "invalid" if seen.is_posted else "aside", ""
     if seen.exchange is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
     exchange = seen.exchange

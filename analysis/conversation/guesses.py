@@ -16,6 +16,25 @@ from analysis.conversation.message import Request, Response, other_side
 if TYPE_CHECKING:
     from analysis.conversation.session import Session
 
+_TELLING: Final = {
+    "completion/complete": "completion",
+    "elicitation/create": "action",
+    "initialize": "protocolVersion",
+    "prompts/get": "messages",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/read": "contents",
+    "resources/templates/list": "resourceTemplates",
+    "roots/list": "roots",
+    "sampling/createMessage": "model",
+    "server/discover": "supportedVersions",
+    "tools/list": "tools",
+}
+"""The member of a result that says which method it answers, in every revision."""
+_OF_OTHERS: Final = frozenset(_TELLING.values()) - {"action", "messages", "model"}
+"""Those that results of unknown methods and of tools do not have."""
+_EMPTY: Final = frozenset({"logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"})
+"""Methods whose results say nothing."""
 LOOKED_AT: Final = 256
 """How many open requests are examined, the oldest first; more than these are not counted."""
 _LONGEST: Final = 60
@@ -51,7 +70,8 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
     if _is_explained(response, session, http):
         return None
     is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
-    waiting, is_cut = _open(response, session, posted if is_in_exchange else None)
+    open_, is_cut = _open(response, session, posted if is_in_exchange else None)
+    waiting = [exchange for exchange in open_ if _fits(response, exchange.request.method)]
     if not waiting:
         return None
     meant = next((exchange for exchange in waiting if exchange.probable_answer is None), waiting[0])
@@ -63,7 +83,9 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
     else:
         count = f"{len(waiting)} or more" if is_cut else f"{len(waiting)}"
         which = f"the {'oldest' if meant is waiting[0] else 'next'} of {count} requests"
-    return Meant(meant.request, f"{which} open then{' in its exchange' if is_in_exchange else ''}", answer)
+    where = " in its exchange" if is_in_exchange else ""
+    fit = "" if len(waiting) == len(open_) else " that it fits"
+    return Meant(meant.request, f"{which} open then{where}{fit}", answer)
 
 
 def _is_explained(response: Response, session: "Session", http: HttpExchange | None) -> bool:
@@ -95,6 +117,16 @@ def _open(response: Response, session: "Session", posted: Sequence[Key] | None) 
         if exchange.session is session and exchange.cancelled_ns is None and exchange.request.method not in ENDLESS
     ]
     return sorted(candidates, key=lambda exchange: (exchange.request.seq, exchange.request.index or 0)), is_cut
+
+
+def _fits(response: Response, method: str) -> bool:
+    """Whether a response can be one to a request with a method, as far as a result shows what it is."""
+    result = response.result
+    if response.is_error or not isinstance(result, dict):
+        return True
+    if _OF_OTHERS.isdisjoint(result):
+        return method not in _EMPTY or all(name == "_meta" for name in result)
+    return _TELLING.get(method) in result
 
 
 def _name(request: Request) -> list[str]:

@@ -297,6 +297,17 @@ class HttpExchange:
             rank = rank_of(session.handshake)
         return rank, None if rank is None else era_of(rank)
 
+    def transported(self, session: "Session | None") -> tuple[int | None, "Era | None"]:
+        """The same for questions about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
+
+        Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
+        """
+        rank, era = self.spoken(session)
+        if rank != 0 or not self.is_streamable:
+            return rank, era
+        has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
+        return (1 if has_id or self.accepts_stream or self.media == STREAM else 0), era
+
     @property
     def is_streamable(self) -> bool:
         """Whether it certainly uses Streamable HTTP with the endpoint, and not the older transport.

@@ -267,6 +267,11 @@ class Seen:
         return {} if isinstance(self.message, Invalid) else self.message.body
 
     @property
+    def is_posted(self) -> bool:
+        """Whether a client sent it in the body of a POST, where messages travel, or anybody in another way."""
+        return self.http is None or self.message.sender == "server" or self.http.method in ("", "POST")
+
+    @property
     def chain(self) -> "Chain | None":
         """The chain of its round."""
         return None if self.round is None else self.round.chain

@@ -1,7 +1,8 @@
 """SessionIds: tracks when session ids of Streamable HTTP (2025-03-26 to 2025-11-25) become valid and invalid.
 
-A server assigns an id with its response to `initialize`. A successful DELETE ends it, and so does any
-404, as the server no longer knows it. In captures, most ids are hashes, which can only be compared for equality.
+A server assigns an id with its response to `initialize`. A successful DELETE ends it, and so does a 404 to a message
+of the session at its endpoint, as the server no longer knows it. Any other 404 may mean that there is nothing at that
+path, or for that HTTP method. In captures, most ids are hashes, which can only be compared for equality.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,9 @@ OF_CLIENT_KEPT: Final = 8
 """The maximum number of ids kept for one client."""
 
 
+_METHOD_NOT_FOUND: Final = -32601
+
+
 class SessionId:
     """The history of one id."""
 
@@ -34,7 +38,7 @@ class SessionId:
         self.session: Session | None = None
         """The session of that response."""
         self.gone: Mark | None = None
-        """The first 404 for a request with this id."""
+        """The first 404 for a message with this id."""
         self.deleted: Mark | None = None
         """The first successful DELETE with this id."""
         self.ended: Mark | None = None
@@ -118,7 +122,7 @@ class SessionIds:
 
     def _asked(self, asked: str, http: "HttpExchange") -> None:
         is_over = not http.is_ours and not http.is_modern
-        is_gone = is_over and http.status == 404
+        is_gone = is_over and http.status == 404 and _refuses_session(http, self._known.get(asked))
         is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
         known = self._known.get(asked)
         if known is None:
@@ -139,3 +143,16 @@ class SessionIds:
         session_id = SessionId()
         self._known.keep(id_, session_id)
         return session_id
+
+
+def _refuses_session(http: "HttpExchange", known: SessionId | None) -> bool:
+    """Whether a 404 is about the session: it refuses a message at the endpoint, and not because of its method."""
+    if http.method != "POST" or not http.sent:
+        return False
+    if known is not None and known.exchange is not None and known.exchange.path != http.path:
+        return False
+    return not any(_is_about_method(seen.body.get("error")) for seen in http.received)
+
+
+def _is_about_method(error: object) -> bool:
+    return isinstance(error, dict) and error.get("code") == _METHOD_NOT_FOUND

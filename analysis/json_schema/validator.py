@@ -44,15 +44,15 @@ _DIALECTS: Final[dict[str, Draft]] = {
 }
 _LONGEST: Final = 200
 _WORDS: Final = {
-    "additionalProperties": "a member that is not allowed",
-    "const": "another value than the only one",
-    "enum": "none of the values that are allowed",
-    "maxItems": "too many items",
-    "maxLength": "too long",
-    "minItems": "too few items",
-    "minLength": "too short",
-    "required": "missing",
-    "type": "of another type",
+    "additionalProperties": "has a member that is not allowed",
+    "const": "is not the only value that is allowed",
+    "enum": "is none of the values that are allowed",
+    "maxItems": "has too many items",
+    "maxLength": "is too long",
+    "minItems": "has too few items",
+    "minLength": "is too short",
+    "required": "is missing",
+    "type": "is of another type",
 }
 
 
@@ -62,7 +62,12 @@ class Refusal(NamedTuple):
     pointer: str
     """Where in it: a JSON Pointer, truncated."""
     text: str
-    """What is wrong, in words without values."""
+    """What is wrong there, in words without values: the end of a sentence that the place begins."""
+
+    @property
+    def sentence(self) -> str:
+        """Place and fault; the names in the place are untrusted."""
+        return f"{self.pointer} {self.text}" if self.pointer else f"it {self.text}"
 
 
 class Schema:
@@ -213,7 +218,7 @@ class Judge:
         if name == "required":
             path.append(error.kind.property)
         pointer = "".join(f"/{step(name)}" for name in path)
-        return False, pointer, _WORDS.get(name, f"refused by {name}")
+        return False, pointer, _WORDS.get(name, f"is refused by {name}")
 
     def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
         ready = self._ready.get((draft, schema))

@@ -6,18 +6,22 @@ from typing import Any, Final
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import IdState
-from analysis.conversation.message import Id, Number, Request, Response, number_text
+from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
+from analysis.rules.support.echoes import echoed
+from analysis.rules.support.eras import short
 from captures.limits import SAFE
 
 _LONGEST: Final = 60
 """The most characters of an id that a finding shows."""
 _LATEST: Final = 100
 """How many of a session's latest requests show which id types the sender uses."""
+_SESSIONS: Final = 100
+"""How many sessions before and after its own are searched for the request of a response."""
 _KEPT: Final = 10_000
 """The most requests that are remembered whose answer may belong to a lost request."""
 
@@ -162,7 +166,8 @@ class UnknownResponse(Rule):
 
     **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
     finding names the request that was probably meant: the only request, or the oldest, that was open in the session at
-    that time. JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
+    that time; or the session in which a request with the id was sent, if a server sends its responses to all sessions.
+    JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
 
@@ -175,7 +180,13 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
-            yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
+            elsewhere = _in_other_session(seen)
+            if elsewhere is None:
+                yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
+                return
+            number, seq = elsewhere
+            text = f"the request with the id {_id(seen)} is in session {number}, not in this one"
+            yield self.finding(seen, text, pointer="/id", related=(seq,))
 
 
 class SelfAnswered(Rule):
@@ -255,7 +266,7 @@ class DuplicateResponse(Rule):
 
 
 class EchoedFrame(Rule):
-    """A side sends back a request that it has just received and must not send itself.
+    """A side sends back a message that it has just received and must not send itself.
 
     **Why it matters.** The program does not speak MCP: it is a terminal with echo, or `cat` in place of a server.
 
@@ -274,6 +285,13 @@ class EchoedFrame(Rule):
         # Both sides may send some methods: two pings that cross are not an echo.
         known, sender = METHODS.get(method), like.message.sender
         return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        sent = echoed(seen)
+        if sent is None:
+            return ()
+        text = f"{short(seen.method)} comes back unchanged: this is an echo, not an answer"
+        return [self.finding(seen, text, related=(sent.message.seq,))]
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
@@ -363,6 +381,19 @@ def _is_unknown(seen: Seen) -> bool:
         return False
     is_lost = seen.session.tables["server" if message.sender == "client" else "client"].forgotten > 0
     return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
+
+
+def _in_other_session(seen: Seen) -> tuple[int, int] | None:
+    """Number of another session over HTTP in which the other side used the id of a response, and of the request."""
+    message, session = seen.message, seen.session
+    if seen.http is None or not isinstance(message, Response) or message.id is None:
+        return None
+    side: Side = "server" if message.sender == "client" else "client"
+    for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
+        used = session.used.get((number, side, message.id))
+        if used is not None and number != session.number:
+            return number, used[0]
+    return None
 
 
 def _own(seen: Seen) -> IdState:

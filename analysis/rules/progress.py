@@ -11,10 +11,12 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
-from analysis.rules.support.tokens import WORD, Token, is_of_session, tokens_of
+from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, tokens_of
 
 FLOOD: Final = 50
 """The most notifications for one token in a second that are acceptable."""
+_LOOKED_AT: Final = 256
+"""How many open requests are searched for a token of another session."""
 FLOODS: Final = 100
 """The most tokens that are watched at a time."""
 PROGRESS: Final = "notifications/progress"
@@ -87,8 +89,8 @@ class UnknownToken(_OfToken):
     **On the wire.** `< {"method":"notifications/progress","params":{"progressToken":"9","progress":1}}` where the
     request says `"progressToken":9`
 
-    **Instead.** Send back the token of the request unchanged, including its JSON type. If the request has no token,
-    send no progress.
+    **Instead.** Send back the token of the request unchanged, including its JSON type, and only to the session of the
+    request. If the request has no token, send no progress.
     """
 
     id = "progress/unknown-token"
@@ -109,6 +111,9 @@ class UnknownToken(_OfToken):
             text, related = f"the token {name} has another JSON type than in the request", (alike.seq,)
         elif (own := tokens.last(sender, token)) is not None:
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
+        elif (foreign := _in_other_session(seen, asker, token)) is not None:
+            number, seq = foreign
+            text, related = f"the request with the token {name} is in session {number}, not in this one", (seq,)
         else:
             text = f"no request of the {asker} carried the token {name}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
@@ -348,6 +353,17 @@ def _requests_in(seen: Seen) -> list[Request]:
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
     return value if is_number else None
+
+
+def _in_other_session(seen: Seen, asker: Side, token: Id) -> tuple[int, int] | None:
+    """Number of another session over HTTP with an open request that carries a token, and of the request."""
+    if seen.http is None:
+        return None
+    for waiting in seen.session.tables[asker].oldest(_LOOKED_AT):
+        request, session = waiting.request, waiting.session
+        if session is not None and session is not seen.session and token_of(request.meta.get("progressToken")) == token:
+            return session.number, request.seq
+    return None
 
 
 def _cut(token: Id) -> str:

@@ -12,7 +12,7 @@ from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, Learning
 from analysis.rules.support.eras import Everywhere
-from analysis.rules.support.origins import is_inside, is_local, is_own
+from analysis.rules.support.origins import is_local, is_own, may_be_public
 
 _SERVER: Final = "/.well-known/oauth-authorization-server"
 _OLD: Final = only("2025-03-26").first
@@ -28,8 +28,8 @@ class MetadataDocument(Learning):
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
     **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
-    server runs on the recorder's own machine, a public https name is only a note: clients may know the server by a
-    different address.
+    server was reached by an address of this machine or of a private network, a public name is not reported: behind a
+    tunnel or a gateway, clients may know the server by that name.
     """
 
     id = "auth/metadata-document"
@@ -52,11 +52,9 @@ class MetadataDocument(Learning):
         findings: list[Finding] = []
         if not isinstance(servers, list) or not servers:
             findings += self.in_response(http, session, "the document names no authorization server", ERROR)
-        if isinstance(resource, str) and not is_own(resource, http):
-            text, level = "the document is about a resource of another origin", ERROR
-            if is_inside(resource, http):
-                text, level = f"{text}, which may be the public address of this server", NOTE
-            findings += self.in_response(http, session, text, level)
+        if isinstance(resource, str) and not is_own(resource, http) and not may_be_public(resource, http):
+            text = "the document is about a resource of another origin"
+            findings += self.in_response(http, session, text, ERROR)
         return findings
 
 

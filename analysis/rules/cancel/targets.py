@@ -168,9 +168,9 @@ class Initialize(Cancellation):
 
 
 class TaskCancelled(Cancellation):
-    """A cancellation names a request that was answered with a task.
+    """A cancellation names a request that asks for a task, or was answered with one.
 
-    **Why it matters.** The request is over, so nothing happens, and the task continues.
+    **Why it matters.** Once there is a task, the request is over, so nothing happens, and the task continues.
 
     **On the wire.** `< {"id":3,"result":{"task":{"taskId":"t1",…}}}`,
     `> {"method":"notifications/cancelled","params":{"requestId":3}}`
@@ -195,6 +195,9 @@ class TaskCancelled(Cancellation):
         return ()
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
+        if seen.cancels is not None and isinstance(member(seen.cancels.params, "task"), dict):
+            text = f"request {_cut(id_)} asks for a task, which only tasks/cancel can cancel"
+            return [self.finding(seen, text, pointer=_POINTER, related=(seen.cancels.seq,), level=WARNING)]
         kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
         target = _named(seen, seen.message.sender, id_) if kept else None
         stub = None if not kept or target is None else kept.get(target.seq)

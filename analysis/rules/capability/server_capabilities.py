@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
+from analysis.conversation.session import Seen, Session
 from analysis.protocol.declared_capabilities import Declared, has
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
-from analysis.rules.base import RACE_NS, WARNING, Rule
+from analysis.rules.base import RACE_NS, WARNING, Ending, Rule
 from analysis.rules.error.codes import code_of, params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
 
@@ -198,7 +198,8 @@ class DeclaredNotServed(Rule):
     `< {"id":3,"error":{"code":-32601,…}}`; or `> {…,"capabilities":{"roots":{}}}` … `< {"id":1,"method":"roots/list"}`
     `> {"id":1,"error":{"code":-32601,…}}`
 
-    **Instead.** Answer, with an empty list if there is nothing, or do not declare the capability.
+    **Instead.** Answer, with an empty list if there is nothing, or do not declare the capability. A method that is
+    served for one item is implemented, so a refusal of another item, such as a resource that is gone, is not reported.
     """
 
     id = "capability/declared-not-served"
@@ -214,10 +215,31 @@ class DeclaredNotServed(Rule):
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
         return method in _SERVED and (method != "completion/complete" or like.rank != 0)
 
+    def on_result(self, seen: Seen) -> Iterable[Finding]:
+        self.memory(seen.session, _Served).methods.add(seen.method)
+        return ()
+
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         if request is None or code_of(seen) != _METHOD_NOT_FOUND:
             return ()
+        served: _Served = self.memory(seen.session, _Served)
+        if request.method in served.methods:
+            return ()
+        findings = self._refused(seen, request)
+        if request.method not in _OF_ITEMS:
+            return findings
+        served.refused.setdefault(request.method, findings)  # another item may be served yet
+        return ()
+
+    def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
+        served: _Served | None = session.memory.get(self.id)
+        if served is None:
+            return ()
+        left = (findings for method, findings in served.refused.items() if method not in served.methods)
+        return [finding for findings in left for finding in findings]
+
+    def _refused(self, seen: Seen, request: Request) -> list[Finding]:
         if seen.message.sender == "client":
             session = seen.session
             declared, declared_seq = session.client_capabilities or {}, session.last_initialize
@@ -225,20 +247,30 @@ class DeclaredNotServed(Rule):
         else:
             by_server = seen.session.declared.get(seen.era)
             if by_server is None:
-                return ()
+                return []
             declared, declared_seq = by_server.capabilities, by_server.seq
             is_refused = not _is_about_one(seen, request) and declared_seq < seen.message.seq
         gate = METHODS[request.method].gate
         if not is_refused or not has(declared, gate):
-            return ()
+            return []
         text = f"{request.method} is refused with -32601, although {gate} was declared"
         return [self.finding(seen, text, pointer="/error/code", related=(declared_seq, request.seq))]
+
+
+class _Served:
+    """Which methods a session has served or refused."""
+
+    def __init__(self) -> None:
+        self.methods: set[str] = set()
+        self.refused: dict[str, list[Finding]] = {}
+        """The first refusal of a method that is about one item, as it is reported if no item is ever served."""
 
 
 # ---- shared by the rules
 
 _NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
 """Requests for a single item, with the member that names it and the word for it."""
+_OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
 
 
 def _is_about_one(seen: Seen, request: Request) -> bool:

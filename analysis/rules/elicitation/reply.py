@@ -9,7 +9,7 @@ from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.elicitation.form import CREATE, PAGE, is_url
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.eras import member
+from analysis.rules.support.eras import member, short
 from analysis.rules.support.inputs import METHODS
 from analysis.rules.support.questions import Reply
 
@@ -68,7 +68,7 @@ class ContentMismatch(_Reply):
         schema = schema_of(requested) if isinstance(requested, dict) else None
         refusal = schema.refusal(content) if schema is not None else None
         if refusal is not None:
-            text = f"content does not fit the form: {refusal.text}"
+            text = f"content does not fit the form: {short(refusal.sentence)}"
             related = () if seen.exchange is None else (seen.exchange.request.seq,)
             yield self.finding(seen, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
 

@@ -1,15 +1,20 @@
 """Error codes: what each means, and where it must not be used."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from analysis.conversation.message import Notification, Request, Response, Side, other_side
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen, Session
+from analysis.protocol.declared_capabilities import has
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.support.message_text import is_not_json
 from captures.record import Record
+
+if TYPE_CHECKING:
+    from analysis.shapes.forms import Problem
 
 PARSE: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -59,7 +64,10 @@ class AnError(Rule):
         code = code_of(seen)
         if code is not None:
             yield self.finding(
-                seen, f"an error: {shown(code)}, {_meaning(code)}", pointer="/error", related=_request_seqs(seen)
+                seen,
+                f"an error: {shown(code)}, {_meaning(code, seen.method)}",
+                pointer="/error",
+                related=_request_seqs(seen),
             )
 
 
@@ -73,7 +81,8 @@ class UnknownMethodCode(Rule):
     have checked only the envelope; `"code":-32000` is not
 
     **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, may
-    exist and fail with any code.
+    exist and fail with any code but 0, which servers send that set no code; so may one of a capability that the server
+    did not declare.
     """
 
     id = "error/unknown-method-code"
@@ -84,7 +93,7 @@ class UnknownMethodCode(Rule):
         code, request = code_of(seen), seen.request
         if code is None or request is None or code == NOT_FOUND or _is_before_dispatch(seen, request, code):
             return
-        why = _impossible(request, seen.rank)
+        why = _impossible(request, seen.rank) or (_unserved(seen, request) if code == 0 else None)
         if why is None:
             return
         is_modern = seen.rank is not None and seen.rank >= MODERN and request.sender == "client"
@@ -302,6 +311,39 @@ class MisusedMcpCode(Rule):
             yield self.finding(seen, text, pointer="/error/code", related=_request_seqs(seen))
 
 
+class InvalidParamsCode(Rule):
+    """Params that do not have the form that their method demands are refused with an internal error.
+
+    **Why it matters.** The code says that the fault is in the receiver, so it is looked for there, and the caller sends
+    the same params again.
+
+    **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}`
+    `< {"id":2,"error":{"code":-32603,…}}`
+
+    **Instead.** Answer with -32602, and say which member is wrong.
+    """
+
+    id = "error/invalid-params-code"
+    level = WARNING
+    replaces = ("error/internal",)
+    source = "JSON-RPC 2.0 §5.1; 2024-11-05 server/utilities/logging"
+
+    def on_problems(self, seen: Seen, problems: "list[Problem]") -> Iterable[Finding]:
+        if isinstance(seen.message, Request) and any(problem.kind == "shape" for problem in problems):
+            wrong: dict[tuple[int, int | None], None] = self.memory(seen.session, dict)
+            wrong[seen.message.seq, seen.message.index] = None
+            if len(wrong) > _WRONG:
+                del wrong[next(iter(wrong))]
+        return ()
+
+    def on_error(self, seen: Seen) -> Iterable[Finding]:
+        wrong, request = seen.session.memory.get(self.id), seen.request
+        if not wrong or request is None or code_of(seen) != INTERNAL or (request.seq, request.index) not in wrong:
+            return ()
+        text = f"the params of {_cut(request.method)} do not fit, but are refused with -32603 instead of -32602"
+        return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
+
+
 class Internal(Rule):
     """A response is an internal error.
 
@@ -377,6 +419,8 @@ def shown(code: int) -> str:
 _LONGEST: Final = 4096
 """The most characters of a message that are searched."""
 _DOUBTFUL: Final = 16
+_WRONG: Final = 1_000
+"""The most requests with wrong params that are remembered."""
 _GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
 """The parts before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not a method that this side serves"
@@ -391,12 +435,15 @@ def _is_readable(problem: str | None) -> bool:
 def _is_plain(seen: Seen) -> bool:
     """Whether every parser accepts the frame of a message as JSON."""
     frames = seen.message.frames
-    return len(frames) == 1 and _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
+    if len(frames) != 1 or is_not_json(seen):
+        return False
+    return _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
 
-def _meaning(code: int) -> str:
+def _meaning(code: int, method: str) -> str:
     known = _STANDARD.get(code) or _OF_MCP.get(code)
-    if known is not None:
+    is_other = code == RESOURCE and not method.startswith("resources/")  # many servers use it for errors of their own
+    if known is not None and not is_other:
         return known
     if -32099 <= code <= -32000:
         return "defined by the server"
@@ -426,6 +473,17 @@ def _impossible(request: Request, rank: int | None) -> str | None:
     if rank is not None and not method.is_defined(rank) and any(method.is_defined(older) for older in range(rank)):
         return "was removed from the protocol"
     return None
+
+
+def _unserved(seen: Seen, request: Request) -> str | None:
+    """Why the other side probably does not have a method; None if it does, as far as known."""
+    method = METHODS.get(request.method)
+    if method is None:
+        return None if request.method.startswith("notifications/") else "is not a method of any revision"
+    declared = seen.session.declared.get(seen.era)
+    if request.sender != "client" or declared is None or not method.gate or has(declared.capabilities, method.gate):
+        return None
+    return "belongs to a capability that the server did not declare"
 
 
 def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:

@@ -22,6 +22,7 @@ from analysis.rules.error.codes import (
     text_of,
 )
 from analysis.rules.finding import Finding, Impact, Level
+from analysis.rules.support.exchanges import lacks_session
 
 
 class PingRefused(Rule):
@@ -57,6 +58,8 @@ class PingRefused(Rule):
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
         code, exchange = code_of(seen), seen.exchange
+        if seen.http is not None and lacks_session(seen.http):
+            return  # it is the session that is refused, and the status should say so
         if code in (None, PARSE) or exchange is None or exchange.cancelled_ns is not None or "result" in seen.body:
             return
         if isinstance(exchange.request.body.get("params", {}), dict):

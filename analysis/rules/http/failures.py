@@ -58,6 +58,12 @@ _REFUSALS_IN_A_ROW: Final = 3
 """After this many, the client is not about to begin a new session."""
 
 
+_PATIENCE_NS: Final = 3_000_000_000
+"""How long a client has waited in vain if it gives up after that."""
+_LONG_NS: Final = 10_000_000_000
+"""After this long, nothing may come at all."""
+
+
 class Culprit(NamedTuple):
     """Who failed."""
 
@@ -89,6 +95,11 @@ def said_text(http: HttpExchange) -> str:
 
 def _is_answered(http: HttpExchange) -> bool:
     return any(isinstance(seen.message, Response) for seen in http.received)
+
+
+def _named(seen: Seen) -> str:
+    """What was sent."""
+    return "the client's response" if isinstance(seen.message, Response) else short(seen.method)
 
 
 class _Refused(Over):
@@ -173,9 +184,57 @@ class MessageRefused(_Refused):
             return ()
         if status < 500 and _has_its_own_finding(http, messages[0]):
             return ()
-        is_reply = isinstance(messages[0].message, Response)
-        what = "the client's response" if is_reply else short(messages[0].method)
-        return self.refusal(http, session, what)
+        return self.refusal(http, session, _named(messages[0]))
+
+
+class MessageNotAnswered(Over):
+    """A POST of a notification or a client's response is not answered.
+
+    **Why it matters.** Clients wait for 202 before they go on: where `notifications/initialized` is not answered, the
+    session never begins for its user, although the server has agreed to it.
+
+    **On the wire.** `> POST {"method":"notifications/initialized"}`, and nothing for ten seconds
+
+    **Instead.** Send 202 as soon as the message is read, before it is processed.
+    """
+
+    id = "http/message-not-answered"
+    who = "server"
+    impact = Impact.CONNECTION
+    needs_time = True
+    once = True
+    source = "2025-03-26 basic/transports"
+
+    def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
+        return like.status is None and super().concerns_exchange(hook, like)
+
+    def on_notification(self, seen: Seen) -> Iterable[Finding]:
+        return self._wait_for_answer(seen)
+
+    def on_response(self, seen: Seen) -> Iterable[Finding]:
+        return self._wait_for_answer(seen)
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        messages = messages_of(http)
+        if http.status is not None or http.ended_by != "client" or not messages or requests_of(http):
+            return ()
+        waited_ns = http.over.t_ns - messages[0].message.t_ns if http.over is not None else 0
+        if waited_ns < _PATIENCE_NS or self.id in http.memory:
+            return ()
+        text = f"{_named(messages[0])} is not answered for {waited_ns / 1e9:.0f} s, until the client gives up"
+        return self.in_request(http, session, text)
+
+    def _wait_for_answer(self, seen: Seen) -> Iterable[Finding]:
+        http, at_ns = seen.http, seen.message.t_ns
+        if http is not None and http.method == "POST" and seen.message.sender == "client" and len(http.sent) < 2:
+            self.later(at_ns + _LONG_NS, lambda: self._still_waiting(seen, http))
+        return ()
+
+    def _still_waiting(self, seen: Seen, http: HttpExchange) -> Iterable[Finding]:
+        if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
+            return []
+        http.memory[self.id] = True
+        return [self.finding(seen, f"{_named(seen)} is not answered for {_LONG_NS / 1e9:.0f} s")]
 
 
 class BodyCut(Over):
@@ -205,10 +264,10 @@ class BodyCut(Over):
 
 
 class NoResponse(Over):
-    """The connection ends before the response to a request.
+    """The connection ends before the response to a message.
 
-    **Why it matters.** The call has failed, and nobody says why: the server has crashed, or somebody on the way has
-    dropped the connection.
+    **Why it matters.** The call has failed, or the notification may be lost, and nobody says why: the server has
+    crashed, or somebody on the way has dropped the connection.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, and the end of the connection
 
@@ -221,10 +280,10 @@ class NoResponse(Over):
     source = "RFC 9112 §9"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        requests = requests_of(http)
-        if http.status is not None or http.ended_by not in ("server", "error") or not requests:
+        messages = requests_of(http) or messages_of(http)
+        if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
-        text = f"the connection ends before the response to {short(requests[0].method)}"
+        text = f"the connection ends before the response to {_named(messages[0])}"
         return self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
 
 

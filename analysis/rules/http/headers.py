@@ -69,6 +69,8 @@ class _Accept(Answered):
                 worst, lacks = cover, media
         if worst == 2:
             return []
+        if "accept" not in http.fields:
+            return self.in_request(http, session, f"{text} has no Accept header", level)
         how = f"accepts {lacks} only by a wildcard" if worst else f"does not accept {lacks}"
         return self.in_request(http, session, f"{text} {how}", level or (WARNING if worst else None))
 
@@ -108,7 +110,7 @@ class GetAccept(_Accept):
     required = (STREAM,)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        rank, era = http.spoken(session)
+        rank, era = http.transported(session)
         is_client = SESSIONS.holds(rank, era)
         if rank is not None and not is_client:
             return ()

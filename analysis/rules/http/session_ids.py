@@ -164,7 +164,9 @@ class DeadSessionServed(Answered):
         # Only an earlier DELETE counts: this request may be one itself.
         was_deleted = known.deleted is not None and known.deleted.seq < http.started.seq
         how = "had been deleted" if was_deleted else "was answered with 404"
-        return self.in_response(http, session, f"status {http.status} in a session that {how}")
+        is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
+        what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
+        return self.in_response(http, session, f"{what} in a session that {how}")
 
 
 class SessionNotDeleted(Rule):

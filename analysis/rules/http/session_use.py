@@ -8,10 +8,11 @@ from analysis.conversation.routing import IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD, SessionId
 from analysis.protocol.revisions import rank_of
-from analysis.rules.base import ERROR, RACE_NS, WARNING
+from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
+from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import Everywhere
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, Answered
+from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, lacks_session
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _NOT_THERE: Final = 405
@@ -164,6 +165,40 @@ class UnknownSessionId(Answered):
         return True
 
 
+class UnknownSessionStatus(Over):
+    """A request of an unknown session is refused by an error in a successful response.
+
+    **Why it matters.** Clients begin a new session when they see 404. An error with status 200 looks like a failure of
+    the one call, so every further call fails, until somebody restarts the client.
+
+    **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`, answered with `200 OK` and
+    `{"id":5,"error":{"code":-32001,"message":"Session not found"}}`
+
+    **Instead.** Send 404 for a session that you do not know, and 400 for a request without the session id.
+    """
+
+    id = "http/unknown-session-status"
+    who = "server"
+    versions = Everywhere(*SESSIONS)
+    level = WARNING
+    impact = Impact.CONNECTION
+    statuses = SUCCESS
+    source = _TRANSPORTS
+
+    def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.is_modern or not http.received or not all("error" in seen.body for seen in http.received):
+            return ()
+        if not any("session" in text_of(seen) for seen in http.received) or not lacks_session(http):
+            return ()
+        if FIELD not in http.fields:
+            text = f"a request without a session id is refused by an error with status {http.status} instead of 400"
+        elif (known := http.session_ids.of(http.fields[FIELD])) is not None and not known.is_alive:
+            return ()  # `http/dead-session-served` reports it
+        else:
+            text = f"an unknown session is refused by an error with status {http.status} instead of 404"
+        return self.in_response(http, session, text)
+
+
 class InitializeWithSessionId(Answered):
     """A client begins a session with the id of another session.
 
@@ -240,12 +275,14 @@ class DeleteWithoutSession(Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _speaks(http, session):
             return ()
-        return self.in_request(http, session, "DELETE without a session id", ERROR)
+        # A client that never received an id asks for nothing.
+        is_needless = http.is_whole and not http.session_ids.given_to(http.client)
+        return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
 def _speaks(http: HttpExchange, session: Session | None) -> bool:
     """Whether a client is known to use a revision with sessions."""
-    rank, era = http.spoken(session)
+    rank, era = http.transported(session)
     if rank is not None:
         return SESSIONS.holds(rank, era)
     given = http.session_ids.given_to(http.client)

@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.exchange import Outcome
+from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import SEEN_KEPT, STREAM, WITHOUT_BODY, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
+from analysis.rules.support.echoes import echoed
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import (
     JSON,
@@ -17,16 +19,21 @@ from analysis.rules.support.exchanges import (
     SUCCESS,
     Answered,
     Over,
+    OverHttp,
     is_cancelled,
+    lacks_session,
     messages_of,
     requests_of,
 )
+from analysis.rules.support.message_text import is_not_json
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _STREAMABLE: Final = since("2025-03-26")
 _BATCHES: Final = 1
 """The rank of the only revision that has arrays of messages."""
 _ACCEPTED: Final = 202
+_NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
+"""Refusals of a GET that are not about GET, or as they should be."""
 
 
 class NotificationStatus(Over):
@@ -52,6 +59,8 @@ class NotificationStatus(Over):
             return ()
         if any(isinstance(seen.message, Response) for seen in http.received):
             return ()  # `jsonrpc/notification-answered` reports the response
+        if any(echoed(seen) is not None for seen in http.received):
+            return ()  # `id/echoed-frame` reports it
         if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
             return ()  # `batch/empty-response` reports it
         kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
@@ -136,6 +145,35 @@ class ResponseContentType(Over):
         return self.in_response(http, session, text)
 
 
+class BodyNotJson(OverHttp):
+    """A body that should be a message is not JSON.
+
+    **Why it matters.** Its receiver cannot read it. A server refuses such a request with 400 and a parse error, which
+    is right; a client treats such a response as a failure of the call.
+
+    **On the wire.** `POST /mcp`, `Content-Type: application/json`, and a body that breaks off after
+    `{"jsonrpc":"2.0","id":3,`
+
+    **Instead.** Send one JSON value, in UTF-8, and a `Content-Length` that counts its bytes. Text for people belongs in
+    a response with another content type and a status of 400 or higher.
+    """
+
+    id = "http/body-not-json"
+    source = _TRANSPORTS
+
+    def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if http.is_ours:
+            return ()
+        if len(http.sent) == 1 and is_not_json(http.sent[0]):
+            return [self.finding(http.sent[0], "the body of a POST is not JSON", session=session)]
+        first = http.received[0] if http.received else None
+        if first is None or not is_not_json(first) or http.is_for_stream or not requests_of(http):
+            return ()
+        if http.status is None or http.status not in SUCCESS or http.status in WITHOUT_BODY:
+            return ()
+        return [self.finding(first, f"the response with status {http.status} is not JSON", session=session)]
+
+
 class JsonNotSingle(Over):
     """The JSON that answers a request is not one response.
 
@@ -164,6 +202,10 @@ class JsonNotSingle(Over):
         for seen in bodies:
             message = seen.message
             if isinstance(message, (Request, Notification)):
+                if echoed(seen) is not None:
+                    # `id/echoed-frame` reports all others.
+                    text = "the JSON response is the request itself"
+                    return [self.finding(seen, text, session=session)] if seen.method == "ping" else []
                 kind = "a request" if isinstance(message, Request) else "a notification"
                 return [self.finding(seen, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the array.
@@ -209,12 +251,12 @@ class ResponseIdMismatch(Rule):
 
 
 class GetAnswer(Answered):
-    """A GET succeeds with something other than a stream of events.
+    """A GET is answered with something other than a stream of events or 405.
 
-    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative, and
-    expects no other response.
+    **Why it matters.** With a GET a client opens a stream for messages that the server sends on its own initiative.
+    Official clients take 405 as "there is none", and any other refusal as a failure of the connection.
 
-    **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`
+    **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`, or with `404 Not Found`
 
     **Instead.** Send `text/event-stream`, or 405 if the server offers no stream.
     """
@@ -223,11 +265,17 @@ class GetAnswer(Answered):
     who = "server"
     versions = SESSIONS
     http_methods = frozenset({"GET"})
-    statuses = SUCCESS
+    statuses = frozenset({*SUCCESS, *range(400, 502)} - _NOT_ABOUT_GET)
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.media == STREAM:
+        if http.media == STREAM and http.status in SUCCESS:
             return ()
+        if http.status not in SUCCESS:
+            if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
+                return ()  # the refusal may be right, or of somebody else
+            if http.status == 404 and any("error" in seen.body for seen in http.received):
+                return ()  # the server may have forgotten the session
+            return self.in_response(http, session, f"a GET is refused with status {http.status} instead of 405")
         media = short(http.media) or "no content type"
         return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")

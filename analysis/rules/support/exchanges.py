@@ -8,6 +8,7 @@ from analysis.conversation.exchange import Waiting
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Seen, Session
+from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import between
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
@@ -116,6 +117,18 @@ def messages_of(http: HttpExchange) -> list[Seen]:
 def requests_of(http: HttpExchange) -> list[Seen]:
     """The client's requests in an exchange, without notifications that have an id."""
     return [seen for seen in http.sent if isinstance(seen.message, Request) and not _is_notification(seen.message)]
+
+
+def lacks_session(http: HttpExchange) -> bool:
+    """Whether the server may not know the session of a request, so that a refusal may be right.
+
+    Its id was not issued in this capture, or is over; or it has none, although the client has received one.
+    """
+    id_ = http.fields.get(FIELD)
+    if id_ is None:
+        return not http.is_opening and bool(http.session_ids.given_to(http.client))
+    known = http.session_ids.of(id_)
+    return known is None or known.given is None or not known.is_alive
 
 
 def is_cut(http: HttpExchange) -> bool:

@@ -131,6 +131,14 @@ def is_beside(seen: Seen) -> bool:
     return not any(isinstance(sent.message, Request) for sent in http.sent)
 
 
+def is_not_json(seen: Seen) -> bool:
+    """Whether it is a whole HTTP body that is not JSON."""
+    frame = seen.message.frames[0]
+    if frame.unit != "http_body" or not frame.whole or not isinstance(seen.message, Invalid):
+        return False
+    return reason(seen.message) == "invalid" and frame.verdict.kind == "invalid"
+
+
 def is_item(message: Message) -> bool:
     """Whether a message is an item of an array, not one of several on a line."""
     return message.index is not None and message.frames[0].verdict.problem != SEVERAL

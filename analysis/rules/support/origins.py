@@ -5,6 +5,7 @@ given for the server. The server may use either for itself, and any name of its 
 """
 
 import re
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -29,11 +30,23 @@ def is_own(address: str, http: HttpExchange) -> bool:
     return place is not None and (place in own or own == {None})
 
 
-def is_inside(address: str, http: HttpExchange) -> bool:
-    """Whether the server runs on the recorder's machine, and an https address may be its public address."""
-    inner, outer = _place(http.upstream), _place(address)
-    is_public = outer is not None and outer[0] != _HERE and address[:6].lower() == "https:"
-    return inner is not None and inner[0] == _HERE and is_public
+def may_be_public(address: str, http: HttpExchange) -> bool:
+    """Whether an address may be the public one of a server that was reached by an address inside a network.
+
+    A tunnel, a gateway or a container's port hides the name by which clients know the server.
+    """
+    inner, outer = _place(http.upstream) or _place(f"//{http.fields.get('host', '')}"), _place(address)
+    return outer is not None and not _is_private(outer[0]) and (inner is None or _is_private(inner[0]))
+
+
+def _is_private(host: str) -> bool:
+    """Whether a host is this machine, in a private network, or has a name that only its own network knows."""
+    if host == _HERE or host.endswith((".local", ".internal", ".lan", ".home.arpa")):
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host
 
 
 def _place(address: str) -> tuple[str, int | None] | None:

@@ -75,7 +75,7 @@ class ArgumentsInvalid(Known):
             return ()
         pointer = f"/params/arguments{refusal.pointer}"
         tool = short(member(request.params, "name"))
-        text = f"the arguments do not fit the inputSchema of {tool!r}: {refusal.text}"
+        text = f"the arguments do not fit the inputSchema of {tool!r}: {short(refusal.sentence)}"
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq,))]
 
 
@@ -140,7 +140,7 @@ class StructuredInvalid(Known):
         if refusal is None:
             return ()
         pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"
-        text = f"structuredContent does not fit the tool's outputSchema: {refusal.text}"
+        text = f"structuredContent does not fit the tool's outputSchema: {short(refusal.sentence)}"
         return [self.finding(seen, text, pointer=pointer, related=(entry.seq, result.call.seq))]
 
 

@@ -1,0 +1,11 @@
+"""Echoes over HTTP: a response that is the request's own body."""
+
+from analysis.conversation.session import Seen
+
+
+def echoed(seen: Seen) -> Seen | None:
+    """The client's message whose bytes come back as the body of the response to it; None if these are others."""
+    http, frame = seen.http, seen.message.frames[0]
+    if http is None or frame.unit != "http_body" or seen.message.sender != "server":
+        return None
+    return next((sent for sent in http.sent if sent.message.frames[0].raw == frame.raw), None)
