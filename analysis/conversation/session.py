@@ -268,8 +268,8 @@ class Seen:
 
     @property
     def is_posted(self) -> bool:
-        """Whether a client sent it in the body of a POST, where messages travel, or anybody in another way."""
-        return self.http is None or self.message.sender == "server" or self.http.method in ("", "POST")
+        """False for a client's body in a request that is not, or not certainly, a POST: messages travel in POSTs."""
+        return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
     def chain(self) -> "Chain | None":

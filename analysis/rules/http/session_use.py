@@ -275,8 +275,8 @@ class DeleteWithoutSession(Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _speaks(http, session):
             return ()
-        # A client that never received an id asks for nothing.
-        is_needless = http.is_whole and not http.session_ids.given_to(http.client)
+        # A client that never received an id, as far as known, asks for nothing.
+        is_needless = not http.session_ids.given_to(http.client)
         return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 

@@ -119,7 +119,7 @@ def test_a_refusal_tells_the_place_and_no_value() -> None:
     schema = {"properties": {"a/b": {"items": {"type": "integer"}}}, "required": ["key"], "pattern": "x"}
     assert refusal(schema, {"key": 1, "a/b": [1, "hunter2"]}) == ("/a~1b/1", "is of another type")
     assert refusal(schema, {}) == ("/key", "is missing")
-    assert refusal({"pattern": "^a"}, "hunter2") == ("", "refused by pattern")
+    assert refusal({"pattern": "^a"}, "hunter2") == ("", "is refused by pattern")
 
 
 def test_a_value_that_fits_is_not_refused() -> None:
