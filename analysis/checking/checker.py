@@ -285,14 +285,19 @@ class Checker:
             return findings
         if len(findings) > 1:
             findings = _without_replaced(findings)
+        if self.fold.routing.has_guesses:
+            findings = [finding for finding in findings if not self._is_guess(finding)]
         return [finding for finding in findings if self._is_news(finding)]
+
+    def _is_guess(self, finding: Finding) -> bool:
+        return rules()[finding.rule].needs_session and self.fold.routing.is_guess(finding.session)
 
     def _is_news(self, finding: Finding) -> bool:
         rule = rules()[finding.rule]
         if not rule.once:
             return True
         who = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, finding.session, who)
+        key = (finding.rule, self.fold.routing.likeness_of(finding.session), who)
         before = self.counts[key]
         self.counts[key] += finding.stands_for
         return not before

@@ -296,6 +296,8 @@ class Fold:
             session.used.clear()  # a second handshake on a pipe starts over
         before = session.used.get((session.number, request.sender, request.id))
         earlier = None if before is None else Earlier(before[0], before[1], table.state(before[2]))
+        if earlier is not None and by_client and http is not None and earlier.state is IdState.OPEN:
+            self.routing.reused(session, http)
         session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
         session.last_request[request.sender] = request.seq
         state = table.open(request, key, revision, era, http, session)

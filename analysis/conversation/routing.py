@@ -25,6 +25,7 @@ from analysis.conversation.handshake import peer_of
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.limited import Limited
 from analysis.conversation.links import Links
+from analysis.conversation.lookalikes import Lookalikes
 from analysis.conversation.message import Message, Request, Side
 from analysis.conversation.session import CLIENT_INFO, USED, Session, Used
 from analysis.protocol.revisions import MODERN, Era, rank_of
@@ -50,6 +51,8 @@ class Routing:
         self._tables, self._links = tables, links
         self._only: Session | None = None
         self._has_lost = False
+        self._lookalikes = Lookalikes()
+        self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
         self._used: Used = Limited(USED)
         self._sessions: Limited[int, Session] = Limited(KEPT)
         self._by_key: Limited[str, Session] = Limited(KEPT)
@@ -70,6 +73,25 @@ class Routing:
     def keys_of(self, session: Session) -> list[str]:
         """The session ids, and addresses of the older transport, that belong to a session."""
         return [key for key, known in self._by_key.items() if known is session]
+
+    @property
+    def has_guesses(self) -> bool:
+        """Whether any session is a guess; see `analysis.conversation.lookalikes`."""
+        return self._lookalikes.has_any
+
+    def is_guess(self, number: int) -> bool:
+        """Whether the session with a number is a guess."""
+        session = self._sessions.get(number)
+        return session is not None and session.is_guess
+
+    def likeness_of(self, number: int) -> int:
+        """The number of the session to which one belongs that exists only because of an id that nobody issued."""
+        session = self._sessions.get(number)
+        return number if session is None or session.likeness is None else session.likeness.number
+
+    def reused(self, session: Session, http: HttpExchange) -> None:
+        """Note that two open requests of the client in a session have the same id."""
+        self._lookalikes.reused(session, http)
 
     def client_of(self, session: Session) -> tuple[str, int] | None:
         """The client whose messages without a session id belong to a session with a handshake, and when it last began.
@@ -106,21 +128,22 @@ class Routing:
 
     def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
         key = http.fields.get("mcp-session-id")
-        for known in (key, http.uri_key):
-            # Every POST has the key of its URI; only a key that a stream has announced belongs to a session. A message
-            # there may be of the modern era, like a probe.
-            if known and known in self._by_key and (not is_modern or (known == http.uri_key and http.is_for_stream)):
-                return self._by_key[known]
+        known = self._known(http, is_modern=is_modern)
+        if known is not None:
+            return known
         is_opening = isinstance(message, Request) and message.method == "initialize"
         probed = self._probed(message, http) if is_opening and not key else None
         remembered = self._remembered(message, http, is_modern=is_modern)
+        given = self._given(http) if remembered is None and not is_opening and not is_modern else None
+        if given is not None and (not key or given is self._last_on(http)):
+            return given
         if probed is not None:
             session = probed
             session.delimited = "session"
         elif is_opening or remembered is None or message.t_ns - remembered[1] > IDLE_NS:
             # Without a session id, the conversation may have begun before the recording.
             session = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
-            session.delimited = "session" if is_opening or key else "peer"
+            session.delimited, session.likeness = "session" if is_opening or key else "peer", given
             if key and not is_modern:
                 self._by_key.keep(key, session)
         else:
@@ -130,10 +153,47 @@ class Routing:
             for name in {_name(message), ""}:
                 self._by_client.keep((http.client, "modern", name), (session, message.t_ns))
         elif not key:
-            self._by_client.keep((http.client, "handshake", ""), (session, message.t_ns))
+            self._remember(session, message, http, is_opening=is_opening)
         for place in (http.conn, http.client):
             self._latest.keep(place, ref(http))
         return session
+
+    def _known(self, http: HttpExchange, *, is_modern: bool) -> Session | None:
+        """The session of the session id, or of the address that a stream of the older transport has announced."""
+        for key in (http.fields.get("mcp-session-id"), http.uri_key):
+            # Every POST has the key of its URI; only a key that a stream has announced belongs to a session. A message
+            # there may be of the modern era, like a probe.
+            if key and key in self._by_key and (not is_modern or (key == http.uri_key and http.is_for_stream)):
+                self._on_conn.keep(http.conn, (http.client, self._by_key[key]))
+                return self._by_key[key]
+        return None
+
+    def _remember(self, session: Session, message: Message, http: HttpExchange, *, is_opening: bool) -> None:
+        """Remember the client of a message of the handshake era without a session id."""
+        who: _Who = (http.client, "handshake", "")
+        latest = self._by_client.get(who)
+        before = None if latest is None else latest[0]
+        if is_opening:
+            self._lookalikes.begin(before, http)
+        self._lookalikes.carry(session, None if is_opening else before, http)
+        if is_opening or before is None or session.opened_ns >= before.opened_ns:
+            self._by_client.keep(who, (session, message.t_ns))
+
+    def _given(self, http: HttpExchange) -> Session | None:
+        """The session with an id to which a message without an id, or with one that nobody issued, seems to belong.
+
+        None if that is not the only one of the client, unless the last message on the connection belonged to it.
+        """
+        alive = {id(one.session): one.session for one in http.session_ids.given_to(http.client) if one.is_alive}
+        last = self._last_on(http)
+        if last is not None and id(last) in alive:
+            return last
+        return next(iter(alive.values())) if len(alive) == 1 else None
+
+    def _last_on(self, http: HttpExchange) -> Session | None:
+        """The session of the last message with an id on the connection of an exchange, if it came from its client."""
+        client, session = self._on_conn.get(http.conn) or ("", None)
+        return session if client == http.client else None
 
     def _probed(self, message: Message, http: HttpExchange) -> Session | None:
         """The session of the refused probe that an `initialize` follows; None if that is not certain enough."""
@@ -157,7 +217,9 @@ class Routing:
             return self._modern(http.client, _name(message))
         if (rank_of(http.fields.get(VERSION_FIELD)) or 0) >= MODERN:
             return self._modern(http.client)
-        return self._by_client.get((http.client, "handshake", "")) or self._modern(http.client)
+        latest = self._by_client.get((http.client, "handshake", "")) or self._modern(http.client)
+        own = self._lookalikes.last_on(http)
+        return latest if own is None or latest is None else (own, max(own.last_ns, own.opened_ns))
 
     def _modern(self, client: str, name: str = "") -> tuple[Session, int] | None:
         """The modern-era session of a client; a client that fell back to a handshake begins a new one."""
@@ -184,6 +246,9 @@ class Routing:
         if key and opened is not None and key not in self._by_key:
             self._by_key.keep(key, opened)
             self._by_client.pop((http.client, "handshake", ""), None)
+            self._lookalikes.identified(opened, http)
+        elif opened is not None and not key and http.is_opening and http.status is not None and http.status < 300:
+            self._lookalikes.answered(opened, http)
         if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
             # Each stream is a separate session; some servers announce the same address on all of them.
             session = opened or self._new(t_ns, observed_start=self.observed_start)

@@ -54,6 +54,7 @@ class Session:
     __slots__ = (
         *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
+        *("is_guess", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "tables", "links", "transport", "unjudged", "unread", "used"),
@@ -78,6 +79,10 @@ class Session:
         """Multi-round calls, tasks and subscriptions of the whole capture."""
         self.opened_ns = opened_ns
         self.delimited: Delimited = "connection" if transport != "http" else "peer"
+        self.is_guess = False
+        """Whether several clients look like its own, so that messages of one may count as those of another."""
+        self.likeness: Session | None = None
+        """The session of the same client, if this one exists only because of a session id that nobody has issued."""
         self.observed_start = False
         """Whether all its messages are in the capture."""
         self.state: State = "new"

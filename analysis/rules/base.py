@@ -76,6 +76,8 @@ class Rule:
     """What a violation breaks; None for what violations of its group usually break (`discovery.GROUPS`)."""
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
+    needs_session: ClassVar[bool] = False
+    """[G]: silent if it is a guess which messages belong to the session; see `analysis.conversation.routing`."""
     at_end: ClassVar[bool] = False
     """[E]: decided when the session or the capture ends."""
     needs_time: ClassVar[bool] = False

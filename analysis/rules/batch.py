@@ -87,6 +87,7 @@ class BeforeNegotiation(ArrayRule):
     """
 
     id = "batch/before-negotiation"
+    needs_session = True
     versions = HANDSHAKE_ERA
     needs_start = True
     source = "2025-03-26 basic/lifecycle"

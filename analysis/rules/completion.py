@@ -60,6 +60,7 @@ class UnknownReference(Rule):
     """
 
     id = "completion/unknown-reference"
+    needs_session = True
     who = "client"
     level = NOTE
     needs_lists = True

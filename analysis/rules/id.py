@@ -121,6 +121,7 @@ class DuplicateInFlight(Rule):
     """
 
     id = "id/duplicate-in-flight"
+    needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
 
@@ -150,6 +151,7 @@ class DuplicateRequest(Rule):
     """
 
     id = "id/duplicate-request"
+    needs_session = True
     versions = HANDSHAKE_ERA
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages"
@@ -175,6 +177,7 @@ class UnknownResponse(Rule):
     """
 
     id = "id/unknown-response"
+    needs_session = True
     needs_start = True
     source = "2024-11-05 basic/messages"
 
@@ -201,6 +204,7 @@ class SelfAnswered(Rule):
     """
 
     id = "id/self-answered"
+    needs_session = True
     needs_start = True
     source = "2024-11-05 basic/messages"
 
@@ -220,6 +224,7 @@ class TypeChanged(Rule):
     """
 
     id = "id/type-changed"
+    needs_session = True
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
@@ -241,6 +246,7 @@ class DuplicateResponse(Rule):
     """
 
     id = "id/duplicate-response"
+    needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 

@@ -70,6 +70,7 @@ class RequestBeforeInitialize(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize"
+    needs_session = True
     begins = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
@@ -111,6 +112,7 @@ class NotificationBeforeInitialize(Rule):
     """
 
     id = "lifecycle/notification-before-initialize"
+    needs_session = True
     states = frozenset({"new"})
     who = "client"
     versions = Everywhere(*HANDSHAKE_ERA)
@@ -151,6 +153,7 @@ class RequestBeforeInitializeResult(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize-result"
+    needs_session = True
     begins = frozenset({"init-sent"})
     who = "client"
     versions = HANDSHAKE_ERA
@@ -177,6 +180,7 @@ class EarlyInitialized(_Handshake):
     """
 
     id = "lifecycle/early-initialized"
+    needs_session = True
     states = frozenset({"new", "init-sent"})
     who = "client"
     versions = Everywhere(*HANDSHAKE_ERA)
@@ -217,6 +221,7 @@ class InitializedMissing(_Handshake):
     """
 
     id = "lifecycle/initialized-missing"
+    needs_session = True
     begins = frozenset({"init-answered"})
     who = "client"
     versions = HANDSHAKE_ERA
@@ -267,6 +272,7 @@ class DuplicateInitialized(_Handshake):
     """
 
     id = "lifecycle/duplicate-initialized"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -302,6 +308,7 @@ class RepeatedInitialize(Rule):
     """
 
     id = "lifecycle/repeated-initialize"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -332,6 +339,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     """
 
     id = "lifecycle/server-request-before-initialized"
+    needs_session = True
     states = frozenset({"new", "init-sent", "init-answered"})
     who = "server"
     versions = HANDSHAKE_ERA
@@ -358,6 +366,7 @@ class ServerFrameBeforeInitialize(Rule):
     """
 
     id = "lifecycle/server-frame-before-initialize"
+    needs_session = True
     states = frozenset({"new"})
     who = "server"
     versions = Everywhere(*HANDSHAKE_ERA)
@@ -431,6 +440,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
     """
 
     id = "lifecycle/continued-after-failed-initialize"
+    needs_session = True
     begins = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA

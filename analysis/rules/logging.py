@@ -68,6 +68,7 @@ class BelowLevel(Rule):
     """
 
     id = "logging/below-level"
+    needs_session = True
     who = "server"
     versions = HANDSHAKE_ERA
     level = WARNING

@@ -97,6 +97,7 @@ class NotInVersion(Rule):
     """
 
     id = "method/not-in-version"
+    needs_session = True
     levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
     methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"

@@ -53,6 +53,7 @@ class UnknownCursor(_Walking):
     """
 
     id = "page/unknown-cursor"
+    needs_session = True
     who = "client"
     levels: ClassVar[Mapping[Span, Level]] = {MODERN_ERA: NOTE}
     needs_start = True
@@ -76,6 +77,7 @@ class ForeignCursor(_Walking):
     """
 
     id = "page/foreign-cursor"
+    needs_session = True
     who = "client"
     impact = Impact.WRONG
     source = "2024-11-05 server/utilities/pagination"
@@ -98,6 +100,7 @@ class Loop(_Walking):
     """
 
     id = "page/loop"
+    needs_session = True
     who = "server"
     level = WARNING
     impact = Impact.COST
@@ -121,6 +124,7 @@ class DuplicateItem(_Walking):
     """
 
     id = "page/duplicate-item"
+    needs_session = True
     who = "server"
     level = NOTE
     impact = Impact.WRONG

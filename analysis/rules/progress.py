@@ -69,6 +69,7 @@ class DuplicateToken(Rule):
     """
 
     id = "progress/duplicate-token"
+    needs_session = True
     relies_on = ("progress/after-completion",)
     word = WORD
     source = PAGE
@@ -94,6 +95,7 @@ class UnknownToken(_OfToken):
     """
 
     id = "progress/unknown-token"
+    needs_session = True
     impact = Impact.MESSAGE
     needs_start = True
 
@@ -132,6 +134,7 @@ class AfterCompletion(_OfToken):
     """
 
     id = "progress/after-completion"
+    needs_session = True
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the hook decides
         return frozenset({"task", "taskId"}) if hook == "result" else frozenset()
@@ -168,6 +171,7 @@ class AfterCancel(_OfToken):
     """
 
     id = "progress/after-cancel"
+    needs_session = True
     level = NOTE
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
@@ -192,6 +196,7 @@ class NotIncreasing(_OfToken):
     """
 
     id = "progress/not-increasing"
+    needs_session = True
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(seen.body.get("params"), "progress")), seen.message
@@ -225,6 +230,7 @@ class ExceedsTotal(Rule):
     """
 
     id = "progress/exceeds-total"
+    needs_session = True
     level = WARNING
     methods = frozenset({PROGRESS})
     source = PAGE
@@ -252,6 +258,7 @@ class TotalChanged(_OfToken):
     """
 
     id = "progress/total-changed"
+    needs_session = True
     level = NOTE
     once = True
 
@@ -277,6 +284,7 @@ class Flood(Rule):
     """
 
     id = "progress/flood"
+    needs_session = True
     level = NOTE
     impact = Impact.COST
     needs_time = True
@@ -315,6 +323,7 @@ class WrongStream(_OfToken):
     """
 
     id = "progress/wrong-stream"
+    needs_session = True
     who = "server"
     versions = MODERN_ERA
     impact = Impact.MESSAGE

@@ -91,6 +91,7 @@ class Unlisted(_Listed):
     """
 
     id = "prompt/unlisted"
+    needs_session = True
     who = "client"
     level = WARNING
     impact = Impact.COST

@@ -103,6 +103,7 @@ class ChangedSilently(Rule):
     """
 
     id = "roots/changed-silently"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     impact = Impact.SECURITY

@@ -56,6 +56,7 @@ class UpdateWithoutSubscription(_Update):
     """
 
     id = "subscribe/update-without-subscription"
+    needs_session = True
     needs_start = True
     source = "2024-11-05 schema ResourceUpdatedNotification"
 
@@ -83,6 +84,7 @@ class UpdateAfterUnsubscribe(_Update):
     """
 
     id = "subscribe/update-after-unsubscribe"
+    needs_session = True
     replaces = ("subscribe/update-without-subscription",)
     source = "2024-11-05 schema"
 
@@ -109,6 +111,7 @@ class UnsubscribeUnknown(Rule):
     """
 
     id = "subscribe/unsubscribe-unknown"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     level = NOTE
@@ -137,6 +140,7 @@ class Duplicate(Rule):
     """
 
     id = "subscribe/duplicate"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     level = NOTE

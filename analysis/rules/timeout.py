@@ -352,6 +352,7 @@ class NeverCancelled(_AtEnd):
     """
 
     id = "timeout/never-cancelled"
+    needs_session = True
     level = NOTE
     versions = since("2025-03-26")
     impact = Impact.COST

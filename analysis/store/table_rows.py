@@ -173,7 +173,7 @@ class Talk:
             "sessions",
             {
                 "session": session.number,
-                "delimited": session.delimited,
+                "delimited": "guess" if session.is_guess else session.delimited,
                 "transport": session.transport,
                 "era": _era(session),
                 "revision": text(session.revision),

@@ -49,7 +49,7 @@ create table sessions (
 comment on table sessions is 'one row per session: one conversation between a client and a server';
 comment on column sessions.capture is 'id of the capture';
 comment on column sessions.session is 'number of the session in the capture, from 1';
-comment on column sessions.delimited is 'how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (a guess by address and credentials)';
+comment on column sessions.delimited is 'how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (a guess by address and credentials), guess (several clients without session ids look alike)';
 comment on column sessions.transport is 'stdio or http';
 comment on column sessions.era is 'handshake (revisions up to 2025-11-25), modern (from 2026-07-28), or handshake and modern if a client used both; NULL if unknown';
 comment on column sessions.revision is 'negotiated revision of MCP, otherwise the requested one';

@@ -20,6 +20,7 @@ from mcpproxy.report.wrapping import wrapped
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
 MARKS: Final = {
     "S": ("needs_start", "silent where the start of the session was not observed"),
+    "G": ("needs_session", "silent where the session is a guess, as several clients without session ids look alike"),
     "E": ("at_end", "decided when the session or the capture ends"),
     "T": ("needs_time", "needs the stamps of real time"),
     "H": ("needs_http", "holds over HTTP alone"),

@@ -50,6 +50,11 @@ def read(path: Path) -> list[Case]:
 
 def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]:
     """What the checker finds in a case, by all rules or by some."""
+    return checked(case, picked)[1]
+
+
+def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Checker, list[Found]]:
+    """The checker at the end of a case, and what it has found."""
     checker, assembler = Checker(picked), FrameAssembler()
     frames: dict[int, int] = {}
     findings: list[Finding] = []
@@ -65,7 +70,7 @@ def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]
         findings += checker.feed(frame)
     findings += checker.finish("closed")
     assert checker.faults == {}
-    return [Found(one.rule, frames[one.frame], one.level, one) for one in findings]
+    return checker, [Found(one.rule, frames[one.frame], one.level, one) for one in findings]
 
 
 def findings_of(capture: Path) -> list[Finding]:

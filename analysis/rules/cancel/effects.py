@@ -34,6 +34,7 @@ class Twice(Rule):
     """
 
     id = "cancel/twice"
+    needs_session = True
     level = NOTE
     methods = frozenset({CANCELLED})
     source = PAGE
@@ -64,6 +65,7 @@ class ResponseAfterCancel(Rule):
     """
 
     id = "cancel/response-after-cancel"
+    needs_session = True
     versions = HANDSHAKE_ERA
     level = NOTE
     impact = Impact.COST
@@ -89,6 +91,7 @@ class MessageAfterCancel(Rule):
     """
 
     id = "cancel/message-after-cancel"
+    needs_session = True
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG

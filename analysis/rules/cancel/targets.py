@@ -57,6 +57,7 @@ class UnknownRequest(Cancellation):
     """
 
     id = "cancel/unknown-request"
+    needs_session = True
     needs_start = True
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
@@ -79,6 +80,7 @@ class WrongDirection(Cancellation):
     """
 
     id = "cancel/wrong-direction"
+    needs_session = True
     needs_start = True
     replaces = ("cancel/unknown-request",)
 
@@ -102,6 +104,7 @@ class IdTypeChanged(Cancellation):
     """
 
     id = "cancel/id-type-changed"
+    needs_session = True
     replaces = ("cancel/unknown-request", "cancel/wrong-direction")
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
@@ -128,6 +131,7 @@ class AlreadyAnswered(Cancellation):
     """
 
     id = "cancel/already-answered"
+    needs_session = True
     level = WARNING
     needs_time = True
 
@@ -179,6 +183,7 @@ class TaskCancelled(Cancellation):
     """
 
     id = "cancel/task"
+    needs_session = True
     versions = only("2025-11-25")
     methods = frozenset({CANCELLED, "tools/call", "sampling/createMessage", "elicitation/create"})
     replaces = ("cancel/already-answered", "cancel/unknown-request")

@@ -60,6 +60,7 @@ class UndeclaredRoots(_Undeclared):
     """
 
     id = "capability/undeclared-roots"
+    needs_session = True
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
     methods = frozenset({"roots/list"})
     capabilities = frozenset({"roots"})
@@ -78,6 +79,7 @@ class UndeclaredSampling(_Undeclared):
     """
 
     id = "capability/undeclared-sampling"
+    needs_session = True
     versions = HANDSHAKE_ERA
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
     methods = frozenset({"sampling/createMessage"})
@@ -98,6 +100,7 @@ class UndeclaredSamplingTools(_Undeclared):
     """
 
     id = "capability/undeclared-sampling-tools"
+    needs_session = True
     versions = only("2025-11-25")
     impact = Impact.WRONG
     methods = frozenset({"sampling/createMessage"})
@@ -117,6 +120,7 @@ class UndeclaredSamplingContext(Rule):
     """
 
     id = "capability/undeclared-sampling-context"
+    needs_session = True
     who = "server"
     versions = since("2025-11-25")
     level = WARNING
@@ -164,6 +168,7 @@ class UndeclaredElicitation(_Undeclared):
     """
 
     id = "capability/undeclared-elicitation"
+    needs_session = True
     versions = between("2025-06-18", "2025-11-25")
     methods = frozenset({"elicitation/create"})
     capabilities = frozenset({"elicitation"})
@@ -183,6 +188,7 @@ class UndeclaredElicitationMode(_Undeclared):
     """
 
     id = "capability/undeclared-elicitation-mode"
+    needs_session = True
     versions = only("2025-11-25")
     methods = frozenset({"elicitation/create"})
     capabilities = frozenset({"elicitation.url", "elicitation.form"})
@@ -203,6 +209,7 @@ class UndeclaredAccepted(Rule):
     """
 
     id = "capability/undeclared-accepted"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     impact = Impact.WRONG

@@ -48,6 +48,7 @@ class UndeclaredLogMessages(_UndeclaredNotification):
     """
 
     id = "capability/undeclared-log-messages"
+    needs_session = True
     methods = frozenset({"notifications/message", "initialize"})
     source = "2024-11-05 server/utilities/logging"
 
@@ -80,6 +81,7 @@ class UndeclaredListChanged(_UndeclaredNotification):
     """
 
     id = "capability/undeclared-list-changed"
+    needs_session = True
     level = WARNING
     impact = Impact.WRONG
     methods = frozenset(
@@ -102,6 +104,7 @@ class UndeclaredResourceUpdates(_UndeclaredNotification):
     """
 
     id = "capability/undeclared-resource-updates"
+    needs_session = True
     level = WARNING
     methods = frozenset({"notifications/resources/updated"})
     source = "2024-11-05 server/resources"
@@ -118,6 +121,7 @@ class UndeclaredRootsChanged(Rule):
     """
 
     id = "capability/undeclared-roots-changed"
+    needs_session = True
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -147,6 +151,7 @@ class UndeclaredTask(Rule):
     """
 
     id = "capability/undeclared-task"
+    needs_session = True
     versions = _TASKS
     methods = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
     era = "handshake"
@@ -188,6 +193,7 @@ class UndeclaredTasksMethod(Rule):
     """
 
     id = "capability/undeclared-tasks-method"
+    needs_session = True
     versions = _TASKS
     methods = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
     era = "handshake"

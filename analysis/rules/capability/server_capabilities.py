@@ -44,6 +44,7 @@ class UndeclaredTools(_Undeclared):
     """
 
     id = "capability/undeclared-tools"
+    needs_session = True
     methods = frozenset({"tools/list", "tools/call"})
     source = "2024-11-05 basic/lifecycle, server/tools"
 
@@ -60,6 +61,7 @@ class UndeclaredResources(_Undeclared):
     """
 
     id = "capability/undeclared-resources"
+    needs_session = True
     methods = frozenset({"resources/list", "resources/read", "resources/templates/list"})
     source = "2024-11-05 basic/lifecycle, server/resources"
 
@@ -75,6 +77,7 @@ class UndeclaredSubscribe(_Undeclared):
     """
 
     id = "capability/undeclared-subscribe"
+    needs_session = True
     versions = HANDSHAKE_ERA
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
     replaces = ("capability/undeclared-resources",)
@@ -94,6 +97,7 @@ class UndeclaredPrompts(_Undeclared):
     """
 
     id = "capability/undeclared-prompts"
+    needs_session = True
     methods = frozenset({"prompts/list", "prompts/get"})
     source = "2024-11-05 basic/lifecycle, server/prompts"
 
@@ -110,6 +114,7 @@ class UndeclaredCompletions(_Undeclared):
     """
 
     id = "capability/undeclared-completions"
+    needs_session = True
     versions = since("2025-03-26")
     levels: ClassVar[Mapping[Span, Level]] = {only("2025-03-26"): WARNING, MODERN_ERA: WARNING}
     impact = Impact.COST
@@ -129,6 +134,7 @@ class UndeclaredLogging(_Undeclared):
     """
 
     id = "capability/undeclared-logging"
+    needs_session = True
     versions = HANDSHAKE_ERA
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
     methods = frozenset({"logging/setLevel"})
@@ -159,6 +165,7 @@ class ServedUndeclared(Rule):
     """
 
     id = "capability/served-undeclared"
+    needs_session = True
     who = "server"
     impact = Impact.WRONG
     sender = "server"
@@ -203,6 +210,7 @@ class DeclaredNotServed(Rule):
     """
 
     id = "capability/declared-not-served"
+    needs_session = True
     levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     methods = _SERVED | _SERVED_BY_CLIENTS
     source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"

@@ -163,6 +163,7 @@ class DuplicateId(_Identified):
     """
 
     id = "elicitation/duplicate-id"
+    needs_session = True
     impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
@@ -182,6 +183,7 @@ class CompleteUnknown(_Identified):
     """
 
     id = "elicitation/complete-unknown"
+    needs_session = True
     needs_start = True
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
@@ -204,6 +206,7 @@ class CompleteTwice(Rule):
     """
 
     id = "elicitation/complete-twice"
+    needs_session = True
     who = "server"
     versions = only("2025-11-25")
     level = NOTE

@@ -290,6 +290,7 @@ class MisusedMcpCode(Rule):
     """
 
     id = "error/misused-mcp-code"
+    needs_session = True
     who = "server"
     source = "2026-07-28 basic/index"
 

@@ -199,6 +199,7 @@ class UrlElicitationUnsupported(Rule):
     """
 
     id = "error/url-elicitation-unsupported"
+    needs_session = True
     who = "server"
     versions = only("2025-11-25")
     impact = Impact.MESSAGE

@@ -66,6 +66,7 @@ class RelatedOnGetStream(WithTokens):
     """
 
     id = "http/related-on-get-stream"
+    needs_session = True
     who = "server"
     versions = SESSIONS
     level = NOTE

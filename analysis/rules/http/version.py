@@ -32,6 +32,7 @@ class MissingProtocolVersionHeader(Answered):
     """
 
     id = "http/missing-protocol-version-header"
+    needs_session = True
     who = "client"
     versions = Everywhere(*_NAMED)
     impact = Impact.WRONG
@@ -58,6 +59,7 @@ class ProtocolVersionMismatch(Answered):
     """
 
     id = "http/protocol-version-mismatch"
+    needs_session = True
     who = "client"
     versions = Everywhere(*_NAMED)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}

@@ -73,6 +73,7 @@ class ForbiddenTool(_Supported):
     """
 
     id = "tasks/forbidden-tool"
+    needs_session = True
     who = "client"
     impact = Impact.MESSAGE
 
@@ -102,6 +103,7 @@ class RequiredTool(_Required):
     """
 
     id = "tasks/required-tool"
+    needs_session = True
     who = "client"
     impact = Impact.MESSAGE
 
@@ -127,6 +129,7 @@ class RequiredNotRefused(_Required):
     """
 
     id = "tasks/required-not-refused"
+    needs_session = True
     who = "server"
     about = frozenset({CALL})
 
@@ -163,6 +166,7 @@ class UnsupportedMethod(Rule):
     """
 
     id = "tasks/unsupported-method"
+    needs_session = True
     versions = TASKS
     members = frozenset({"task"})
     level = WARNING
@@ -192,6 +196,7 @@ class NotCreated(_Supported):
     """
 
     id = "tasks/not-created"
+    needs_session = True
     impact = Impact.MESSAGE
     methods = frozenset({LIST, CHANGED, *CALLS})
 
@@ -240,6 +245,7 @@ class CreatedUnasked(Rule):
     """
 
     id = "tasks/created-unasked"
+    needs_session = True
     versions = TASKS
     impact = Impact.MESSAGE
     members = frozenset({"task"})
@@ -275,6 +281,7 @@ class InitialStatus(Reports):
     """
 
     id = "tasks/initial-status"
+    needs_session = True
     methods = CALLS
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:
@@ -296,6 +303,7 @@ class DuplicateId(Reports):
     """
 
     id = "tasks/duplicate-id"
+    needs_session = True
     methods = CALLS
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterable[Finding]:

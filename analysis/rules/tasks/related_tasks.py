@@ -30,6 +30,7 @@ class RelatedTaskUnknown(Rule):
     """
 
     id = "tasks/related-task-unknown"
+    needs_session = True
     versions = TASKS
     members = frozenset({"_meta"})
     level = WARNING
@@ -74,6 +75,7 @@ class RelatedTaskMissing(Rule):
     """
 
     id = "tasks/related-task-missing"
+    needs_session = True
     versions = TASKS
     level = WARNING
     methods = _ASKING
@@ -111,6 +113,7 @@ class RelatedTaskRedundant(Rule):
     """
 
     id = "tasks/related-task-redundant"
+    needs_session = True
     versions = TASKS
     level = WARNING
     impact = Impact.HINT

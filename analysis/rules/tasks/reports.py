@@ -59,6 +59,7 @@ class InvalidShape(Reports):
     """
 
     id = "tasks/invalid-shape"
+    needs_session = True
     impact = Impact.MESSAGE
     methods = REPORTS | {"tasks/result"}
     replaces = ("schema/*",)
@@ -92,6 +93,7 @@ class TerminalChanged(Changed):
     """
 
     id = "tasks/terminal-changed"
+    needs_session = True
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class CreatedAtChanged(Reports):
     """
 
     id = "tasks/created-at-changed"
+    needs_session = True
     level = WARNING
 
     def on_report(self, seen: Seen, report: TaskReport) -> Iterator[Finding]:
@@ -142,6 +145,7 @@ class FailedWithoutMessage(Reports):
     """
 
     id = "tasks/failed-without-message"
+    needs_session = True
     level = WARNING
     impact = Impact.HINT
     methods = frozenset({"tasks/get"})
@@ -166,6 +170,7 @@ class StatusFromRequestor(Rule):
     """
 
     id = "tasks/status-from-requestor"
+    needs_session = True
     versions = TASKS
     methods = frozenset({STATUS})
     source = PAGE
@@ -217,6 +222,7 @@ class MissingFromList(Rule):
     """
 
     id = "tasks/missing-from-list"
+    needs_session = True
     versions = TASKS
     impact = Impact.MESSAGE
     methods = frozenset({"tasks/list", "tasks/get"})

@@ -29,6 +29,7 @@ class UnknownTask(Rule):
     """
 
     id = "tasks/unknown-task"
+    needs_session = True
     versions = TASKS
     level = NOTE
     methods = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
@@ -53,6 +54,7 @@ class ErrorCode(Rule):
     """
 
     id = "tasks/error-code"
+    needs_session = True
     versions = TASKS
     methods = frozenset({"tasks/get", "tasks/cancel", "tasks/list"})
     replaces = ("page/bad-cursor-code",)
@@ -82,6 +84,7 @@ class CancelOfTerminalAccepted(Rule):
     """
 
     id = "tasks/cancel-of-terminal-accepted"
+    needs_session = True
     versions = TASKS
     methods = frozenset({"tasks/cancel"})
     replaces = ("tasks/cancel-not-cancelled", "tasks/terminal-changed")
@@ -107,6 +110,7 @@ class CancelNotCancelled(Rule):
     """
 
     id = "tasks/cancel-not-cancelled"
+    needs_session = True
     versions = TASKS
     methods = frozenset({"tasks/cancel"})
     source = PAGE
@@ -131,6 +135,7 @@ class PollTooFast(PolledTooFast):
     """
 
     id = "tasks/poll-too-fast"
+    needs_session = True
     versions = TASKS
     impact = Impact.COST
     source = PAGE
@@ -148,6 +153,7 @@ class ProgressAfterTerminal(Rule):
     """
 
     id = "tasks/progress-after-terminal"
+    needs_session = True
     versions = TASKS
     methods = CALLS
     members = frozenset({"task"})

@@ -36,6 +36,7 @@ class ResultTooEarly(Reports):
     """
 
     id = "tasks/result-too-early"
+    needs_session = True
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - always the same
@@ -71,6 +72,7 @@ class ResultShape(_Result):
     """
 
     id = "tasks/result-shape"
+    needs_session = True
     impact = Impact.MESSAGE
     source = f"{PAGE}, schema"
 
@@ -99,6 +101,7 @@ class ResultWithoutRelatedTask(_Result):
     """
 
     id = "tasks/result-without-related-task"
+    needs_session = True
     impact = Impact.HINT
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
@@ -125,6 +128,7 @@ class ErrorNotFailed(Reports):
     """
 
     id = "tasks/error-not-failed"
+    needs_session = True
     who = "server"
     level = WARNING
     methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})

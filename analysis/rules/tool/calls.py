@@ -32,6 +32,7 @@ class Unlisted(Known):
     """
 
     id = "tool/unlisted"
+    needs_session = True
     who = "client"
     level = WARNING
     impact = Impact.COST

@@ -37,6 +37,7 @@ class RepeatedCall(Rule):
     """
 
     id = "tool/repeated-call"
+    needs_session = True
     who = "client"
     level = NOTE
     impact = Impact.COST

@@ -408,6 +408,7 @@ class MixedOnConnection(Rule):
     """
 
     id = "version/mixed-on-connection"
+    needs_session = True
     who = "client"
     versions = Everywhere(*MODERN_ERA)
     sender = "client"

@@ -50,7 +50,7 @@ class CaptureSpans:
     def _count_sessions(self) -> None:
         fold, conventions = self.calls.fold, self._conventions
         for session, begun_ns, ended_ns in self.calls.sessions():
-            if session.delimited == "peer":
+            if session.delimited == "peer" or session.is_guess:
                 continue  # a guess: where the protocol has no sessions, nothing says when one ends
             client = session.client or Peer("unknown client", "")
             server = session.server or Peer(fold.name or "unknown server", "")
