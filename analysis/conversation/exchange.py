@@ -12,7 +12,7 @@ import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
@@ -66,6 +66,8 @@ class Outcome(StrEnum):
     """The HTTP exchange failed, or ended, before a response could come."""
     UNANSWERED = "unanswered"
     """No response seen."""
+    NOT_RECORDED = "not_recorded"
+    """No response seen, but the capture lacks the body or the records in which it may have come."""
 
 
 class IdState(StrEnum):
@@ -92,6 +94,7 @@ _TASK: Final = Outcome.TASK
 _CANCELLED: Final = Outcome.CANCELLED
 _FAILED: Final = Outcome.FAILED
 _UNANSWERED: Final = Outcome.UNANSWERED
+_NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
@@ -215,6 +218,8 @@ class Waiting:
     """Whether that is because its client closed it, although that does not cancel."""
     redirects: int = 0
     """How many times it was redirected and repeated."""
+    may_be_lost: bool = False
+    """Whether records were lost since it was sent: its response may be among them."""
     probable_answer: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
 
@@ -275,7 +280,9 @@ class Waiting:
             return _UNANSWERED
         if self.cancelled_ns is not None or self.is_left:
             return _CANCELLED
-        return _UNANSWERED if self.broken is None else _FAILED
+        if self.broken is not None:
+            return _FAILED
+        return _NOT_RECORDED if self.may_be_lost else _UNANSWERED
 
 
 def timed_out(reason: str | None) -> bool:
@@ -430,6 +437,8 @@ class RequestTable:
         self._answered.clear()
         self._failed.clear()
         self._doubtful = set(self._open)
+        for waiting in chain(self._open.values(), *self._later.values()):
+            waiting.may_be_lost = True
 
     def clear(self) -> None:
         """Forget everything. Waiting requests refer to their session, and that to the table: a reference cycle."""

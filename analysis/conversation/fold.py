@@ -60,6 +60,8 @@ _ERROR: Final = Outcome.ERROR
 _FAILED: Final = Outcome.FAILED
 _CANCELLED: Final = Outcome.CANCELLED
 _UNANSWERED: Final = Outcome.UNANSWERED
+_NOT_RECORDED: Final = Outcome.NOT_RECORDED
+_OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_FAILED: Final = IdState.FAILED
 _ALIKE: Final = 100
@@ -91,6 +93,10 @@ class Fold:
         """The exchanges that stopped awaiting a response with the last `exchange` record."""
         self.unjudged = 0
         """Frames that could not be examined: a response may be among them."""
+        self.begins_at = 0
+        """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
+        self.unrecorded = 0
+        """Bodies over HTTP that may hold messages and are not in the capture; see `HttpExchange.unrecorded`."""
         self.lost = 0
         """Records known to be lost, and stretches of damage, which may also hold a response."""
         self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
@@ -104,6 +110,7 @@ class Fold:
         self.exchanges = HttpExchanges()
         self.t_ns = 0
         """Stamp of the last item."""
+        self._segment = self._segment_end = 0
         self._last: Session | None = None
         # What earlier sessions knew, if this one does not know it.
         self._client: Peer | None = None
@@ -133,7 +140,7 @@ class Fold:
     def is_clear(self) -> bool:
         """Whether every frame was seen and understood, so that a missing answer is really missing."""
         evicted = any(table.evicted for table in self.tables.values())
-        return not (self.unjudged or self.lost or evicted)
+        return not (self.unjudged or self.lost or self.unrecorded or evicted)
 
     @property
     def is_between_messages(self) -> bool:
@@ -502,6 +509,8 @@ class Fold:
         is_resuming, is_older = http.stream != number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
             return  # nothing has gone on here
+        is_success = status is not None and status < 300
+        is_unrecorded = is_success and "server" in http.unrecorded
         if by == "proxy" and status is None:
             return  # the recorder ends, which says nothing of the server
         for key in self.addressing.asked_in(http.stream):
@@ -517,9 +526,10 @@ class Fold:
             ended = self._closed(waiting, None)
             if is_cancel and ended.cancelled_ns is None:
                 ended.outcome, ended.cancelled_ns, ended.cancelled_seq = _CANCELLED, record.t_ns, record.seq
-            if is_refused or (ended.outcome is _UNANSWERED and ended.cancelled_ns is None):
-                ended.outcome = _FAILED
-            self.failed += ended.outcome is not _CANCELLED
+            is_lost = is_unrecorded or (is_success and waiting.may_be_lost and http.response_size > 0)
+            if is_refused or (ended.outcome in _OPEN_ENDS and ended.cancelled_ns is None):
+                ended.outcome = _NOT_RECORDED if is_lost and not is_refused else _FAILED
+            self.failed += ended.outcome not in (_CANCELLED, _NOT_RECORDED)
             self.let_go.append(ended)
             self.links.chains.failed(waiting.request)
             self.tables["client"].fail(key)
@@ -543,26 +553,26 @@ class Fold:
 
     def _note(self, record: Record) -> tuple[Seen, ...]:
         members = record.members
-        if record.rec == "header" and self.capture is None:
-            self._open(record)
+        if record.rec == "header":
+            self._note_segment(record)
+            if self.capture is None:
+                self._open(record)
         elif record.rec == "exchange":
             self._note_exchange(record)
         elif record.rec == "stream":
             self._note_stream(record)
         elif record.rec == "stall" and members.get("dir") == "c2s":
             self._stalls.add(members, record.t_ns)
-        elif record.rec == "gap":
-            self.lose(lost_count(record))
-        elif record.rec in ("frame", "part"):
-            # The reader could not turn it into a frame.
-            self.lose(1)
+        elif record.rec in ("gap", "frame", "part"):
+            # The reader could not turn a frame or a part of one into a frame.
+            self.lose(lost_count(record) if record.rec == "gap" else 1)
         elif record.rec == "eof":
             return self._end_of_stream(record)
         elif record.rec == "process" and members.get("event") == "ended":
             for session in self.routing.open():
                 session.process = members
-        elif record.rec == "close" and members.get("ending") != "segment":
-            self.ending, self.closed_ns = text_of(members.get("ending")) or "unknown", record.t_ns
+        elif record.rec == "close":
+            self._close(record)
         return ()
 
     def lose(self, count: int, *, is_torn: bool = False) -> None:
@@ -573,8 +583,11 @@ class Fold:
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
         self.lost = min(MOST_LOST, self.lost + count)
-        if is_torn:
-            return
+        if not is_torn:
+            self._distrust()
+
+    def _distrust(self) -> None:
+        """Note that messages are missing: those before them prove nothing about what comes after them."""
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False
@@ -591,11 +604,19 @@ class Fold:
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
             self.routing.note(http, record.t_ns)
+            if http.unrecorded:
+                self._miss(http)
         if members.get("stage") == "end":
             self._settle(record)
             if http is not None:
                 http.let_go = self.let_go
                 self.links.subscriptions.stream_ended(http, record.t_ns)
+
+    def _miss(self, http: HttpExchange) -> None:
+        """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""
+        if http.over is not None:
+            self.unrecorded += len(http.unrecorded)
+        self._distrust()
 
     def _note_stream(self, record: Record) -> None:
         members = record.members
@@ -618,16 +639,31 @@ class Fold:
             elif http.event_id is not None:
                 self.event_ids.unseen += 1  # earlier versions do not record a last event without data
 
+    def _note_segment(self, record: Record) -> None:
+        """Note the records of segments that are missing before the one that begins here."""
+        number = _integer(record.members.get("segment"))
+        if self._segment and number is not None and number > self._segment + 1:
+            self.lose(max(1, record.seq - self._segment_end - 1))
+        self._segment = number or 0
+
     def _open(self, record: Record) -> None:
         members = record.members
         self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
         self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
-        self.observed_start = self.routing.observed_start = members.get("observed_start") is True
+        self.begins_at = record.seq
+        is_first = record.seq == 0
+        self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True
         self.exchanges.is_whole = self.observed_start
         self.exchanges.upstream = text_of(members.get("upstream")) or ""
         self.routing.transport = self.transport
         if self.transport == "stdio":
             self.routing.begin(record.t_ns)
+
+    def _close(self, record: Record) -> None:
+        if record.members.get("ending") == "segment":
+            self._segment_end = record.seq
+        else:
+            self.ending, self.closed_ns = text_of(record.members.get("ending")) or "unknown", record.t_ns
 
     def _end_of_stream(self, record: Record) -> tuple[Seen, ...]:
         direction = record.members.get("dir")

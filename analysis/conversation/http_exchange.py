@@ -12,7 +12,7 @@ from analysis.protocol.revisions import era_of, rank_of
 
 if TYPE_CHECKING:
     from analysis.conversation.exchange import Exchange
-    from analysis.conversation.message import Id
+    from analysis.conversation.message import Id, Side
     from analysis.conversation.session import Seen, Session
     from analysis.protocol.revisions import Era
 
@@ -45,6 +45,11 @@ FOLLOWED_NS: Final = 30_000_000_000
 """The longest time within which a client follows a redirect."""
 WITHOUT_BODY: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
+_SIDES: Final[tuple["Side", ...]] = ("client", "server")
+_DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
+"""The content codings that every version of the recorder decodes."""
+_WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
+"""Statuses of responses that hold no messages."""
 _CHALLENGE: Final = "www-authenticate"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
@@ -118,7 +123,7 @@ class HttpExchange:
             "replays",
         ),
         *("request_size", "response_size", "resumed", "resumed_order", "resumption", "retry", "said", "sent"),
-        *("session", "settled", "status", "strays", "stream", "target", "uri_key"),
+        *("session", "settled", "status", "strays", "stream", "target", "unrecorded", "uri_key"),
     )
 
     def __init__(self, number: int, others: "HttpExchanges", order: int) -> None:
@@ -173,6 +178,8 @@ class HttpExchange:
         """The record of its end."""
         self.request_size = 0
         self.response_size = 0
+        self.unrecorded: frozenset[Side] = frozenset()
+        """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
         self.session: Session | None = None
         """The session that it belongs to; None before its first message."""
         self.sent: list[Seen] = []
@@ -262,6 +269,34 @@ class HttpExchange:
         if stage == "end":
             self.ended_by = _text(members.get("ended_by")) or "error"
             self.over = self.over or at
+        self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+
+    def _lacks_body(self, side: "Side", members: dict[str, Any]) -> bool:
+        """Whether the capture lacks a body that may hold messages.
+
+        It was not in what was imported; or it could not be decoded, so that its size and hash were recorded instead.
+        """
+        name, fields = ("request", self.fields) if side == "client" else ("response", self.answer_fields)
+        missing, hashes = members.get("missing"), members.get("body_hash")
+        if isinstance(missing, list) and name in missing:
+            return self.method == "POST" if side == "client" else self._may_hold(side)
+        coding = fields.get("content-encoding", "").strip().lower()
+        if not coding:
+            return False
+        if isinstance(hashes, dict) and isinstance(hashes.get(name), dict):
+            # Earlier versions recorded the same of a body that they could decode, but that held no message.
+            return ("undecoded" in hashes[name] or coding not in _DECODED) and self._may_hold(side)
+        return self.ended_by is None and coding not in _DECODED and self._may_hold(side)
+
+    def _may_hold(self, side: "Side") -> bool:
+        """Whether messages are due in a body."""
+        if side == "client":
+            is_mcp = self.accepts_stream or VERSION_FIELD in self.fields or _SESSION_FIELD in self.fields
+            return self.method == "POST" and (is_mcp or self.announced_by is not None)
+        if self.status is None or self.status in _WITHOUT_MESSAGES or self.is_for_stream:
+            return False
+        is_pulled = self.method == "GET" and (self.media == STREAM or self.status >= 400)
+        return bool(self.sent) or "client" in self.unrecorded or is_pulled
 
     def _announce(self, endpoints: object, at: Mark | None) -> None:
         announced = endpoints if isinstance(endpoints, list) else []
@@ -332,6 +367,8 @@ class HttpExchange:
             if VERSION_FIELD in self.fields:
                 return True
             return self._others.is_whole and not self._others.has_legacy and self.path in self._others.paths
+        if self.may_be_older:
+            return False  # that stream may be of the older transport, and announce this address
         if self.accepts_stream or self.media == STREAM:
             return True
         if self.is_modern:
@@ -353,6 +390,11 @@ class HttpExchange:
     def is_for_stream(self) -> bool:
         """Whether it is a POST to such an address, so that the reply is due on that stream, not in its response."""
         return self.announced_by is not None and not self.accepts_stream
+
+    @property
+    def may_be_older(self) -> bool:
+        """Whether a stream that is not in the capture may have announced its address."""
+        return self._others.has_unread_stream
 
     @property
     def accepts_stream(self) -> bool:
@@ -453,6 +495,8 @@ class HttpExchanges:
         """How many times records were lost."""
         self.is_whole = False
         """Whether the recording began before the first exchange, with no loss since."""
+        self.has_unread_stream = False
+        """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
         self.announced: Limited[str, HttpExchange] = Limited(KEPT)
@@ -514,6 +558,8 @@ class HttpExchanges:
             self.announced.keep(exchange.uri_key, exchange)
         if is_news and exchange.answered is not None:
             self._answered(exchange)
+        if "server" in exchange.unrecorded and exchange.method == "GET" and exchange.session_id is None:
+            self.has_unread_stream = True
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._forget(self._ended.keep(number, exchange))
             while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:

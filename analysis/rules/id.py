@@ -386,6 +386,8 @@ def _is_unknown(seen: Seen) -> bool:
     if not isinstance(message, Response) or message.id is None or not message.id.pairs:
         return False
     is_lost = seen.session.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    if seen.http is not None and message.sender == "server" and seen.http.method == "POST" and not seen.http.sent:
+        return False  # the body of the request is not recorded
     return seen.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(seen)
 
 

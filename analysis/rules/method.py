@@ -138,6 +138,8 @@ class WrongDirection(Rule):
         method, rank = _method(seen), _rank(seen)
         if method is None or seen.message.sender in method.senders(rank):
             return
+        if seen.http is not None and "client" in seen.http.unrecorded and seen.message.frames[0].unit == "http_body":
+            return  # it may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
         if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
             yield self.finding(seen, f"the {seen.message.sender} must not send {method.name}", pointer="/method")

@@ -330,7 +330,9 @@ class AbandonedRequest(Rule):
             return  # other rules report what had failed before
         seen, other = _seen_request(session, request), other_side(request.sender)
         http = http or seen.http
-        is_silent = not http.received if http is not None else session.heard.get(other, -1) < request.seq
+        is_silent = (
+            not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
+        )
         has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.is_left or timed_out(exchange.cancel_reason))
         text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
         text = with_guess(text + " without a message from the " + other if has_hung else text, exchange.probable_answer)

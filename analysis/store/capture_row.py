@@ -98,6 +98,8 @@ class Account:
                 "unjudged": fold.unjudged,
                 "damage": self.damage,
                 "forgotten": sum(table.times for table in fold.forgotten),
+                "begins_at": integer(fold.begins_at),
+                "unrecorded": fold.unrecorded,
             },
         )
 

@@ -35,6 +35,8 @@ class CaptureRow(NamedTuple):
     damage: int
     unjudged: int
     forgotten: int
+    begins_at: int
+    unrecorded: int
 
 
 class SessionRow(NamedTuple):
@@ -72,7 +74,7 @@ class CallRow(NamedTuple):
     method: str
     name: str | None
     state: str
-    """answered, interim, cancelled, unanswered or failed."""
+    """answered, interim, cancelled, unanswered, failed or not_recorded."""
     is_error: bool
     is_abandoned: bool
     started_ns: int
@@ -170,7 +172,7 @@ class ReportRows(Figures):
                 select
                     capture, name, path, transport, command, upstream, epoch_ns(opened), coalesce(duration_ns, 0),
                     frames, bytes, sessions, ending, exit_status, exit_signal, is_live, lost,
-                    damage, unjudged, forgotten
+                    damage, unjudged, forgotten, begins_at, unrecorded
                 from captures order by opened nulls first, path
                 """
             )

@@ -24,7 +24,8 @@ OverMemory = duckdb.OutOfMemoryException
 MEMORY: Final = 1_000_000_000
 """Default number of bytes that DuckDB may hold."""
 LOSSES: Final = (
-    "select path, damage, lost, forgotten from captures where damage > 0 or lost > 0 or forgotten > 0 order by path"
+    "select path, damage, lost, forgotten, begins_at, unrecorded from captures "
+    "where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 order by path"
 )
 """Selects what captures lack: the rows of `Loss`."""
 LONGEST: Final = 1000
@@ -58,6 +59,10 @@ class Loss(NamedTuple):
     """Records known to be lost."""
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
+    begins_at: int
+    """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
+    unrecorded: int
+    """Bodies that may hold messages and are not in it."""
 
 
 class Totals(NamedTuple):
@@ -79,6 +84,8 @@ class Totals(NamedTuple):
     """Captures that were never closed, and are not live: a kill leaves them so."""
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
+    not_recorded: int
+    """Requests whose response may be in what the captures lack."""
 
 
 class Loads(NamedTuple):
@@ -235,7 +242,7 @@ class Figures:
                 count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
                 sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
                 sum(damage)::bigint, count(*) filter (is_live), count(*) filter (ending is null and not is_live),
-                sum(forgotten)::bigint
+                sum(forgotten)::bigint, (select count(*) from exchanges where outcome = 'not_recorded')
             from captures
             """
         )

@@ -9,7 +9,8 @@ create table captures (
     format integer, tool_version varchar, opened timestamp_ns, duration_ns bigint, observed_start boolean not null,
     host_pid bigint, host varchar, spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar,
     is_live boolean not null, frames bigint not null, bytes bigint not null, sessions bigint not null, lost bigint not null,
-    unjudged bigint not null, damage bigint not null, forgotten bigint not null
+    unjudged bigint not null, damage bigint not null, forgotten bigint not null, begins_at bigint not null,
+    unrecorded bigint not null
 );
 comment on table captures is 'one row per capture';
 comment on column captures.capture is 'id of the capture: the one in its header, 32 hex digits; a hash of its path if the header is lost, or if a larger file in another state has that id';
@@ -38,6 +39,8 @@ comment on column captures.lost is 'records known to be lost: the recorder could
 comment on column captures.unjudged is 'frames that could not be parsed because they are too large, too deeply nested or incomplete';
 comment on column captures.damage is 'bytes of its files that are not records; an unfinished record at the end of a file, as a kill leaves it, does not count';
 comment on column captures.forgotten is 'requests, HTTP exchanges, sessions, calls of several rounds, tasks and subscriptions that were forgotten because more were open at once than the limits allow; usually 0';
+comment on column captures.begins_at is 'number of its first record, if the recorder''s ring has deleted those before it; else 0';
+comment on column captures.unrecorded is 'HTTP bodies that may hold messages and are not in it: they could not be decoded, or what was imported lacks them';
 
 --     select client, server, server_version, revision, count(*) as sessions from sessions group by all
 create table sessions (
@@ -124,7 +127,7 @@ comment on column exchanges.name is 'tool, prompt or resource that it names, cut
 comment on column exchanges.asked_by is 'client or server';
 comment on column exchanges.revision is 'revision of MCP in force for it';
 comment on column exchanges.era is 'handshake or modern';
-comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (also if its client closed the HTTP exchange), failed (its HTTP exchange), unanswered';
+comment on column exchanges.outcome is 'result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (also if its client closed the HTTP exchange), failed (its HTTP exchange), unanswered, not_recorded (unanswered, but the capture lacks a body or records in which the response may have come)';
 comment on column exchanges.code is 'code of the error';
 comment on column exchanges.error is 'message of the error, or the first text that a failing tool returned, cut at 300 characters. Untrusted text';
 comment on column exchanges.started_ns is 'when it was handed on, in ns since the capture opened: the time of its record plus its stall';

@@ -5,6 +5,7 @@ from pathlib import Path
 from captures.reader import Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.examination.result import STDIN, Ended
+from mcpproxy.report.text import begins_text, unrecorded_text
 from mcpproxy.sanitise import sanitise
 
 
@@ -17,6 +18,10 @@ def say_damage(damage: Damage, name: Path) -> None:
 def say_ended(ended: Ended) -> bool:
     """Report missing records and failed rules; returns whether all of the capture could be checked."""
     name = sanitise(str(ended.capture))
+    if ended.begins_at:
+        say(f"{name} {begins_text(ended.begins_at)}")
+    if ended.unrecorded:
+        say(f"{name}: {unrecorded_text(ended.unrecorded)}; nothing is reported about what they may explain")
     if ended.missing:
         count = f"{ended.missing:,} record{'s are' if ended.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")

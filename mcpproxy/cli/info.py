@@ -13,6 +13,7 @@ from mcpproxy.cli.diagnostics import Exit
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.verify import call_damage, reasons
 from mcpproxy.report.output import json_line
+from mcpproxy.report.text import begins_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
@@ -87,6 +88,7 @@ def _text(capture: Capture, name: Path, inspection: Inspection) -> str:
         ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),
         ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(inspection.counts.items()))),
         ("on disk", f"{size(capture.size)}{_segments(capture)}"),
+        ("begins", begins_text(capture.header.seq).removeprefix("begins ") if capture.header.seq else None),
         ("ended", _ending(inspection)),
         ("state", inspection.state),
     ]

@@ -22,7 +22,7 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, cells, count_text, lost_text
+from mcpproxy.report.text import WHOLE, begins_text, cells, count_text, lost_text
 from mcpproxy.report.units import duration, local_time, size, utc
 from mcpproxy.sanitise import sanitise
 
@@ -47,6 +47,8 @@ class Row:
     """None if the capture was not closed: counting them would mean reading the whole file."""
     size: int
     lost: int
+    begins_at: int
+    """Number of its first record, if the ring has deleted those before it; else 0."""
     abandoned: int | None = None
     """Number of abandoned requests; None if the capture has no summary and is too large to read for one."""
     ending: str | None = None
@@ -110,6 +112,7 @@ def _row(path: Path) -> Row:
         frames=sum(_count(totals, way, "frames") for way in ("c2s", "s2c")) if isinstance(totals, dict) else None,
         size=capture.size,
         lost=_count(totals, "lost", "records"),
+        begins_at=capture.header.seq,
     )
 
 
@@ -139,6 +142,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "duration_ms": None if row.last_t_ns is None else row.last_t_ns / 1e6,
         "frames": row.frames,
         "lost_records": row.lost,
+        "begins_at": row.begins_at,
         "abandoned": row.abandoned,
         "waiting_ms": None if row.waited_ns is None else row.waited_ns / 1e6,
         "size": row.size,
@@ -161,6 +165,8 @@ def _text(rows: list[Row], most: int) -> str:
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
+        if row.begins_at:
+            remarks.append(begins_text(row.begins_at))
         if row.lost:
             remarks.append(f"{lost_text(row.lost)}")
         if row.abandoned:

@@ -15,7 +15,7 @@ from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.output import json_line
-from mcpproxy.report.text import count_text
+from mcpproxy.report.text import begins_text, count_text
 from mcpproxy.sanitise import sanitise
 
 _EXIT: dict[State, Exit] = {
@@ -93,7 +93,7 @@ def _text(path: Path, inspection: Inspection) -> str:
 
 def _begins(inspection: Inspection) -> str:
     dropped = inspection.first_seq and (not inspection.holes or inspection.holes[0][0] > 0)
-    return f", begins at seq {inspection.first_seq} (the ring has deleted the records before it)" if dropped else ""
+    return f", {begins_text(inspection.first_seq or 0)}" if dropped else ""
 
 
 def reasons(inspection: Inspection) -> list[str]:

@@ -173,6 +173,8 @@ class Examination:
             self.frames,
             self.sessions,
             self.missing,
+            checker.fold.begins_at,
+            checker.fold.unrecorded,
         )
 
     def _nothing_to_check(self) -> str:

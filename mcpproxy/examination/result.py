@@ -87,6 +87,10 @@ class Ended(NamedTuple):
     sessions: int = 0
     missing: int = 0
     """Records that are missing without a gap record, by the numbers of the others."""
+    begins_at: int = 0
+    """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
+    unrecorded: int = 0
+    """Bodies that may hold messages and are not in it."""
 
 
 class Reached(NamedTuple):

@@ -72,7 +72,7 @@ class Call(NamedTuple):
     @property
     def has_ended(self) -> bool:
         """Whether its end was observed, so that its duration means something."""
-        return self.outcome is not Outcome.UNANSWERED
+        return self.outcome not in (Outcome.UNANSWERED, Outcome.NOT_RECORDED)
 
 
 class Span(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRows, SessionRow, SlowRow, ToolRow
 from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
 from mcpproxy.html_report import limits
-from mcpproxy.report.text import count_text, lost_text
+from mcpproxy.report.text import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.report.units import brief, duration, size, utc
 from mcpproxy.report.wording import one_line
 from mcpproxy.sanitise import sanitise
@@ -126,8 +126,10 @@ def _ending(row: CaptureRow) -> str:
 
 def _missing(row: CaptureRow) -> str:
     parts = [
+        begins_text(row.begins_at) if row.begins_at else "",
         f"{size(row.damage)} of damage" if row.damage else "",
         lost_text(row.lost) if row.lost else "",
+        unrecorded_text(row.unrecorded) if row.unrecorded else "",
         f"{count_text(row.unjudged, 'frame')} not parsed" if row.unjudged else "",
         f"{row.forgotten:,} forgotten because too many were open at once" if row.forgotten else "",
     ]

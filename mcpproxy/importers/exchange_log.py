@@ -63,6 +63,10 @@ class Logged:
     """The address of the client; empty if unknown."""
     events: list[Event] = field(default_factory=list)
     """The events of a stream, if the log has them apart."""
+    lacks_body: bool = False
+    """Whether the request had a body that the log does not hold."""
+    lacks_answer: bool = False
+    """The same for the response."""
 
     @property
     def is_stream(self) -> bool:
@@ -164,7 +168,9 @@ def looks_like_web(url: str) -> bool:
 
 
 def _spoken_at(logged: Logged) -> str:
-    """The origin of an exchange whose request is JSON-RPC; empty for others."""
+    """The origin of an exchange whose request is JSON-RPC, or seems to be if its body is missing; empty for others."""
+    if logged.lacks_body and logged.method == b"POST" and speaks_mcp(logged.head, b""):
+        return _origin(logged.url)
     if logged.method != b"POST" or SNIFFED not in logged.body:
         return ""
     try:
@@ -211,12 +217,15 @@ def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
     answered_ns = max(begun_ns, logged.answered_ns - start_ns)
     ended_ns = max(answered_ns, logged.ended_ns - start_ns)
     request = Step(begun_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
+    request = request._replace(lacks_body=logged.lacks_body)
     if not logged.status:
         return [request, Step(ended_ns, "end", "s2c", exchange=number, by="server")]
     head = logged.answer_head
     if not logged.is_stream:
-        return [request, Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)]
-    steps = [request, Step(answered_ns, "head", "s2c", exchange=number, head=head)]
+        answer = Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)
+        return [request, answer._replace(lacks_body=logged.lacks_answer)]
+    begun = Step(answered_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
+    steps = [request, begun]
     at_ns = answered_ns
     for event in logged.events or _cut(logged.answer):
         told_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns

@@ -86,6 +86,7 @@ def _logged(entry: object, place: str) -> Logged:
         raise Wrong(f"{place}: expected a status in `response.status`")
     answer = _content(content, place)
     events = _events(values, answer, begun_ns)
+    posted = _posted(request.get("postData"))
     return Logged(
         place,
         begun_ns,
@@ -95,14 +96,21 @@ def _logged(entry: object, place: str) -> Logged:
         checked_token(_text(request, "method", place).encode("utf-8", "replace"), place),
         b"HTTP/1.1",
         _fields(request.get("headers")),
-        _posted(request.get("postData")),
+        posted,
         status,
         _string(response.get("statusText")).encode("utf-8", "replace"),
         _fields(response.get("headers")),
         answer or b"".join(event.raw for event in events),
         _peer(values),
         events,
+        lacks_body=not posted and _had_body(request.get("bodySize")),
+        lacks_answer=not answer and not events and _had_body(content.get("size"), response.get("bodySize")),
     )
+
+
+def _had_body(*sizes: object) -> bool:
+    """Whether one of the sizes of a body that is not in the log says that there was one; -1 stands for unknown."""
+    return any(type(size) is int and size > 0 for size in sizes) or all(size in (None, -1) for size in sizes)
 
 
 def _posted(posted: object) -> bytes:

@@ -102,9 +102,14 @@ class Exchanges:
         self._of_peer: dict[str, _Connection] = {}
         self._exchanges: dict[int, _Exchange] = {}
 
-    def request(self, number: int, head: Head, body: bytes, peer: str) -> list[Entry]:
-        """A whole request arrived from a client, whose address is empty if unknown."""
+    def request(self, number: int, head: Head, body: bytes, peer: str, *, lacks_body: bool = False) -> list[Entry]:
+        """A whole request arrived from a client, whose address is empty if unknown.
+
+        `lacks_body`: whether it had a body that the log does not hold.
+        """
         exchange = self._exchange(number, peer)
+        if lacks_body:
+            exchange.missing.append("request")
         exchange.is_request_open = True
         exchange.begin_request(head)
         if body:
@@ -112,9 +117,13 @@ class Exchanges:
         exchange.end_request()
         return exchange.connection.taken()
 
-    def response(self, number: int, head: ResponseHead, body: bytes, *, complete: bool) -> list[Entry]:
-        """A whole response, or the head of one that continues."""
+    def response(
+        self, number: int, head: ResponseHead, body: bytes, *, complete: bool, lacks_body: bool = False
+    ) -> list[Entry]:
+        """A whole response, or the head of one that continues; `lacks_body` as for a request."""
         exchange = self._exchange(number)
+        if lacks_body and "response" not in exchange.missing:
+            exchange.missing.append("response")
         if head.informational:
             return []
         exchange.begin_response(head)

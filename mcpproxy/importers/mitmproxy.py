@@ -87,6 +87,8 @@ def _logged(flow: dict[str, Any], place: str, flows: Flows) -> Logged:
         _fields(answer.get("headers")),
         bodies[1],
         _peer(flow.get("client_conn")),
+        lacks_body=request.get("content", b"") is None,
+        lacks_answer=answer.get("content", b"") is None,
     )
 
 

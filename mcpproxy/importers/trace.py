@@ -59,6 +59,8 @@ class Step(NamedTuple):
     """The side that ended the exchange."""
     peer: str = ""
     """The client's address, if known."""
+    lacks_body: bool = False
+    """Whether a request or response had a body that is not known."""
 
 
 class Refused(NamedTuple):
@@ -153,9 +155,10 @@ class Case:
 def _happened(exchanges: Exchanges, step: Step) -> list[Entry]:
     number = step.exchange
     if isinstance(step.head, Head):
-        return exchanges.request(number, step.head, step.raw, step.peer)
+        return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
-        return exchanges.response(number, step.head, step.raw, complete=step.kind == "res")
+        complete = step.kind == "res"
+        return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
         return exchanges.more(number, step.raw)
     return exchanges.end(number, step.by)
@@ -257,6 +260,8 @@ class _Course:
                 return step._replace(by="client" if side == "c2s" else "server")
             return step._replace(by=_word(frame, "by", ("client", "server")))
         raw = raw_of(frame)
+        if not _truth(frame, "body", default=True):
+            step = step._replace(lacks_body=True)
         if kind == "req":
             head, body = request_of(raw)
             return step._replace(head=head, raw=body, peer=_text(frame, "peer"))

@@ -35,6 +35,7 @@ METADATA_BYTES: Final = 64 << 10
 ENDPOINTS: Final = 2
 """How many addresses announced on a stream are recorded: the first counts, a second one is a mistake."""
 LONGEST_ENDPOINT: Final = 8192
+LONGEST_CODING: Final = 64
 PLACES: Final = 256
 """How many paths besides the server's URL are remembered as those of messages."""
 STREAM_BYTES: Final = 1 << 40
@@ -67,6 +68,8 @@ class Exchange:
         self._rewritten: dict[str, str] = {}
         self._outcome: tuple[str, str | None] | None = None
         self.flags: list[str] = []
+        self.missing: list[str] = []
+        """`request` and `response`, if what is imported lacks their bodies; nothing that is recorded does."""
         self.uri_key: str | None = None
         self.metadata: str | None = None
         self._text: str | None = None
@@ -309,6 +312,7 @@ class Exchange:
             uri_key=self.uri_key,
             endpoints=self._endpoints or None,
             body_hash=self._hashes() if ended_by else None,
+            missing=self.missing or None,
             metadata=self.metadata,
             response_text=self._text,
             oauth=self._oauth,
@@ -343,6 +347,7 @@ class BodyRecorder:
         self._dir: Direction = direction
         self._media = fields.media_type
         codings = fields.values_of(b"content-encoding")
+        self._coding = _text(b", ".join(codings))[:LONGEST_CODING]
         # A stream may last for days; how far few bytes can expand is bounded all the same.
         total = STREAM_BYTES if self._media == _STREAM else MAX_TOTAL
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
@@ -486,7 +491,8 @@ class BodyRecorder:
         is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
         if not self.size or self._has_frames or self._hash is None or is_metadata:
             return None
-        return {"size": self.size, "sha256": self._hash.hexdigest()}
+        undecoded = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
+        return {"size": self.size, "sha256": self._hash.hexdigest(), **undecoded}
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last

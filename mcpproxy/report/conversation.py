@@ -20,7 +20,7 @@ from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Style, count_text, lost_text
+from mcpproxy.report.text import Style, begins_text, count_text, lost_text, unrecorded_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -152,6 +152,8 @@ class Conversation:
                 Thing(item.t_ns, message) for message in self.session.abandoned_by(item) if self._selects(message)
             )
         remark = remark_on(item, ended=self._ended)
+        if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
+            remark = Remark("▲", begins_text(item.seq), "bad")
         if remark is None or (isinstance(item, Record) and self._is_redundant(item)):
             return late
         self._ended = self._ended or remark.is_end
@@ -199,6 +201,8 @@ class Conversation:
         if not self._ended and self.session.ending is None and self._only is None:
             end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
             yield Thing(self._last_ns, end)
+        if self.session.unrecorded:
+            yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
         for forgotten in self.session.forgotten:
             yield Thing(self._last_ns, Remark("▲", forgotten.text))
         open_ = [
@@ -209,6 +213,7 @@ class Conversation:
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._listed(by[Outcome.FAILED], "failed")
         yield from self._listed([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
+        yield from self._listed(by[Outcome.NOT_RECORDED], "without a recorded response")
         yield from self._listed(by[Outcome.UNANSWERED], self._unanswered())
 
     def _listed(self, left: list[Exchange], state: str) -> Iterator[Thing]:

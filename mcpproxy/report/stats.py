@@ -277,6 +277,8 @@ def _figures(stats: Stats) -> Iterator[_Row]:
     abandoned, unanswered = _sum(stats.abandoned), _sum(stats.unanswered)
     yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
     yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
+    if stats.totals.not_recorded:
+        yield _Row("NOT RECORDED", f"{stats.totals.not_recorded:,}", ["requests whose response the capture may lack"])
     if stats.definitions:
         bytes_ = sum(definition.bytes for definition in stats.definitions)
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))

@@ -195,7 +195,8 @@ def fate(exchange: Exchange) -> Status:
     if exchange.probable_answer is not None:
         texts.append(f", {sanitise(exchange.probable_answer.text, EXCERPT)}")
     is_abandoned = exchange.outcome is Outcome.CANCELLED and waited_ns is not None
-    return Status("abandoned" if is_abandoned else exchange.outcome.value, "".join(texts), is_bad=True)
+    word = "abandoned" if is_abandoned else exchange.outcome.value.replace("_", " ")
+    return Status(word, "".join(texts), is_bad=exchange.outcome is not Outcome.NOT_RECORDED)
 
 
 def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:

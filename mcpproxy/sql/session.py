@@ -18,7 +18,7 @@ from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.report.text import lost_text
+from mcpproxy.report.text import begins_text, lost_text, unrecorded_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
@@ -168,18 +168,20 @@ def of_cache_size() -> list[str]:
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
     """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
     is_damaged = False
-    for path, damage, lost, forgotten in losses:
+    for path, damage, lost, forgotten, begins_at, unrecorded in losses:
         is_damaged = is_damaged or damage > 0
-        missing = [f"{size(damage)} of damage"] if damage else []
+        missing = [begins_text(begins_at)] if begins_at else []
+        missing += [f"{size(damage)} of damage"] if damage else []
         missing += [lost_text(lost)] if lost else []
+        missing += [unrecorded_text(unrecorded)] if unrecorded else []
         missing += (
             [f"{forgotten:,} requests or other things forgotten, because too many were open at once"]
             if forgotten
             else []
         )
-        advice = "`mcpproxy verify` says which" if lost else "`mcpproxy check` says which"
-        advice = "`mcpproxy repair` copies everything intact" if damage else advice
-        hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest} ({advice})")
+        advice = " (`mcpproxy verify` says which)" if lost else " (`mcpproxy check` says which)" if forgotten else ""
+        advice = " (`mcpproxy repair` copies everything intact)" if damage else advice
+        hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest}{advice}")
     return is_damaged
 
 

@@ -23,11 +23,15 @@ from here down, the rows of the map: the kind with number n is `KINDS - n`."""
 
 _WORDS: Final = {
     Outcome.UNANSWERED: "no answer",
+    Outcome.NOT_RECORDED: "not recorded",
     Outcome.FAILED: "failed",
     Outcome.CANCELLED: "cancelled",
     Outcome.ERROR: "error",
     Outcome.TOOL_ERROR: "error",
 }
+
+
+_DIM: Final = (None, Outcome.RESULT, Outcome.CANCELLED, Outcome.NOT_RECORDED)
 
 
 class TimelineRows(MemoryRows[tuple[Timeline, int]]):
@@ -119,10 +123,10 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
 
 def duration_span(bar: Bar, *, is_live: bool) -> Span:
     """How long an exchange took, or how it ended otherwise."""
-    role: Role = "dim" if bar.outcome in (None, Outcome.RESULT, Outcome.CANCELLED) else "bad"
+    role: Role = "dim" if bar.outcome in _DIM else "bad"
     if bar.is_abandoned and bar.end_ns is not None:
         return Span(f"✗ {brief(bar.end_ns - bar.start_ns)}", "bad")
-    if bar.end_ns is None or bar.outcome is Outcome.CANCELLED:
+    if bar.end_ns is None or bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
         return Span(
             "waiting" if bar.outcome is None and is_live else _WORDS.get(bar.outcome or Outcome.UNANSWERED, ""), role
         )

@@ -198,6 +198,8 @@ class TrafficRows:
             return Span("unanswered", "bad")
         if outcome is Outcome.FAILED:
             return Span("failed", "bad")
+        if outcome is Outcome.NOT_RECORDED:
+            return Span("not recorded", "dim")
         if number is not None and outcome is Outcome.CANCELLED:
             is_abandoned = number in self.reading.exchanges.abandoned_ns
             return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")

@@ -51,7 +51,13 @@ def bar_cells(bar: Bar, window: Window, cells: int, last_ns: int) -> list[Span]:
         cells: the number of cells.
         last_ns: where the bar stops if the exchange has not ended.
     """
-    role: Role = "bad" if bar.outcome in _BAD else "dim" if bar.outcome is Outcome.CANCELLED else "accent"
+    role: Role = (
+        "bad"
+        if bar.outcome in _BAD
+        else "dim"
+        if bar.outcome in (Outcome.CANCELLED, Outcome.NOT_RECORDED)
+        else "accent"
+    )
     sign = OPENING if bar.call.method in _OPENING else RUNNING
     end = last_ns if bar.end_ns is None else bar.end_ns
     drawn: list[Cell] = [(" ", "plain")] * cells

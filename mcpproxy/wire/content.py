@@ -4,7 +4,7 @@ The sender of the body decides what decoding costs: a megabyte of gzip can expan
 So output is produced slice by slice and counted, separately for each coding in the chain, and decoding ends if it gets
 out of proportion. Time is linear in the input and output.
 
-`br` and `zstd` are decoded if an installed library supports them and can stop after a slice.
+The libraries for `br` and `zstd` are loaded when the first such body comes.
 """
 
 import zlib
@@ -28,8 +28,6 @@ _SLICE: Final = 32 << 10
 20 bytes: with larger slices that would be the main cost."""
 _WINDOW_LOG: Final = 23
 """For zstd: 8 MiB, the most that RFC 9659 lets a sender require."""
-_STEP: Final = 16
-"""Bytes per step for a zstd decoder without an output limit. Four bytes may encode a block of 128 KiB."""
 
 
 class Undecodable(Exception):
@@ -306,63 +304,27 @@ class _Zstd:
         return bytes(self._zstd.decompress(data, _SLICE))
 
 
-class _SteppedZstd:
-    """A frame of zstd, by a module without an output limit: it is fed a few bytes at a time."""
-
-    def __init__(self, library: Any) -> None:
-        # One for each frame: the objects it makes share its state.
-        self._zstd = library.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG).decompressobj()
-        self._waiting = b""
-
-    @property
-    def done(self) -> bool:
-        return bool(self._zstd.eof)
-
-    @property
-    def rest(self) -> bytes:
-        return bytes(self._zstd.unused_data) + self._waiting
-
-    def more(self, data: bytes) -> bytes:
-        data, at, output = self._waiting + data, 0, bytearray()
-        while at < len(data) and len(output) < _SLICE and not self._zstd.eof:
-            output += self._zstd.decompress(data[at : at + _STEP])
-            at += _STEP
-        self._waiting = data[at:]
-        return bytes(output)
-
-
 _GZIP: Final = _Coding(partial(_Zlib, zlib.MAX_WBITS | 16), (zlib.error,), again=b"\x1f")
 _DEFLATE: Final = _Coding(partial(_Zlib, None), (zlib.error,))
 _ZSTD_AGAIN: Final = bytes([0x28, *range(0x50, 0x60)])
 """A frame, and the sixteen kinds of skippable frames."""
 
 
-# A search for a missing module goes through all of `sys.path`; once is enough.
 @cache
 def _br() -> _Coding | None:
-    for library in _installed("brotli", "brotlicffi"):
-        try:
-            library.Decompressor().process(b"", output_buffer_limit=_SLICE)
-        except (AttributeError, TypeError):  # an old version without an output limit
-            continue
-        return _Coding(partial(_Brotli, library), (library.error,))
-    return None
+    library = _installed("brotli")
+    return None if library is None else _Coding(partial(_Brotli, library), (library.error,))
 
 
 @cache
 def _zstd() -> _Coding | None:
-    for library in _installed("compression.zstd", "backports.zstd"):
-        return _Coding(partial(_Zstd, library), (library.ZstdError,), _ZSTD_AGAIN)
-    for library in _installed("zstandard"):
-        return _Coding(partial(_SteppedZstd, library), (library.ZstdError,), _ZSTD_AGAIN)
-    return None
+    library = _installed("compression.zstd") or _installed("backports.zstd")
+    return None if library is None else _Coding(partial(_Zstd, library), (library.ZstdError,), _ZSTD_AGAIN)
 
 
-def _installed(*names: str) -> Iterator[Any]:
-    """The libraries that can be imported."""
-    for name in names:
-        try:
-            library = import_module(name)
-        except ImportError:
-            continue
-        yield library
+def _installed(name: str) -> Any:
+    """A library; None if it cannot be imported, so that a broken installation costs only what it would decode."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None

@@ -34,6 +34,7 @@ class ErrorStatus(Over):
     """
 
     id = "http/error-status"
+    needs_body = True
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
@@ -68,6 +69,7 @@ class NotFoundWithoutError(Over):
     """
 
     id = "http/not-found-without-error"
+    needs_body = True
     who = "server"
     versions = MODERN_ERA
     level = WARNING

@@ -113,7 +113,9 @@ class _Refused(Over):
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
         is_of_older = http.is_for_stream and stream is not None and stream.over is None
-        return self.look(http, session) if not http.is_ours and (is_of_older or http.is_streamable) else ()
+        if http.is_ours or (self.needs_body and "server" in http.unrecorded):
+            return ()
+        return self.look(http, session) if is_of_older or http.is_streamable else ()
 
     def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
         """The finding that says what was refused, by whom, and why."""
@@ -150,6 +152,7 @@ class CallRefused(_Refused):
     """
 
     id = "http/call-refused"
+    needs_body = True
     who = "server"
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -174,6 +177,7 @@ class MessageRefused(_Refused):
     """
 
     id = "http/message-refused"
+    needs_body = True
     who = "server"
     level = WARNING
 
@@ -249,6 +253,7 @@ class BodyCut(Over):
     """
 
     id = "http/body-cut"
+    needs_body = True
     who = "server"
     statuses = range(200, 300)
     source = "RFC 9112 §8"
@@ -299,6 +304,7 @@ class StreamBroken(Over):
     """
 
     id = "http/stream-broken"
+    needs_body = True
     who = "server"
     statuses = range(200, 300)
     media = STREAM

@@ -11,7 +11,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.http.streams import PROGRESS, WithTokens, reported_token
-from analysis.rules.support.eras import short
+from analysis.rules.support.eras import Everywhere, short
 from analysis.rules.support.exchanges import SESSIONS
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
@@ -106,7 +106,7 @@ class Broadcast(Rule):
 
     id = "http/broadcast"
     who = "server"
-    versions = SESSIONS
+    versions = Everywhere(*SESSIONS)
     impact = Impact.WRONG
     needs_http = True
     sender = "server"
@@ -115,7 +115,7 @@ class Broadcast(Rule):
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         http, message = seen.http, seen.message
-        if http is None or not isinstance(message, Request) or http.session_id is None:
+        if http is None or not isinstance(message, Request) or http.session_id is None or seen.era == "modern":
             return ()
         kept: OrderedDict[Id, _Sent] = self._kept(seen.session)[0]
         before = kept.pop(message.id, None)
@@ -131,7 +131,7 @@ class Broadcast(Rule):
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         http = seen.http
-        if http is None or http.session_id is None or seen.method in _SCOPED:
+        if http is None or http.session_id is None or seen.method in _SCOPED or seen.era == "modern":
             return ()
         kept: OrderedDict[bytes, _Sent] = self._kept(seen.session)[1]
         raw = seen.message.frames[0].raw

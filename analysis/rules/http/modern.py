@@ -151,6 +151,7 @@ class HeaderMismatchAccepted(Learning, Over):
     """
 
     id = "http/header-mismatch-accepted"
+    needs_body = True
     relies_on = ("http/method-header", "http/param-header")
     who = "server"
     versions = MODERN_ERA

@@ -132,7 +132,7 @@ class SessionIdChanged(_Given):
 
     def given(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requested = http.fields.get(FIELD)
-        if not requested or given == requested or http.is_opening or FIELD in http.doubled:
+        if not requested or given == requested or http.is_opening or FIELD in http.doubled or http.unrecorded:
             return ()
         return self.in_response(http, session, "the response has a different session id than the request")
 

@@ -87,6 +87,7 @@ class MissingSessionNot400(_Without):
     """
 
     id = "http/missing-session-not-400"
+    needs_body = True
     who = "server"
     level = WARNING
     impact = Impact.CONNECTION

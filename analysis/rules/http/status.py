@@ -101,6 +101,7 @@ class RequestNotAnswered(Over):
     """
 
     id = "http/request-not-answered"
+    needs_body = True
     who = "server"
     versions = _STREAMABLE
     statuses = SUCCESS
@@ -132,6 +133,7 @@ class ResponseContentType(Over):
     """
 
     id = "http/response-content-type"
+    needs_body = True
     who = "server"
     versions = _STREAMABLE
     statuses = frozenset({*SUCCESS} - WITHOUT_BODY)
@@ -262,6 +264,7 @@ class GetAnswer(Answered):
     """
 
     id = "http/get-answer"
+    needs_body = True
     who = "server"
     versions = SESSIONS
     http_methods = frozenset({"GET"})

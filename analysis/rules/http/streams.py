@@ -41,6 +41,7 @@ class StreamEndedUnanswered(OverHttp):
     """
 
     id = "http/stream-ended-unanswered"
+    needs_body = True
     who = "server"
     versions = _STREAMABLE
     level = WARNING

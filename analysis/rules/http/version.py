@@ -95,6 +95,7 @@ class BadVersionAccepted(Learning, Answered):
     """
 
     id = "http/bad-version-accepted"
+    needs_body = True
     who = "server"
     versions = Everywhere(*_NAMED)
     impact = Impact.WRONG

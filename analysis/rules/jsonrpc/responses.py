@@ -208,7 +208,7 @@ class ErrorWithoutId(Rule):
             yield self._finding(suspects.pop(0))
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)):
+        if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)) or http.unrecorded:
             return
         if http.method == "GET":
             return

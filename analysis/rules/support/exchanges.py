@@ -33,11 +33,17 @@ class OverHttp(Rule):
     """The statuses that it checks; None for all, and for exchanges without a response."""
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
+    needs_body: ClassVar[bool] = False
+    """Whether it is silent where the body of the response is not in the capture: its messages may explain it."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media != self.media:
             return False
         return like.method in self.http_methods and (self.statuses is None or like.status in self.statuses)
+
+    def can_judge(self, http: HttpExchange) -> bool:
+        """Whether an exchange certainly uses Streamable HTTP, and holds what the rule needs."""
+        return http.is_streamable and not http.is_ours and not (self.needs_body and "server" in http.unrecorded)
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an exchange of Streamable HTTP."""
@@ -99,14 +105,14 @@ class Answered(OverHttp):
     """A rule that is decided when the response begins."""
 
     def on_answered(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if http.is_streamable and not http.is_ours else ()
+        return self.look(http, session) if self.can_judge(http) else ()
 
 
 class Over(OverHttp):
     """A rule that is decided when the exchange is over."""
 
     def on_over(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.look(http, session) if http.is_streamable and not http.is_ours else ()
+        return self.look(http, session) if self.can_judge(http) else ()
 
 
 def messages_of(http: HttpExchange) -> list[Seen]:

@@ -76,7 +76,7 @@ def _faults(seen: Seen, http: HttpExchange) -> list[Fault]:
     request = seen.message
     if not isinstance(request, Request) or request.index is not None or not speaks_modern(seen):
         return []
-    if seen.session.is_legacy:
+    if seen.session.is_legacy or http.may_be_older:
         return []  # only Streamable HTTP repeats values in headers
     faults: list[Fault] = []
     _look_at_method(request, http, faults)

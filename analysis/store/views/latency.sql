@@ -18,6 +18,7 @@ with summed as (
         count(*) filter (where is_abandoned) as abandoned,
         count(*) filter (where state = 'unanswered') as unanswered,
         count(*) filter (where state = 'failed') as failed,
+        count(*) filter (where state = 'not_recorded') as not_recorded,
         count(*) filter (where state = 'interim') as interim,
         quantile_cont(answer_ms, [0.5, 0.9, 0.95, 0.99]) as took,
         max(answer_ms) as longest_ms,
@@ -38,7 +39,7 @@ select
     coalesce(round(total_ms, 3), 0) as total_ms,
     case when has_waited then round(worked[1], 3) end as server_p50_ms,
     case when has_waited then round(worked[2], 3) end as server_p95_ms,
-    cancelled, abandoned, unanswered, failed, interim
+    cancelled, abandoned, unanswered, failed, not_recorded, interim
 from summed
 order by calls desc, server nulls last, asked_by, method, name nulls last;
 comment on view latency is 'one row per server, sender, method and name: how long its responses took, and the outcomes of its calls';
@@ -46,7 +47,7 @@ comment on column latency.server is 'name of the captured server, given by the u
 comment on column latency.asked_by is 'sender of the request: client or server';
 comment on column latency.method is 'method of the request, such as tools/call';
 comment on column latency.name is 'the tool, prompt or resource that the calls name; NULL if the method has none';
-comment on column latency.calls is 'requests, whatever their outcome: answered + cancelled + unanswered + failed + interim';
+comment on column latency.calls is 'requests, whatever their outcome: answered + cancelled + unanswered + failed + not_recorded + interim';
 comment on column latency.answered is 'calls with a final response (a result or an error) that were not cancelled; the percentiles cover these';
 comment on column latency.errors is 'calls answered with an error (of a tool or JSON-RPC), and calls whose HTTP exchange failed';
 comment on column latency.error_share is 'errors / (answered + failed), from 0 to 1; NULL if there are none';
@@ -62,4 +63,5 @@ comment on column latency.cancelled is 'calls that were cancelled, whether answe
 comment on column latency.abandoned is 'cancelled calls that were abandoned: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, their client closed the HTTP exchange';
 comment on column latency.unanswered is 'calls without a response: no percentile includes them';
 comment on column latency.failed is 'calls whose HTTP exchange failed before a response could come';
+comment on column latency.not_recorded is 'calls whose response may be in a body or in records that the capture lacks: no percentile includes them';
 comment on column latency.interim is 'calls that ended in an interim result or a response that only starts a task: no percentile includes them';

@@ -19,7 +19,7 @@ spans as (
     -- A server that responds no longer waits for its own requests.
     select
         asked.capture, asked.session, asked.started_ns,
-        case when state = 'unanswered' then least(asked.until_ns, answered.until_ns) else asked.until_ns end, 0, 1, 0
+        case when state in ('unanswered', 'not_recorded') then least(asked.until_ns, answered.until_ns) else asked.until_ns end, 0, 1, 0
     from calls as asked asof left join answered
         on answered.capture = asked.capture and answered.session = asked.session and answered.until_ns > started_ns
     where asked_by = 'server' and method <> 'ping'

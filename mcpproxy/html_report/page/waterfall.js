@@ -201,12 +201,12 @@ class Waterfall {
 }
 
 function lookOf(calls, call) {
-  if (calls.state[call] === "abandoned" || calls.state[call] === "unanswered") return "lost";
+  if (["abandoned", "unanswered", "not_recorded"].includes(calls.state[call])) return "lost";
   return calls.bad[call] ? "bad" : "fine";
 }
 
 function stateOf(calls, call) {
-  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call];
+  return calls.state[call] === "answered" ? (calls.bad[call] ? "error" : "") : calls.state[call].replace("_", " ");
 }
 
 /** The runs of ones as rectangles of a path. */

@@ -26,13 +26,14 @@ _RANKS: Final = {
     Outcome.TASK: 2,
     Outcome.INPUT_REQUIRED: 3,
     Outcome.CANCELLED: 4,
-    Outcome.UNANSWERED: 6,
-    Outcome.FAILED: 7,
-    Outcome.TOOL_ERROR: 8,
-    Outcome.ERROR: 9,
+    Outcome.NOT_RECORDED: 5,
+    Outcome.UNANSWERED: 7,
+    Outcome.FAILED: 8,
+    Outcome.TOOL_ERROR: 9,
+    Outcome.ERROR: 10,
 }
 _RANK_OF: Final = [_RANKS[outcome] for outcome in OUTCOMES]
-_RANK_OPEN: Final = 5
+_RANK_OPEN: Final = 6
 _UNMATCHED: Final = {"response": 8, "error": 9, "invalid": 10}
 """The ranks of frames without an exchange."""
 

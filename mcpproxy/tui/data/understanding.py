@@ -366,7 +366,7 @@ class Understanding:
             self._note_abandoned(number, exchange)
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
-            if outcome is not Outcome.CANCELLED:
+            if outcome not in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
                 insert(self.bad, self.exchanges.request[number])
 
     def finish(self) -> None:
@@ -382,7 +382,8 @@ class Understanding:
                 self.exchanges.outcome[number] = _CODES[exchange.outcome]
                 self.exchanges.is_cancelled[number] = exchange.cancelled_ns is not None
                 self._note_abandoned(number, exchange)
-                insert(self.bad, self.exchanges.request[number])
+                if exchange.outcome is not Outcome.NOT_RECORDED:
+                    insert(self.bad, self.exchanges.request[number])
                 self.exchanges.settled.append(number)
         for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
             if code == OPEN:

@@ -21,7 +21,7 @@ from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
 from mcpproxy.report.text import Style, cells
 from mcpproxy.sanitise import sanitise
 
-TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0)
+TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0, 0)
 
 
 def stats(name: str = "search", **changes: object) -> Stats:

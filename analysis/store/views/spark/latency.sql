@@ -11,6 +11,7 @@ with summed as (
         count(*) filter (where is_abandoned) as abandoned,
         count(*) filter (where state = 'unanswered') as unanswered,
         count(*) filter (where state = 'failed') as failed,
+        count(*) filter (where state = 'not_recorded') as not_recorded,
         count(*) filter (where state = 'interim') as interim,
         percentile(answer_ms, array(0.5, 0.9, 0.95, 0.99)) as took,
         max(answer_ms) as longest_ms,
@@ -31,6 +32,6 @@ select
     coalesce(round(total_ms, 3), 0) as total_ms,
     case when has_waited then round(worked[0], 3) end as server_p50_ms,
     case when has_waited then round(worked[1], 3) end as server_p95_ms,
-    cancelled, abandoned, unanswered, failed, interim
+    cancelled, abandoned, unanswered, failed, not_recorded, interim
 from summed
 order by calls desc, server nulls last, asked_by, method, name nulls last;

@@ -25,7 +25,7 @@ spans as (
     -- A server that responds no longer waits for its own requests.
     select
         capture, session, started_ns,
-        case when state = 'unanswered' then least(until_ns, answered_ns) else until_ns end, 0, 1, 0
+        case when state in ('unanswered', 'not_recorded') then least(until_ns, answered_ns) else until_ns end, 0, 1, 0
     from asked
     where state <> 'answer'
     union all
