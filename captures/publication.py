@@ -62,20 +62,23 @@ def new_capture(target: Path) -> Iterator[CaptureFile]:
 
 
 def _publish(folder: Path, to: Path) -> None:
-    """Give every file its name, the first segment last; if a name is taken, no file gets its name."""
-    done: list[Path] = []
+    """Give every file its name, the first segment last; if a name is taken, or a signal comes, none keeps its name."""
+    path = folder
     try:
         for path in sorted(folder.iterdir(), key=segment_number, reverse=True):
             # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(path, to / path.name)
-            done.append(to / path.name)
-    except OSError as error:
-        for path in done:
-            with suppress(FileNotFoundError):
-                path.unlink()
+    except BaseException as error:
+        # By what is there and not by a list, which a signal right after a link would find one short.
+        for made in folder.iterdir():
+            with suppress(OSError):
+                if made.samefile(to / made.name):
+                    (to / made.name).unlink()
         if isinstance(error, FileExistsError):
             raise _taken(to / path.name) from error
-        raise CannotCreate(f"cannot create {to / path.name}: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise CannotCreate(f"cannot create {to / path.name}: {error.strerror}") from error
+        raise
 
 
 def _taken(path: Path) -> CannotCreate:

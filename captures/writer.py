@@ -54,6 +54,8 @@ HEALTHY_NS: Final = 1_000_000_000
 RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
+LONGEST_CLOSE: Final = 10
+"""How many times as long the end waits for a disk that goes on taking records."""
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
 """Delays before each attempt to write the last records; in total far below the time allowed for the end."""
 
@@ -484,7 +486,8 @@ class Writer:
 
         Args:
             closing: makes the `close` record; called last, when the losses are known.
-            wait_s: how long an unresponsive disk may delay the end, in seconds.
+            wait_s: how long a disk that takes nothing may delay the end, in seconds. One that goes on taking records,
+                as on a busy machine, is waited for `LONGEST_CLOSE` times as long.
         """
         self.degrade()
         self._closing.set()
@@ -492,7 +495,11 @@ class Writer:
         self._keeper.stop()
         finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
         finishing.start()
-        finishing.join(wait_s)
+        for _ in range(LONGEST_CLOSE):
+            before = self._written
+            finishing.join(wait_s)
+            if self._written == before or not finishing.is_alive():
+                break
         if not self._whole:
             return self._give_up()
         if self.lost.records:

@@ -198,12 +198,20 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
     if force and os.path.lexists(target):
         file.replace(target)
         return
+    made = file.stat()
+    # Noted before it is made, as a signal may come right after that.
+    undo.callback(_remove, partial(_unlink_if_same, target, (made.st_dev, made.st_ino)))
     try:
         # Unlike a rename, a link replaces nothing.
         os.link(file, target)
     except FileExistsError:
         raise Taken(target) from None
-    undo.callback(_remove, target.unlink)
+
+
+def _unlink_if_same(target: Path, identity: tuple[int, int]) -> None:
+    there = target.lstat()
+    if (there.st_dev, there.st_ino) == identity:
+        target.unlink()
 
 
 def _remove(remove: Callable[[], None]) -> None:

@@ -104,6 +104,28 @@ sys.exit(main())
 """A command that never comes to put a second file in its place."""
 
 
+AT_THE_FIRST_FILE = """
+import os, signal, sys
+from mcpproxy.__main__ import main
+
+def end(_, event, called):
+    if event == "c_return" and called is os.link:
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.setprofile(end)
+sys.exit(main())
+"""
+"""A command that is told to end as soon as its first file is in its place, before it can do anything else."""
+
+
+def test_an_export_leaves_nothing_however_soon_after_a_file_it_is_told_to_end(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    with started("export", "--format", "csv", place, DEMO, code=AT_THE_FIRST_FILE) as process:
+        assert process.wait(DEADLINE_S) == 143
+    assert not place.exists()
+
+
 @pytest.mark.parametrize(("number", "code"), ENDING)
 def test_an_export_that_is_under_way_goes(number: signal.Signals, code: int, tmp_path: Path) -> None:
     place = tmp_path / "out"
