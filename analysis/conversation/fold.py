@@ -9,6 +9,7 @@ follows; since 2026-07-28 each request names its own, and never changes the stat
 """
 
 from typing import Final
+from weakref import ref
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
@@ -261,6 +262,7 @@ class Fold:
             if earlier is None:
                 return False
             http.origin, http.session = earlier.first, earlier.session
+            earlier.first.repeated = ref(http)
             self.addressing.repeat(http.number, earlier.number)
             self.exchanges.share(earlier, http)
             for key in self.addressing.asked_in(http.number):

@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from weakref import ref
 
 from analysis.conversation.limited import Limited
 from analysis.conversation.response_text import LONGEST, gist
@@ -119,6 +120,7 @@ class HttpExchange:
             "reason",
             "received",
             "origin",
+            "repeated",
             "repeats",
             "replays",
         ),
@@ -190,6 +192,8 @@ class HttpExchange:
         """The server's last response to a request."""
         self.origin: HttpExchange | None = None
         """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
+        self.repeated: ref[HttpExchange] | None = None
+        """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
         self.let_go: list[Exchange] = []
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
@@ -462,6 +466,12 @@ class HttpExchange:
     def first(self) -> "HttpExchange":
         """The exchange that first carried its messages: itself, unless it repeats a redirected one."""
         return self if self.origin is None else self.origin
+
+    @property
+    def last(self) -> "HttpExchange":
+        """The exchange that carried its messages last: itself, unless it was redirected, and the client followed."""
+        repeated = self.repeated() if self.repeated is not None else None
+        return self if repeated is None else repeated
 
     @property
     def client(self) -> str:

@@ -69,6 +69,16 @@ class Lookalikes:
         elif before.state != "new" and (self.last_on(http) is before or self._is_connected(before, http)):
             self._prove(http.client)
 
+    def know(self, session: Session, http: HttpExchange) -> None:
+        """Note that a session has messages of a client without a session id."""
+        alike = self._alike.get(http.client)
+        if alike is None:
+            alike = _Alike()
+            self._alike.keep(http.client, alike)
+        alike.sessions.keep(session.number, session)
+        if alike.has_several:
+            self._guess(session)
+
     def carry(self, session: Session, latest: Session | None, http: HttpExchange) -> None:
         """Note that an exchange without a session id carries a message of a session.
 
@@ -77,17 +87,11 @@ class Lookalikes:
             latest: the session that the same client, or another like it, began last; None if there is none.
             http: the exchange.
         """
-        alike = self._alike.get(http.client)
-        if alike is None:
-            alike = _Alike()
-            self._alike.keep(http.client, alike)
-        alike.sessions.keep(session.number, session)
-        alike.exchanges.append((ref(http), session))
+        self.know(session, http)
+        self._alike[http.client].exchanges.append((ref(http), session))
         self._on_conn.keep(http.conn, (http.client, session))
         if latest is not None and latest is not session and latest.opened_ns > session.opened_ns:
             self._prove(http.client)
-        elif alike.has_several:
-            self._guess(session)
 
     def answered(self, session: Session, http: HttpExchange) -> None:
         """Note that an `initialize` was answered without a session id."""

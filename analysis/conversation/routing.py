@@ -149,6 +149,7 @@ class Routing:
         else:
             session = remembered[0]
         if is_modern:
+            self._lookalikes.know(session, http)
             # A request that omits the name is taken to come from the client that gave it.
             for name in {_name(message), ""}:
                 self._by_client.keep((http.client, "modern", name), (session, message.t_ns))

@@ -8,6 +8,7 @@ from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import IdState
 from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
 from analysis.conversation.session import Seen, Session
+from analysis.conversation.session_ids import FIELD
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -130,12 +131,9 @@ class DuplicateInFlight(Rule):
             return
         if _request_of(seen) is None or _is_replay(seen):
             return
-        text = f"the id {_id(seen)} belongs to a request that is still open"
-        if seen.era == "modern" and seen.http is not None:
-            # Several clients behind one address each count from 1; requests on one connection come from one client.
-            if seen.earlier.conn == seen.message.frames[0].conn:
-                yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,), level=WARNING)
+        if not _is_certain(seen):
             return
+        text = f"the id {_id(seen)} belongs to a request that is still open"
         yield self.finding(seen, text, pointer="/id", related=(seen.earlier.seq,))
 
 
@@ -303,7 +301,7 @@ class EchoedFrame(Rule):
         request, table = seen.request, seen.session.tables["server" if seen.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        waiting = table.get(Key(request.frames[0].exchange, request.id))
+        waiting = table.get(Key(None if seen.http is None else seen.http.first.number, request.id))
         if waiting is None or waiting.request.body != request.body:
             return ()
         text = f"request {_id(seen)} comes back unchanged: this is an echo, not an answer"
@@ -319,6 +317,15 @@ def _request_of(seen: Seen) -> Request | None:
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
     return request
+
+
+def _is_certain(seen: Seen) -> bool:
+    """Whether a request certainly belongs to its session: over HTTP, by its session id, or by an announced address."""
+    http, session = seen.http, seen.session
+    if http is None or session.is_legacy or seen.message.sender == "server":
+        return True
+    named, own = http.fields.get(FIELD), http.session_ids.of_session(session)
+    return seen.era != "modern" and named is not None and own in (None, named)
 
 
 def _number(request: Request) -> str | None:

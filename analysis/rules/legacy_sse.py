@@ -160,7 +160,7 @@ class WrongPostUri(_OfPost):
         key = http.uri_key
         if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
             return ()
-        if _is_newer(http):
+        if http.is_redirect or _is_newer(http):
             return ()
         if not any(stream.client == http.client and stream.over is None for stream in http.older):
             self._early[key] = http.started, http

@@ -289,7 +289,8 @@ class DuplicateInitialized(_Handshake):
         memory["post"] = seen.http
         if is_first or seen.state != "ready" or not self.is_sure(seen):
             return
-        if seen.http is not None and before is not None and (before.status is None or before.status >= 300):
+        status = None if before is None else before.last.status
+        if seen.http is not None and before is not None and (status is None or status >= 300):
             # It did not arrive, so the client had to post it again.
             return
         yield self.finding(seen, "initialized was already sent in this session")

@@ -110,8 +110,10 @@ class Unanswered(_AtEnd):
             if request.method == "tasks/result" and not _is_over(session, request):
                 continue  # it waits until its task has ended
             if request.seq not in pings.reported:
-                text = _has_no_answer(late)
-                yield self.finding(late.seen, text, blames=other_side(request.sender))
+                # Where the recorder of a server on the network is killed, an answer may have come after it.
+                may_come = ending.reason == "killed" and session.is_http
+                blames: Blames = "unknown" if may_come else other_side(request.sender)
+                yield self.finding(late.seen, _has_no_answer(late), blames=blames)
 
 
 class InitializeUnanswered(_AtEnd):

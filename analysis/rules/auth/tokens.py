@@ -96,6 +96,7 @@ class Dropped(AtEndpoint):
     """
 
     id = "auth/dropped"
+    needs_session = True
     who = "client"
     versions = since("2025-03-26")
     impact = Impact.MESSAGE
@@ -134,6 +135,8 @@ class _Row(NamedTuple):
     tokens: frozenset[str]
     losses: int
     """Losses of records before the first of them."""
+    answered: int
+    """Number of the record of the last refusal."""
 
 
 class RetryLoop(AtEndpoint):
@@ -170,9 +173,13 @@ class RetryLoop(AtEndpoint):
         token = http.fields.get(_FIELD, "")
         row = self._rows.pop(key, None)
         if row is None or row.losses != http.losses:
-            row = _Row(0, frozenset(), http.losses)
+            row = _Row(0, frozenset(), http.losses, -1)
+        if http.started is None or http.started.seq < row.answered:
+            self._rows[key] = row  # not a reaction to the last refusal: several clients, or a client that does not wait
+            return ()
         tokens = row.tokens | {token} if token and len(row.tokens) < ROW else row.tokens
-        row = self._rows[key] = _Row(row.times + 1, tokens, row.losses)
+        answered = http.answered.seq if http.answered is not None else -1
+        row = self._rows[key] = _Row(row.times + 1, tokens, row.losses, answered)
         if len(self._rows) > KEPT:
             self._rows.popitem(last=False)
         # If a few tokens alternate, several clients are being refused.

@@ -372,7 +372,7 @@ class SessionRefused(Over):
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
-        if id_ is None or session is None:
+        if id_ is None or session is None or http.is_redirect:
             return ()
         refused: dict[str, list[int]] = self.memory(session, dict)
         if http.status not in _ENDS_SESSIONS or _is_answered(http):

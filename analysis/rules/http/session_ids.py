@@ -156,7 +156,9 @@ class DeadSessionServed(Answered):
     source = _TRANSPORTS
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.started is None:
+        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.is_redirect:
+            return ()
+        if http.started is None:
             return ()
         known = http.session_ids.of(http.fields.get(FIELD, ""))
         if known is None or known.is_alive or http.is_opening or not known.had_died(http.started):

@@ -66,6 +66,8 @@ class StreamEndedUnanswered(OverHttp):
         for http in self.memory(session, list):
             if http.over is None or _is_excused(http, http.over):
                 continue
+            if ending.reason == "killed" and _may_go_on(http):
+                continue
             for seen in requests_of(http):
                 if is_open(seen) and seen.method != LISTEN and seen.session is session:
                     text = f"the stream ended before {short(seen.method)} was answered{_waited(seen)}"
@@ -267,6 +269,12 @@ def _is_excused(http: HttpExchange, over: Mark) -> bool:
     if known.gone is not None:
         return True  # it is unknown when the server forgot the session
     return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
+
+
+def _may_go_on(http: HttpExchange) -> bool:
+    """Whether the client may have resumed a stream, or ended its session, after the recording broke off."""
+    known = http.session_ids.of(http.session_id or "")
+    return http.event_id is not None or (known is not None and known.tried)
 
 
 def _waited(seen: Seen) -> str:

@@ -243,8 +243,8 @@ class ResumptionIgnored(OverHttp):
         return ()
 
     def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
-        if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
-            return
+        if ending.reason != "closed" or not ending.is_clear or session.lost_seq >= 0:
+            return  # where the recording breaks off, something may have come after that
         told: set[int] = set()
         for http in self.memory(session, list):
             first = _first_of(http) if http.resumption == "known" else None

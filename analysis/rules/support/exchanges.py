@@ -34,7 +34,8 @@ class OverHttp(Rule):
     media: ClassVar[str | None] = None
     """The media type of the response, JSON or a stream; None for all."""
     needs_body: ClassVar[bool] = False
-    """Whether it is silent where the body of the response is not in the capture: its messages may explain it."""
+    """Whether it judges the server's answer: it is silent where the body of the response is not in the capture, as its
+    messages may explain it, and where the client is sent to another address, which has yet to answer."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
         if self.media is not None and like.media != self.media:
@@ -43,7 +44,9 @@ class OverHttp(Rule):
 
     def can_judge(self, http: HttpExchange) -> bool:
         """Whether an exchange certainly uses Streamable HTTP, and holds what the rule needs."""
-        return http.is_streamable and not http.is_ours and not (self.needs_body and "server" in http.unrecorded)
+        if self.needs_body and ("server" in http.unrecorded or http.is_redirect):
+            return False
+        return http.is_streamable and not http.is_ours
 
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         """What is wrong with an exchange of Streamable HTTP."""

@@ -68,7 +68,7 @@ def faults_of(seen: Seen) -> list[Fault]:
 
 def known_faults(http: HttpExchange) -> list[Fault]:
     """The faults that `faults_of` has found in the headers of an exchange; none if it was not called."""
-    faults: list[Fault] = http.memory.get(_KEY, [])
+    faults: list[Fault] = http.first.memory.get(_KEY, [])
     return faults
 
 

@@ -107,6 +107,7 @@ class FallbackDespiteModern(Rule):
     """
 
     id = "version/fallback-despite-modern"
+    needs_session = True
     who = "client"
     versions = Everywhere(*MODERN_ERA)
     level = WARNING
