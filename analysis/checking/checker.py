@@ -15,7 +15,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Final, Literal
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
@@ -62,6 +62,10 @@ class Checker:
         """The state of the capture."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """The number of violations of rules that report only the first one, by rule, session and side."""
+        self.followers: Counter[tuple[str, int, str]] = Counter()
+        """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
+        self._causes: dict[int, dict[str, None]] = {}
+        """The rules that have reported a cause, by session."""
         self._bound = Bound(rules().values() if picked is None else picked, costs, self._prepare)
         self._timers: list[tuple[int, int, Rule, Later]] = []
         self._timer_count = 0
@@ -287,6 +291,9 @@ class Checker:
             findings = _without_replaced(findings)
         if self.fold.routing.has_guesses:
             findings = [finding for finding in findings if not self._is_guess(finding)]
+        for finding in findings:
+            if finding.rule in _causes():
+                self._causes.setdefault(self.fold.routing.likeness_of(finding.session), {})[finding.rule] = None
         return [finding for finding in findings if self._is_news(finding)]
 
     def _is_guess(self, finding: Finding) -> bool:
@@ -294,13 +301,26 @@ class Checker:
 
     def _is_news(self, finding: Finding) -> bool:
         rule = rules()[finding.rule]
+        if not (rule.once or rule.follows):
+            return True
+        session = self.fold.routing.likeness_of(finding.session)
+        cause = next((id_ for id_ in rule.follows if id_ in self._causes.get(session, ())), None)
+        if cause is not None:
+            self.followers[cause, session, finding.rule] += finding.stands_for
+            return False
         if not rule.once:
             return True
         who = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, self.fold.routing.likeness_of(finding.session), who)
+        key = (finding.rule, session, who)
         before = self.counts[key]
         self.counts[key] += finding.stands_for
         return not before
+
+
+@cache
+def _causes() -> frozenset[str]:
+    """The rules from whose findings others follow."""
+    return frozenset(id_ for rule in rules().values() for id_ in rule.follows)
 
 
 def place_of(finding: Finding) -> tuple[int, int, int]:

@@ -36,5 +36,5 @@ def shares(picks: Callable[[str], bool], count: int) -> list[frozenset[str]]:
 
 
 def _relatives(id_: str, others: dict[str, list[str]]) -> list[str]:
-    patterns = (*rules()[id_].replaces, *rules()[id_].relies_on)
+    patterns = (*rules()[id_].replaces, *rules()[id_].relies_on, *rules()[id_].follows)
     return [other for other in others if any(fnmatchcase(other, pattern) for pattern in patterns)]

@@ -93,6 +93,9 @@ class Rule:
     replaces: ClassVar[tuple[str, ...]] = ()
     """Rules whose findings about the same message are dropped if this rule reports one; for `schema/*`, only findings
     at the same place or inside it."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Rules that name the cause: once one of them has reported something in a session, the findings of this rule there
+    are counted under it, and not reported. Its level is at most theirs."""
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Rules that collect what it needs; where it runs, they do."""
     methods: ClassVar[frozenset[str] | None] = None

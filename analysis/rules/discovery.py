@@ -97,7 +97,7 @@ def numbers() -> dict[str, int]:
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The selected rules, the rules that replace findings of these, and those on which any of them relies, in order.
+    """The selected rules, those that replace or cause findings of these or on which any of them relies, in order.
 
     Args:
         picks: whether a rule is selected, by its id.
@@ -126,7 +126,7 @@ def _fits(id_: str, chosen: set[str]) -> Iterator[bool]:
 
 
 def _needed(chosen: set[str]) -> set[str]:
-    return {other for id_ in chosen for other in rules()[id_].relies_on}
+    return {other for id_ in chosen for other in (*rules()[id_].relies_on, *rules()[id_].follows)}
 
 
 def _classes(module: ModuleType) -> Iterator[type[Rule]]:

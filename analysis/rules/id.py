@@ -149,6 +149,7 @@ class DuplicateRequest(Rule):
     """
 
     id = "id/duplicate-request"
+    follows = ("http/call-refused", "http/no-response", "http/stream-broken", "http/body-cut")
     needs_session = True
     versions = HANDSHAKE_ERA
     impact = Impact.WRONG

@@ -102,6 +102,7 @@ class Loop(_Walking):
     id = "page/loop"
     needs_session = True
     who = "server"
+    once = True
     level = WARNING
     impact = Impact.COST
     source = "2024-11-05 server/utilities/pagination"
@@ -124,6 +125,7 @@ class DuplicateItem(_Walking):
     """
 
     id = "page/duplicate-item"
+    follows = ("page/loop",)
     needs_session = True
     who = "server"
     level = NOTE

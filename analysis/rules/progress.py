@@ -196,6 +196,7 @@ class NotIncreasing(_OfToken):
     """
 
     id = "progress/not-increasing"
+    follows = ("progress/duplicate-token",)
     needs_session = True
 
     def check_progress(self, seen: Seen, known: Token | None, token: Id) -> Iterable[Finding]:
@@ -230,6 +231,7 @@ class ExceedsTotal(Rule):
     """
 
     id = "progress/exceeds-total"
+    follows = ("progress/duplicate-token",)
     needs_session = True
     level = WARNING
     methods = frozenset({PROGRESS})
@@ -258,6 +260,7 @@ class TotalChanged(_OfToken):
     """
 
     id = "progress/total-changed"
+    follows = ("progress/duplicate-token",)
     needs_session = True
     level = NOTE
     once = True

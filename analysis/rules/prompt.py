@@ -56,6 +56,7 @@ class DuplicateName(_Listed):
     """
 
     id = "prompt/duplicate-name"
+    follows = ("page/loop",)
     who = "server"
     level = WARNING
     replaces = ("page/duplicate-item",)

@@ -54,6 +54,7 @@ class DuplicateUri(_OfServer):
     """
 
     id = "resource/duplicate-uri"
+    follows = ("page/loop",)
     level = WARNING
     methods = frozenset({_LIST, _TEMPLATES, _CHANGED})
     source = "2024-11-05 server/resources"

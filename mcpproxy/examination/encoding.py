@@ -45,7 +45,8 @@ def _members(event: Event | CaptureError) -> tuple[str, list[Any]]:
             list(event.forgotten),
         ]
     if isinstance(event, Ended):
-        return "ended", [str(event.capture), [*event.counts.items()], dict(event.faults), *event[3:]]
+        counts, followers = [*event.counts.items()], [*event.followers.items()]
+        return "ended", [str(event.capture), counts, dict(event.faults), *event[3:-1], followers]
     if isinstance(event, Damage):
         return "damage", [str(event.path), *event[1:]]
     if isinstance(event, Reached):
@@ -73,11 +74,13 @@ def _finding(values: list[Any]) -> LocatedFinding:
 
 
 def _ended(values: list[Any]) -> Ended:
-    capture, counts, faults, *rest = values
-    ended = Ended(
-        Path(capture), {(rule, session, side): count for (rule, session, side), count in counts}, faults, *rest
-    )
+    capture, counts, faults, *rest, followers = values
+    ended = Ended(Path(capture), _counted(counts), faults, *rest)._replace(followers=_counted(followers))
     return ended._replace(forgotten=tuple(Forgotten(*kind) for kind in ended.forgotten))
+
+
+def _counted(pairs: list[Any]) -> dict[tuple[str, int, str], int]:
+    return {(first, session, second): count for (first, session, second), count in pairs}
 
 
 def _place_from(values: list[Any]) -> Place:

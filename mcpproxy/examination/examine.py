@@ -175,6 +175,7 @@ class Examination:
             self.missing,
             checker.fold.begins_at,
             checker.fold.unrecorded,
+            checker.followers,
         )
 
     def _nothing_to_check(self) -> str:

@@ -6,6 +6,7 @@ A report takes these one by one and returns text for stdout, so that its memory 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.limited import Forgotten
@@ -91,6 +92,8 @@ class Ended(NamedTuple):
     """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
     unrecorded: int = 0
     """Bodies that may hold messages and are not in it."""
+    followers: Mapping[tuple[str, int, str], int] = MappingProxyType({})
+    """How many findings follow from others: by the rule of the cause, the session, and the rule of the findings."""
 
 
 class Reached(NamedTuple):

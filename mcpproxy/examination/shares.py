@@ -159,6 +159,7 @@ def _joined(outcomes: list[Ended]) -> Ended:
     """The outcome that one process would have told: they differ only by the rules."""
     return outcomes[0]._replace(
         counts={key: count for outcome in outcomes for key, count in outcome.counts.items()},
+        followers={key: count for outcome in outcomes for key, count in outcome.followers.items()},
         faults=dict(sorted(fault for outcome in outcomes for fault in outcome.faults.items())),
         nothing=min(outcome.nothing for outcome in outcomes),  # empty if any of them has findings
     )

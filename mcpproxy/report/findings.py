@@ -129,6 +129,7 @@ class Text(Report):
         if self._live:
             for rule, group in self._groups.items():
                 yield from self._more(group, f" of {rule}", "  ")
+                yield from self._followers(group, ended)
             return
         if self._groups:
             yield from self._heading()
@@ -157,8 +158,20 @@ class Text(Report):
             times = ended.counts.get((finding.rule, finding.session, finding.blames), 1)
             yield from self._finding(entry, times, sessions=sessions)
         yield from self._more(group, "", "    ")
+        yield from self._followers(group, ended)
         yield from self._source(group.shown[0]) if not self._paged else ()
         yield "\n"
+
+    @staticmethod
+    def _followers(group: _Group, ended: Ended) -> Iterator[str]:
+        """What follows from the findings of a group, and was therefore not reported."""
+        counts = Counter[str]()
+        for (cause, _, rule), count in ended.followers.items():
+            if cause == group.shown[0].finding.rule:
+                counts[rule] += count
+        if counts:
+            named = ", ".join(f"{count:,} × {rule}" for rule, count in counts.items())
+            yield f"    from this follow{'s' if counts.total() == 1 else ''} {named}\n"
 
     @staticmethod
     def _more(group: _Group, scope: str, indent: str) -> Iterator[str]:

@@ -97,6 +97,7 @@ def facts(rule: type[Rule]) -> list[tuple[str, str]]:
         ("revisions", str(rule.versions)),
         *(("", MARKS[letter][1]) for letter in marks(rule)),
         *([("replaces", ", ".join(rule.replaces))] if rule.replaces else []),
+        *([("follows", ", ".join(rule.follows))] if rule.follows else []),
         *([("source", rule.source)] if rule.source else []),
     ]
 
@@ -206,6 +207,12 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
         lines += ["", f"## {rule.id}", "", page(rule)]
         if rule.replaces:
             lines += ["", f"Reported instead of {', '.join(f'`{name}`' for name in rule.replaces)}."]
+        if rule.follows:
+            causes = ", ".join(f"`{name}`" for name in rule.follows)
+            lines += [
+                "",
+                f"In a session for which one of these has been reported, it is counted as its consequence: {causes}.",
+            ]
         if rule.source:
             links = " ".join(f"<{address}>" for address in addresses(rule.source))
             lines += ["", f"Source: {rule.source} {links}".rstrip()]

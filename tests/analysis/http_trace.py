@@ -1,4 +1,4 @@
-"""Conversations over HTTP written step by step, as cases of a trace: several clients and connections at once."""
+"""Messages, and conversations of them over HTTP, step by step: traces of several clients and connections at once."""
 
 import json
 from typing import Any

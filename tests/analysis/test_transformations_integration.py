@@ -200,7 +200,7 @@ def _items(lines: list[bytes]) -> Iterator[Frame | Record]:
 
 def _next_number(frames: list[FrameLine]) -> int:
     """A number that no exchange has."""
-    return max(frame["x"] for frame in frames) + 1
+    return int(max(frame["x"] for frame in frames)) + 1
 
 
 def _last_request(frames: list[FrameLine]) -> tuple[str, object, dict[str, str]] | None:

@@ -500,7 +500,7 @@ class TestFaultyCalls:
         trips(session, 60, 24)
         wait_until(lambda: len(session.frames()) == 168, "the disk to come back once more")
         assert session.finish() == 0
-        assert inspect(Capture(session.capture)).state == "complete"
+        assert inspect(Capture(tmp_path / f"{hangs_s}.mcpcap")).state == "complete"
 
     @pytest.mark.costly("a dozen writes of half a second each")
     def test_the_end_waits_for_a_slow_disk_as_long_as_it_takes_something(self, place: Place, tmp_path: Path) -> None:

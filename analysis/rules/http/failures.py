@@ -365,6 +365,7 @@ class SessionRefused(Over):
     """
 
     id = "http/session-refused"
+    follows = ("http/session-reused-after-404",)
     who = "server"
     http_methods = POST
     impact = Impact.CONNECTION

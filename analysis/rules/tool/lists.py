@@ -52,6 +52,7 @@ class DuplicateName(Listed):
     """
 
     id = "tool/duplicate-name"
+    follows = ("page/loop",)
     level = WARNING
     source = "2024-11-05 server/tools; 2025-11-25 server/tools"
 

@@ -37,6 +37,7 @@ class RepeatedCall(Rule):
     """
 
     id = "tool/repeated-call"
+    follows = ("http/call-refused", "http/no-response", "http/stream-broken", "http/body-cut")
     needs_session = True
     who = "client"
     level = NOTE

@@ -15,12 +15,13 @@ from analysis.conversation.session import Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import ERROR, Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Level
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
-from tests.analysis.traces import check, corpus, grave, stdio
+from tests.analysis.http_trace import ASKED, SERVED, notification, request, result
+from tests.analysis.traces import check, checked, corpus, grave, stdio
 from tests.examples import examples
 
 # ---- any input
@@ -381,3 +382,19 @@ def test_a_conversation_in_memory_is_understood() -> None:
     }
     found = check(stdio("twice", ("c2s", opening), ("c2s", opening)))
     assert ("id/duplicate-in-flight", 1) in grave(found)
+
+
+def test_what_follows_from_a_cause_is_counted_under_it() -> None:
+    page = {"tools": [{"name": "dig", "inputSchema": {"type": "object"}}], "nextCursor": "c1"}
+    frames: list[Any] = [
+        ("c2s", request(0, "initialize", **ASKED)),
+        ("s2c", result(0, **SERVED)),
+        ("c2s", notification("notifications/initialized")),
+    ]
+    for id_ in range(1, 6):
+        frames.append(("c2s", request(id_, "tools/list", **({"cursor": "c1"} if id_ > 1 else {}))))
+        frames.append(("s2c", result(id_, **page)))
+    checker, found = checked(stdio("a loop over cursors", *frames))
+    assert [one.rule for one in found if one.level > Level.NOTE] == ["page/loop"]
+    assert checker.counts["page/loop", 1, "server"] == 4
+    assert checker.followers == {("page/loop", 1, "page/duplicate-item"): 4, ("page/loop", 1, "tool/duplicate-name"): 4}

@@ -69,3 +69,10 @@ def test_what_is_legal_breaks_nothing_unless_its_rule_says_so() -> None:
 def test_an_unknown_rule_has_the_least_impact() -> None:
     assert impact("later/rule", Level.ERROR) == Impact.HINT
     assert impact("", Level.NOTE) == Impact.HINT
+
+
+def test_what_follows_from_a_cause_is_no_graver_than_the_cause() -> None:
+    for rule in rules().values():
+        for cause in rule.follows:
+            assert max(levels_of(rule.id)) <= max(levels_of(cause)), (rule.id, cause)
+            assert not rules()[cause].follows, cause
