@@ -102,6 +102,7 @@ _ID_ANSWERED: Final = IdState.ANSWERED
 _ID_FAILED: Final = IdState.FAILED
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
+_NO_SUCCESS: Final = 300
 _TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
 
 
@@ -281,8 +282,14 @@ class Waiting:
         if self.cancelled_ns is not None or self.is_left:
             return _CANCELLED
         if self.broken is not None:
-            return _FAILED
+            return _NOT_RECORDED if self.http is not None and self.may_be_in(self.http) else _FAILED
         return _NOT_RECORDED if self.may_be_lost else _UNANSWERED
+
+    def may_be_in(self, http: "HttpExchange") -> bool:
+        """Whether its response may have come in an exchange that has ended, but not all of that is in the capture."""
+        if http.status is None or http.status >= _NO_SUCCESS:
+            return False
+        return "server" in http.unrecorded or (self.may_be_lost and http.response_size > 0)
 
 
 def timed_out(reason: str | None) -> bool:

@@ -511,8 +511,6 @@ class Fold:
         is_resuming, is_older = http.stream != number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
             return  # nothing has gone on here
-        is_success = status is not None and status < 300
-        is_unrecorded = is_success and "server" in http.unrecorded
         if by == "proxy" and status is None:
             return  # the recorder ends, which says nothing of the server
         for key in self.addressing.asked_in(http.stream):
@@ -528,9 +526,8 @@ class Fold:
             ended = self._closed(waiting, None)
             if is_cancel and ended.cancelled_ns is None:
                 ended.outcome, ended.cancelled_ns, ended.cancelled_seq = _CANCELLED, record.t_ns, record.seq
-            is_lost = is_unrecorded or (is_success and waiting.may_be_lost and http.response_size > 0)
             if is_refused or (ended.outcome in _OPEN_ENDS and ended.cancelled_ns is None):
-                ended.outcome = _NOT_RECORDED if is_lost and not is_refused else _FAILED
+                ended.outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
             self.failed += ended.outcome not in (_CANCELLED, _NOT_RECORDED)
             self.let_go.append(ended)
             self.links.chains.failed(waiting.request)

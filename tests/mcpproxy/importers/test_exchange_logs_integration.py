@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import analysis
 from captures.frame import Frame
 from captures.reader import Capture
 from captures.record import MAX_LINE
@@ -363,3 +364,30 @@ def test_a_body_that_was_not_kept_is_told(tmp_path: Path) -> None:
     assert told[2] == "1 body missing: mitmproxy streamed it without keeping it"
     ended = [members for members in members_of(made, "exchange") if members["stage"] == "end"]
     assert [members.get("peer") for members in ended] == ["127.0.0.1:5000", None]
+    assert [members.get("missing") for members in ended] == [["response"], None]
+    with analysis.open(made) as tables:
+        assert tables.sql("select outcome from exchanges order by request").fetchall() == [
+            ("not_recorded",),
+            ("failed",),
+        ]
+
+
+def test_a_har_file_without_bodies_blames_nobody(recorded: Path, har: Path, tmp_path: Path) -> None:
+    """As browsers and debuggers write it that keep no content, or none of streams."""
+    log = json.loads(har.read_text())
+    for one in log["log"]["entries"]:
+        one.pop("_mcp", None)
+        one["response"]["content"].pop("text", None)
+    bare = tmp_path / "bare.har"
+    bare.write_text(json.dumps(log))
+    (made,), _ = imported("har", bare, tmp_path / "out")
+    done = mcpproxy("check", made, "--json")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    whole = [json.loads(line) for line in mcpproxy("check", recorded, "--json").stdout.splitlines()]
+    blamed = [{(one["rule"], one["blames"]) for one in all_ if one["level"] != "note"} for all_ in (told, whole)]
+    assert blamed[0] <= blamed[1]
+    assert b"not recorded; nothing is reported about what they may explain" in complaints(done)
+    with analysis.open(made) as tables:
+        outcomes = dict(tables.sql("select outcome, count(*) from exchanges group by all").fetchall())
+    assert outcomes.keys() <= {"not_recorded", "failed", "cancelled"}
+    assert outcomes["not_recorded"]

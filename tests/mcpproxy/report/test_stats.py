@@ -255,6 +255,6 @@ def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
 
 def test_nothing_at_all_is_a_screen_as_well() -> None:
     empty = stats(latency=[], errors=[], id_mismatches=[], unanswered=[], definitions=[], startup=None)
-    shown = text(empty._replace(totals=Totals(*[0] * 12)))
+    shown = text(empty._replace(totals=Totals(*[0] * 13)))
     assert "no request was seen" in shown
     assert "START-UP" not in shown
