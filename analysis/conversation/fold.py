@@ -65,6 +65,7 @@ _NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_FAILED: Final = IdState.FAILED
+_ID_ANSWERED: Final = IdState.ANSWERED
 _ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 
@@ -390,8 +391,10 @@ class Fold:
             return key, _NEVER_SEEN, False
         exact = Key(self.addressing.first_of(response.frames[0].exchange), response.id)
         state = table.state(exact)
-        if state is _NEVER_SEEN and self._used(other_side(response.sender), session, exact.id) is _ID_FAILED:
-            state = _ID_FAILED  # refused, and answered elsewhere all the same
+        if state is _NEVER_SEEN:
+            used = self._used(other_side(response.sender), session, exact.id)
+            if used in (_ID_FAILED, _ID_ANSWERED):
+                state = used  # refused, or answered, elsewhere
         if state is not _NEVER_SEEN:
             return None, state, False
         key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
@@ -649,8 +652,8 @@ class Fold:
         members = record.members
         self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
         self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
-        self.begins_at = record.seq
-        is_first = record.seq == 0
+        is_first = self._segment <= 1
+        self.begins_at = 0 if is_first else record.seq
         self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True
         self.exchanges.is_whole = self.observed_start
         self.exchanges.upstream = text_of(members.get("upstream")) or ""

@@ -392,8 +392,11 @@ class HttpExchange:
 
     @property
     def is_for_stream(self) -> bool:
-        """Whether it is a POST to such an address, so that the reply is due on that stream, not in its response."""
-        return self.announced_by is not None and not self.accepts_stream
+        """Whether it is a POST to such an address, so that the reply is due on that stream, not in its response.
+
+        Clients of both transports accept streams everywhere. But an address with a query is that of one stream alone.
+        """
+        return self.announced_by is not None and (not self.accepts_stream or "?" in self.target)
 
     @property
     def may_be_older(self) -> bool:
