@@ -12,6 +12,7 @@ from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import ENDLESS, IdState, ProbableAnswer, Waiting
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request, Response, other_side
+from analysis.protocol.methods import METHODS
 
 if TYPE_CHECKING:
     from analysis.conversation.session import Session
@@ -126,7 +127,7 @@ def _fits(response: Response, method: str) -> bool:
         return True
     if _OF_OTHERS.isdisjoint(result):
         return method not in _EMPTY or all(name == "_meta" for name in result)
-    return _TELLING.get(method) in result
+    return method not in METHODS or _TELLING.get(method) in result
 
 
 def _name(request: Request) -> list[str]:

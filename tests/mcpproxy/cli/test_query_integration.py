@@ -422,10 +422,11 @@ def test_of_a_damaged_capture_all_that_is_whole_is_asked(home: Path) -> None:
     assert b"flipped-bit.mcpcap: 256 B of damage, 1 record lost; answers are about the rest" in complaints(done)
     fine = [CORPUS / f"{name}.mcpcap" for name in ("killed", "torn", "two-segments", "ring.3")]
     gap = query("select count(*) as n from frames", *fine, CORPUS / "gap.mcpcap")
-    same, lost = complaints(gap).splitlines()
+    same, lost, begins = complaints(gap).splitlines()
     assert gap.returncode == 0
     assert same.startswith(b"mcpproxy: 5 files hold 2 captures in different states, and what they share counts twice: ")
     assert b"gap.mcpcap: 3 records lost" in lost
+    assert b"ring.3.mcpcap: begins at record " in begins
 
 
 def test_captures_that_cannot_be_read_do_not_hide_the_others(home: Path) -> None:

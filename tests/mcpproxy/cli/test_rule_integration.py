@@ -195,7 +195,7 @@ def test_every_source_can_be_looked_up() -> None:
 
 
 def test_marks_and_levels_of_a_page_are_those_of_the_class() -> None:
-    assert marks(rules()["id/unknown-response"]) == "S"
+    assert marks(rules()["id/unknown-response"]) == "SG"
     assert ("", MARKS["S"][1]) in facts(rules()["id/unknown-response"])
     assert ("revisions", f"≤{REVISIONS[3]}") in facts(rules()["id/duplicate-request"])
 
