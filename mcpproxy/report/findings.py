@@ -133,6 +133,12 @@ class Text(Report):
             return
         if self._groups:
             yield from self._heading()
+        hidden = [(cause, rule) for cause, _, rule in ended.followers if cause not in self._groups]
+        for cause, rule in dict.fromkeys(hidden):
+            count = sum(
+                times for (first, _, second), times in ended.followers.items() if (first, second) == (cause, rule)
+            )
+            yield f"  {count:,} × {rule} follow{'s' if count == 1 else ''} from {cause}, which is not shown\n"
         for group in sorted(
             self._groups.values(), key=lambda candidate: -max(entry.finding.level for entry in candidate.shown)
         ):
