@@ -23,6 +23,7 @@ from analysis.checking.profile import Costs
 from analysis.conversation.envelope import lacks
 from analysis.conversation.exchange import Exchange, Outcome
 from analysis.conversation.fold import Fold
+from analysis.conversation.limited import Limited
 from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
 from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Seen, Session
@@ -37,6 +38,8 @@ from captures.limits import MEMBERS
 from captures.record import Record
 
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
+SESSIONS: Final = 10_000
+"""The most sessions of which causes are remembered."""
 LARGE: Final = 1 << 20
 """A frame with more bytes than this counts as odd."""
 
@@ -64,7 +67,7 @@ class Checker:
         """The number of violations of rules that report only the first one, by rule, session and side."""
         self.followers: Counter[tuple[str, int, str]] = Counter()
         """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
-        self._causes: dict[int, dict[str, None]] = {}
+        self._causes: Limited[int, dict[str, None]] = Limited(SESSIONS)
         """The rules that have reported a cause, by session."""
         self._bound = Bound(rules().values() if picked is None else picked, costs, self._prepare)
         self._timers: list[tuple[int, int, Rule, Later]] = []
@@ -293,7 +296,10 @@ class Checker:
             findings = [finding for finding in findings if not self._is_guess(finding)]
         for finding in findings:
             if finding.rule in _causes():
-                self._causes.setdefault(self.fold.routing.likeness_of(finding.session), {})[finding.rule] = None
+                session = self.fold.routing.likeness_of(finding.session)
+                if session not in self._causes:
+                    self._causes.keep(session, {})
+                self._causes[session][finding.rule] = None
         return [finding for finding in findings if self._is_news(finding)]
 
     def _is_guess(self, finding: Finding) -> bool:

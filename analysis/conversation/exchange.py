@@ -12,7 +12,7 @@ import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
@@ -219,10 +219,17 @@ class Waiting:
     """Whether that is because its client closed it, although that does not cancel."""
     redirects: int = 0
     """How many times it was redirected and repeated."""
-    may_be_lost: bool = False
-    """Whether records were lost since it was sent: its response may be among them."""
+    losses: "Losses | None" = None
+    """What counts the losses of records; None if that is unknown."""
+    losses_before: int = 0
+    """How many there had been when it was sent."""
     probable_answer: ProbableAnswer | None = None
     """The first response that fits no request and was probably meant for this one."""
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether records were lost since it was sent: its response may be among them."""
+        return self.losses is not None and self.losses.count > self.losses_before
 
     @property
     def is_due(self) -> bool:
@@ -315,6 +322,15 @@ def outcome_of(response: Response, request: Request | None) -> Outcome:
     return _TASK if type_ == "task" or is_stub else _RESULT
 
 
+class Losses:
+    """How many times records were lost, perhaps with responses; shared with requests, of which there may be many."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class RequestTable:
     """The requests of one side, by id."""
 
@@ -328,7 +344,7 @@ class RequestTable:
         self.evicted = 0
         """Open requests that had to be forgotten: their responses pair with nothing."""
         self._limit, self._bytes_limit = limit, bytes_limit
-        self._losses = 0
+        self._losses = Losses()
         self._open: OrderedDict[Key, Waiting] = OrderedDict()
         # Later requests under the same key: rarely needed, so other keys have no such queue.
         self._later: dict[Key, deque[Waiting]] = {}
@@ -336,9 +352,7 @@ class RequestTable:
         self._cancelled: dict[Key, int] = {}
         self._answered: Limited[Key, tuple[int, int]] = Limited(ANSWERED_LIMIT)
         self._failed: Limited[Key, int] = Limited(ANSWERED_LIMIT)
-        # Keys of requests whose responses may be among lost records.
-        self._doubtful: set[Key] = set()
-        # Those of them whose id was reused: no response can match them any more.
+        # Requests whose responses may be among lost records, and whose id was reused: no response can match them.
         self._given_up: deque[Waiting] = deque(maxlen=GIVEN_UP_LIMIT)
         # Requests whose values are kept, while there are many; in the order in which they were sent.
         self._whole: deque[Request] = deque()
@@ -354,7 +368,7 @@ class RequestTable:
     @property
     def forgotten(self) -> int:
         """Counts forgotten ids, of any state, and losses of records; above 0, NEVER_SEEN proves nothing."""
-        return self._answered.forgotten + self._failed.forgotten + self._losses + self.evicted
+        return self._answered.forgotten + self._failed.forgotten + self._losses.count + self.evicted
 
     def open(
         self,
@@ -377,11 +391,10 @@ class RequestTable:
             del self._answered[key]
         elif state is _ID_FAILED:
             self._failed.pop(key, None)
-        if key in self._doubtful:
-            self._doubtful.discard(key)
-            while key in self._open:
-                self._given_up.append(self._release(key))
+        while (first := self._open.get(key)) is not None and first.may_be_lost:
+            self._given_up.append(self._release(key))
         waiting = Waiting(request, revision, era, http, session)
+        waiting.losses, waiting.losses_before = self._losses, self._losses.count
         if key in self._open:
             self._later.setdefault(key, deque()).append(waiting)
         else:
@@ -400,8 +413,6 @@ class RequestTable:
         if key is None or key not in self._open:
             return None
         waiting = self._release(key)
-        if self._doubtful:
-            self._doubtful.discard(key)
         if key not in self._open:
             self._answered.keep(key, (waiting.request.seq, t_ns))
         return waiting
@@ -440,12 +451,9 @@ class RequestTable:
 
         Responses to open requests are still accepted. Nothing else that was known proves anything from now on.
         """
-        self._losses += 1
+        self._losses.count += 1
         self._answered.clear()
         self._failed.clear()
-        self._doubtful = set(self._open)
-        for waiting in chain(self._open.values(), *self._later.values()):
-            waiting.may_be_lost = True
 
     def clear(self) -> None:
         """Forget everything. Waiting requests refer to their session, and that to the table: a reference cycle."""
@@ -455,7 +463,6 @@ class RequestTable:
             self._cancelled,
             self._answered,
             self._failed,
-            self._doubtful,
             self._given_up,
             self._frames,
         )

@@ -588,15 +588,19 @@ class Fold:
         if not is_torn:
             self._distrust()
 
-    def _distrust(self) -> None:
-        """Note that messages are missing: those before them prove nothing about what comes after them."""
+    def _distrust(self, sessions: list[Session] | None = None) -> None:
+        """Note that messages are missing: those before them prove nothing about what comes after them.
+
+        Args:
+            sessions: of which; None if that is unknown.
+        """
         for table in self.tables.values():
             table.forget()
         self.exchanges.is_whole = False
         self.exchanges.losses += 1
         self.routing.lose()
         self._assembly.lose()
-        for session in self.routing.open():
+        for session in self.routing.open() if sessions is None else sessions:
             session.forget()
 
     def _note_exchange(self, record: Record) -> None:
@@ -618,7 +622,11 @@ class Fold:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""
         if http.over is not None:
             self.unrecorded += len(http.unrecorded)
-        self._distrust()
+        elif len(http.unrecorded) == http.missed:
+            return  # known since the last record of the exchange
+        http.missed = len(http.unrecorded)
+        session = http.session or self.routing.of(http)
+        self._distrust(None if session is None else [session])
 
     def _note_stream(self, record: Record) -> None:
         members = record.members

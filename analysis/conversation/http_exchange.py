@@ -108,7 +108,17 @@ class HttpExchange:
             "event_id",
             "held_bytes",
         ),
-        *("fields", "is_ours", "is_retry_known", "is_signed", "is_surely_unknown", "last_event_id", "latest", "let_go"),
+        *(
+            "fields",
+            "is_ours",
+            "is_retry_known",
+            "is_signed",
+            "is_surely_unknown",
+            "last_event_id",
+            "latest",
+            "let_go",
+            "missed",
+        ),
         *(
             "memory",
             "metadata",
@@ -182,6 +192,8 @@ class HttpExchange:
         self.response_size = 0
         self.unrecorded: frozenset[Side] = frozenset()
         """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
+        self.missed = 0
+        """How many of these sides the fold has noted."""
         self.session: Session | None = None
         """The session that it belongs to; None before its first message."""
         self.sent: list[Seen] = []

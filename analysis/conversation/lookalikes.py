@@ -124,6 +124,8 @@ class Lookalikes:
 
     def _prove(self, client: str) -> None:
         alike = self._alike[client]
+        if alike.has_several:
+            return  # later sessions become guesses by their own messages
         alike.has_several = True
         for session in alike.sessions.values():
             self._guess(session)

@@ -21,6 +21,8 @@ _LONGEST: Final = 60
 """The most characters of an id that a finding shows."""
 _LATEST: Final = 100
 """How many of a session's latest requests show which id types the sender uses."""
+_LOOKED: Final = 20
+"""For how many responses of a session other sessions are searched."""
 _SESSIONS: Final = 100
 """How many sessions before and after its own are searched for the request of a response."""
 _KEPT: Final = 10_000
@@ -182,7 +184,11 @@ class UnknownResponse(Rule):
 
     def on_unpaired(self, seen: Seen) -> Iterator[Finding]:
         if _is_unknown(seen) and _own(seen) is IdState.NEVER_SEEN:
-            elsewhere = _in_other_session(seen)
+            looked: list[int] = self.memory(seen.session, list)
+            elsewhere = None
+            if len(looked) < _LOOKED:
+                looked.append(seen.message.seq)
+                elsewhere = _in_other_session(seen)
             if elsewhere is None:
                 yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
                 return

@@ -15,6 +15,8 @@ from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, 
 
 FLOOD: Final = 50
 """The most notifications for one token in a second that are acceptable."""
+_LOOKED: Final = 20
+"""For how many unknown tokens of a session other sessions are searched."""
 _LOOKED_AT: Final = 256
 """How many open requests are searched for a token of another session."""
 FLOODS: Final = 100
@@ -113,12 +115,20 @@ class UnknownToken(_OfToken):
             text, related = f"the token {name} has another JSON type than in the request", (alike.seq,)
         elif (own := tokens.last(sender, token)) is not None:
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
-        elif (foreign := _in_other_session(seen, asker, token)) is not None:
+        elif (foreign := self._elsewhere(seen, asker, token)) is not None:
             number, seq = foreign
             text, related = f"the request with the token {name} is in session {number}, not in this one", (seq,)
         else:
             text = f"no request of the {asker} carried the token {name}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=related)]
+
+    def _elsewhere(self, seen: Seen, asker: Side, token: Id) -> tuple[int, int] | None:
+        """What `_in_other_session` finds for the first unknown tokens of a session; None for later ones."""
+        looked: list[Id] = self.memory(seen.session, list)
+        if len(looked) >= _LOOKED:
+            return None
+        looked.append(token)
+        return _in_other_session(seen, asker, token)
 
 
 class AfterCompletion(_OfToken):
