@@ -293,7 +293,10 @@ class Bound:
         media = http.media if http.media in _MEDIA else ""
         method = http.method if http.method in _HTTP_METHODS else ""
         started = session is not None and session.observed_start
-        key = (hook, method, http.status, media, started, *http.spoken(session), *http.transported(session))
+        spoken = http.spoken(session)
+        # The revision of the transport differs from that only for the oldest one.
+        transported = http.transported(session) if spoken[0] == 0 else spoken
+        key = (hook, method, http.status, media, started, spoken, transported)
         return self._calls(key, partial(self._outlines.of_exchanges, key, hook, http, session))
 
     def of_session(self, hook: Literal["record", "http", "end"], session: Session) -> Calls:

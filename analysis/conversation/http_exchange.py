@@ -52,6 +52,7 @@ _DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 _WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that hold no messages."""
 _CHALLENGE: Final = "www-authenticate"
+_CODING: Final = "content-encoding"
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id belongs to one stream, none or several, or is used where nothing can be resumed."""
@@ -285,7 +286,8 @@ class HttpExchange:
         if stage == "end":
             self.ended_by = _text(members.get("ended_by")) or "error"
             self.over = self.over or at
-        self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+        if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
+            self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
     def _lacks_body(self, side: "Side", members: dict[str, Any]) -> bool:
         """Whether the capture lacks a body that may hold messages.
@@ -296,7 +298,7 @@ class HttpExchange:
         missing, hashes = members.get("missing"), members.get("body_hash")
         if isinstance(missing, list) and name in missing:
             return self.method == "POST" if side == "client" else self._may_hold(side)
-        coding = fields.get("content-encoding", "").strip().lower()
+        coding = fields.get(_CODING, "").strip().lower()
         if not coding:
             return False
         if isinstance(hashes, dict) and isinstance(hashes.get(name), dict):
@@ -353,9 +355,9 @@ class HttpExchange:
 
         Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
         """
-        rank, era = self.spoken(session)
+        rank, era = spoken = self.spoken(session)
         if rank != 0 or not self.is_streamable:
-            return rank, era
+            return spoken
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
         return (1 if has_id or self.accepts_stream or self.media == STREAM else 0), era
 
