@@ -47,7 +47,7 @@ FOLLOWED_NS: Final = 30_000_000_000
 WITHOUT_BODY: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
 _SIDES: Final[tuple["Side", ...]] = ("client", "server")
-_DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
+DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
 _WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that hold no messages."""
@@ -303,8 +303,8 @@ class HttpExchange:
             return False
         if isinstance(hashes, dict) and isinstance(hashes.get(name), dict):
             # Earlier versions recorded the same of a body that they could decode, but that held no message.
-            return ("undecoded" in hashes[name] or coding not in _DECODED) and self._may_hold(side)
-        return self.ended_by is None and coding not in _DECODED and self._may_hold(side)
+            return ("undecoded" in hashes[name] or coding not in DECODED) and self._may_hold(side)
+        return self.ended_by is None and coding not in DECODED and self._may_hold(side)
 
     def _may_hold(self, side: "Side") -> bool:
         """Whether messages are due in a body."""

@@ -354,6 +354,9 @@ class Exchanges:
 
     def _end(self, number: int, state: Open, seq: int, t_ns: int, members: dict[str, Any]) -> None:
         del self._open[number]
+        hashes = members.get("body_hash")
+        if "missing" in members or (hashes is not None and "undecoded" in str(hashes)):
+            raise Doubt("a body that is not recorded")
         response = members.get("response")
         status = response.get("status") if isinstance(response, dict) else None
         by = members.get("ended_by")

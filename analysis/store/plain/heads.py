@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from analysis.conversation.http_exchange import VERSION_FIELD
+from analysis.conversation.http_exchange import DECODED, VERSION_FIELD
 from analysis.conversation.session_ids import FIELD
 from analysis.store.plain.doubt import Doubt
 
 _KIND: Final = "content-type"
-_FIELDS: Final = (FIELD, VERSION_FIELD, _KIND, "authorization", "user-agent")
+_FIELDS: Final = (FIELD, VERSION_FIELD, _KIND, "authorization", "user-agent", "content-encoding")
 _Places = tuple[int | None, ...]
 _Fields = tuple[str | None, str | None, str | None, str | None, str | None]
-"""The values of these fields."""
+"""The values of these fields, without the last."""
 
 _PLACES_KEPT: Final = 1_000
 _LONGEST_PLACES: Final = 4_000
@@ -27,7 +27,7 @@ class Heads:
         """The fields of a head.
 
         Raises:
-            Doubt: one of them comes twice, or the headers are no pairs of texts.
+            Doubt: one of them comes twice, the headers are no pairs of texts, or the body may not have been decoded.
         """
         if type(headers) is not list:
             return None, None, None, None, None
@@ -36,7 +36,9 @@ class Heads:
             places = self._places.get(names) or self._found(names)
         except (TypeError, ValueError):
             raise Doubt("headers of another shape") from None
-        id_, version, kind, credentials, program = places
+        id_, version, kind, credentials, program, coding = places
+        if coding is not None and _value(headers[coding]).strip().lower() not in DECODED:
+            raise Doubt("a body that may not have been decoded")
         return (
             None if id_ is None else _value(headers[id_]),
             None if version is None else _value(headers[version]),

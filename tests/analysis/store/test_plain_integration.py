@@ -79,7 +79,7 @@ def compare_made(place: Path, seed: int, make: type[Maker] = Maker) -> Ways:
 
 @pytest.mark.costly("each capture is loaded by SQL in four databases")
 def test_captures_load_the_same_in_both_ways(tmp_path: Path) -> None:
-    assert compare_corpus(tmp_path, 300).plain > 2
+    assert compare_corpus(tmp_path, 250).plain > 2
     assert compare_kept(tmp_path / "kept").plain > 0
     assert sum(compare_made(tmp_path / f"{number}", seed, make).plain for number, (make, seed) in enumerate(FEW)) > 4
 
