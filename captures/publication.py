@@ -69,7 +69,7 @@ def _publish(folder: Path, to: Path) -> None:
             # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(path, to / path.name)
     except BaseException as error:
-        # By what is there and not by a list, which a signal right after a link would find one short.
+        # Looks for the links themselves: a signal right after a link would leave a list of them one short.
         for made in folder.iterdir():
             with suppress(OSError):
                 if made.samefile(to / made.name):

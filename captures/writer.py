@@ -54,8 +54,8 @@ HEALTHY_NS: Final = 1_000_000_000
 RETRY_S: Final = 1.0
 TELL_NS: Final = 10_000_000_000
 CLOSE_S: Final = 2.0
-LONGEST_CLOSE: Final = 10
-"""How many times as long the end waits for a disk that goes on taking records."""
+CLOSE_EXTENSIONS: Final = 10
+"""How many times the end waits that long for a disk that still takes records."""
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
 """Delays before each attempt to write the last records; in total far below the time allowed for the end."""
 
@@ -487,7 +487,7 @@ class Writer:
         Args:
             closing: makes the `close` record; called last, when the losses are known.
             wait_s: how long a disk that takes nothing may delay the end, in seconds. One that goes on taking records,
-                as on a busy machine, is waited for `LONGEST_CLOSE` times as long.
+                as on a busy machine, gets that up to `CLOSE_EXTENSIONS` times.
         """
         self.degrade()
         self._closing.set()
@@ -495,7 +495,7 @@ class Writer:
         self._keeper.stop()
         finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
         finishing.start()
-        for _ in range(LONGEST_CLOSE):
+        for _ in range(CLOSE_EXTENSIONS):
             before = self._written
             finishing.join(wait_s)
             if self._written == before or not finishing.is_alive():

@@ -85,7 +85,7 @@ class Routing:
         return session is not None and session.is_guess
 
     def likeness_of(self, number: int) -> int:
-        """The number of the session to which one belongs that exists only because of an id that nobody issued."""
+        """The number of the session that one with a never-issued id resembles; otherwise its own."""
         session = self._sessions.get(number)
         return number if session is None or session.likeness is None else session.likeness.number
 
@@ -181,7 +181,7 @@ class Routing:
             self._by_client.keep(who, (session, message.t_ns))
 
     def _given(self, http: HttpExchange) -> Session | None:
-        """The session with an id to which a message without an id, or with one that nobody issued, seems to belong.
+        """The session with an id to which a message without an id, or with one that was never issued, seems to belong.
 
         None if that is not the only one of the client, unless the last message on the connection belonged to it.
         """

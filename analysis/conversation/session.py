@@ -82,7 +82,7 @@ class Session:
         self.is_guess = False
         """Whether several clients look like its own, so that messages of one may count as those of another."""
         self.likeness: Session | None = None
-        """The session of the same client, if this one exists only because of a session id that nobody has issued."""
+        """The session of the same client, if this one exists only because of a session id that was never issued."""
         self.observed_start = False
         """Whether all its messages are in the capture."""
         self.state: State = "new"
@@ -273,7 +273,7 @@ class Seen:
 
     @property
     def is_posted(self) -> bool:
-        """False for a client's body in a request that is not, or not certainly, a POST: messages travel in POSTs."""
+        """False if it is a client's body in an HTTP request that is not known to be a POST."""
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property

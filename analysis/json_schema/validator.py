@@ -45,14 +45,14 @@ _DIALECTS: Final[dict[str, Draft]] = {
 _LONGEST: Final = 200
 _WORDS: Final = {
     "additionalProperties": "has a member that is not allowed",
-    "const": "is not the only value that is allowed",
+    "const": "is not the one value that is allowed",
     "enum": "is none of the values that are allowed",
     "maxItems": "has too many items",
     "maxLength": "is too long",
     "minItems": "has too few items",
     "minLength": "is too short",
     "required": "is missing",
-    "type": "is of another type",
+    "type": "has the wrong type",
 }
 
 
@@ -67,7 +67,7 @@ class Refusal(NamedTuple):
     @property
     def sentence(self) -> str:
         """Place and fault; the names in the place are untrusted."""
-        return f"{self.pointer} {self.text}" if self.pointer else f"it {self.text}"
+        return f"{self.pointer} {self.text}" if self.pointer else f"the value {self.text}"
 
 
 class Schema:
@@ -218,7 +218,7 @@ class Judge:
         if name == "required":
             path.append(error.kind.property)
         pointer = "".join(f"/{step(name)}" for name in path)
-        return False, pointer, _WORDS.get(name, f"is refused by {name}")
+        return False, pointer, _WORDS.get(name, f"violates {name}")
 
     def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
         ready = self._ready.get((draft, schema))

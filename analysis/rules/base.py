@@ -77,7 +77,7 @@ class Rule:
     needs_start: ClassVar[bool] = False
     """[S]: silent if the start of the session was not observed."""
     needs_session: ClassVar[bool] = False
-    """[G]: silent if it is a guess which messages belong to the session; see `analysis.conversation.routing`."""
+    """[G]: silent if the session is a guess; see `analysis.conversation.lookalikes`."""
     at_end: ClassVar[bool] = False
     """[E]: decided when the session or the capture ends."""
     needs_time: ClassVar[bool] = False

@@ -97,7 +97,7 @@ def numbers() -> dict[str, int]:
 
 
 def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The selected rules, those that replace or cause findings of these or on which any of them relies, in order.
+    """In order, the selected rules and those that replace or cause their findings, or on which any of these rely.
 
     Args:
         picks: whether a rule is selected, by its id.

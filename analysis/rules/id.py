@@ -169,7 +169,7 @@ class UnknownResponse(Rule):
 
     **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
     finding names the request that was probably meant: the only request, or the oldest, that was open in the session at
-    that time; or the session in which a request with the id was sent, if a server sends its responses to all sessions.
+    that time; or another session in which a request had this id, in case the server sends its responses to all of them.
     JSON that answers a POST with a request is reported as `http/response-id-mismatch` instead.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":7,"result":{}}` where no request 7 was ever sent
@@ -193,8 +193,8 @@ class UnknownResponse(Rule):
                 yield self.finding(seen, with_guess(f"no request has the id {_id(seen)}", seen.meant), pointer="/id")
                 return
             number, seq = elsewhere
-            text = f"the request with the id {_id(seen)} is in session {number}, not in this one"
-            yield self.finding(seen, text, pointer="/id", related=(seq,))
+            text = f"no request in this session has the id {_id(seen)}, but one in session {number} has"
+            yield self.finding(seen, with_guess(text, seen.meant), pointer="/id", related=(seq,))
 
 
 class SelfAnswered(Rule):

@@ -117,7 +117,10 @@ class UnknownToken(_OfToken):
             text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
         elif (foreign := self._elsewhere(seen, asker, token)) is not None:
             number, seq = foreign
-            text, related = f"the request with the token {name} is in session {number}, not in this one", (seq,)
+            text, related = (
+                f"no request in this session carried the token {name}, but an open one in session {number} does",
+                (seq,),
+            )
         else:
             text = f"no request of the {asker} carried the token {name}"
         return [self.finding(seen, text, pointer="/params/progressToken", related=related)]

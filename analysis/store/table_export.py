@@ -199,7 +199,7 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
         file.replace(target)
         return
     made = file.stat()
-    # Noted before it is made, as a signal may come right after that.
+    # Registered before the link exists, because a signal may come right after it.
     undo.callback(_remove, partial(_unlink_if_same, target, (made.st_dev, made.st_ino)))
     try:
         # Unlike a rename, a link replaces nothing.

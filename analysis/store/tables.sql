@@ -40,7 +40,7 @@ comment on column captures.unjudged is 'frames that could not be parsed because 
 comment on column captures.damage is 'bytes of its files that are not records; an unfinished record at the end of a file, as a kill leaves it, does not count';
 comment on column captures.forgotten is 'requests, HTTP exchanges, sessions, calls of several rounds, tasks and subscriptions that were forgotten because more were open at once than the limits allow; usually 0';
 comment on column captures.begins_at is 'number of its first record, if the recorder''s ring has deleted those before it; else 0';
-comment on column captures.unrecorded is 'HTTP bodies that may hold messages and are not in it: they could not be decoded, or what was imported lacks them';
+comment on column captures.unrecorded is 'HTTP bodies that may hold messages but are missing: they could not be decoded, or the import did not contain them';
 
 --     select client, server, server_version, revision, count(*) as sessions from sessions group by all
 create table sessions (
@@ -52,7 +52,7 @@ create table sessions (
 comment on table sessions is 'one row per session: one conversation between a client and a server';
 comment on column sessions.capture is 'id of the capture';
 comment on column sessions.session is 'number of the session in the capture, from 1';
-comment on column sessions.delimited is 'how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (a guess by address and credentials), guess (several clients without session ids look alike)';
+comment on column sessions.delimited is 'how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (inferred from address and credentials), guess (messages of several clients without session ids may be mixed)';
 comment on column sessions.transport is 'stdio or http';
 comment on column sessions.era is 'handshake (revisions up to 2025-11-25), modern (from 2026-07-28), or handshake and modern if a client used both; NULL if unknown';
 comment on column sessions.revision is 'negotiated revision of MCP, otherwise the requested one';

@@ -16,12 +16,12 @@ def say_damage(damage: Damage, name: Path) -> None:
 
 
 def say_ended(ended: Ended) -> bool:
-    """Report missing records and failed rules; returns whether all of the capture could be checked."""
+    """Report what a capture lacks and which rules failed; returns whether all of it could be checked."""
     name = sanitise(str(ended.capture))
     if ended.begins_at:
         say(f"{name} {begins_text(ended.begins_at)}")
     if ended.unrecorded:
-        say(f"{name}: {unrecorded_text(ended.unrecorded)}; nothing is reported about what they may explain")
+        say(f"{name}: {unrecorded_text(ended.unrecorded)}; rules are silent where these could matter")
     if ended.missing:
         count = f"{ended.missing:,} record{'s are' if ended.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")

@@ -188,7 +188,7 @@ class Examination:
             last = next((http for http in reversed(self.fold.exchanges.kept()) if http.over is not None), None)
             status = None if last is None else last.status
             how = "had no response" if status is None else f"ended with status {status}"
-            return f"no message in it was answered, and the last HTTP exchange {how}"
+            return f"the server sent no message, and the last HTTP exchange {how}"
         return ""
 
     def proven(self, located: LocatedFinding, most: int) -> LocatedFinding:

@@ -138,7 +138,8 @@ class Text(Report):
             count = sum(
                 times for (first, _, second), times in ended.followers.items() if (first, second) == (cause, rule)
             )
-            yield f"  {count:,} × {rule} follow{'s' if count == 1 else ''} from {cause}, which is not shown\n"
+            which = "a consequence" if count == 1 else "consequences"
+            yield f"  {count:,} × {rule}, {which} of {cause}, which is not shown\n"
         for group in sorted(
             self._groups.values(), key=lambda candidate: -max(entry.finding.level for entry in candidate.shown)
         ):
@@ -177,7 +178,7 @@ class Text(Report):
                 counts[rule] += count
         if counts:
             named = ", ".join(f"{count:,} × {rule}" for rule, count in counts.items())
-            yield f"    from this follow{'s' if counts.total() == 1 else ''} {named}\n"
+            yield f"    consequences: {named}\n"
 
     @staticmethod
     def _more(group: _Group, scope: str, indent: str) -> Iterator[str]:

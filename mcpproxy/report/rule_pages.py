@@ -20,7 +20,7 @@ from mcpproxy.report.wrapping import wrapped
 WHO: Final = {"either": "client or server", "client": "client", "server": "server"}
 MARKS: Final = {
     "S": ("needs_start", "silent where the start of the session was not observed"),
-    "G": ("needs_session", "silent where the session is a guess, as several clients without session ids look alike"),
+    "G": ("needs_session", "silent if the session is a guess, because several clients without session ids look alike"),
     "E": ("at_end", "decided when the session or the capture ends"),
     "T": ("needs_time", "needs the stamps of real time"),
     "H": ("needs_http", "holds over HTTP alone"),
@@ -209,10 +209,8 @@ def _group_page(group: str, own: list[type[Rule]]) -> str:
             lines += ["", f"Reported instead of {', '.join(f'`{name}`' for name in rule.replaces)}."]
         if rule.follows:
             causes = ", ".join(f"`{name}`" for name in rule.follows)
-            lines += [
-                "",
-                f"In a session for which one of these has been reported, it is counted as its consequence: {causes}.",
-            ]
+            when = "once one of these rules has reported something in the session"
+            lines += ["", f"Counted as a consequence, not listed, {when}: {causes}."]
         if rule.source:
             links = " ".join(f"<{address}>" for address in addresses(rule.source))
             lines += ["", f"Source: {rule.source} {links}".rstrip()]

@@ -278,7 +278,11 @@ def _figures(stats: Stats) -> Iterator[_Row]:
     yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
     yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
     if stats.totals.not_recorded:
-        yield _Row("NOT RECORDED", f"{stats.totals.not_recorded:,}", ["requests whose response the capture may lack"])
+        yield _Row(
+            "NOT RECORDED",
+            f"{stats.totals.not_recorded:,}",
+            ["requests whose responses may be in what the capture lacks"],
+        )
     if stats.definitions:
         bytes_ = sum(definition.bytes for definition in stats.definitions)
         yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))

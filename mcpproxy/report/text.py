@@ -171,7 +171,7 @@ def begins_text(begins_at: int) -> str:
 
 def unrecorded_text(count: int) -> str:
     """How many bodies that may hold messages are not in a capture."""
-    return f"{count_text(count, 'body', 'bodies')} not recorded"
+    return f"{count_text(count, 'HTTP body', 'HTTP bodies')} missing (not decodable, or not in the import)"
 
 
 def count_text(count: int, noun: str, plural: str | None = None) -> str:

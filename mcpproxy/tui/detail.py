@@ -187,7 +187,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {
         Outcome.UNANSWERED: "unanswered: no response came before the session ended",
-        Outcome.NOT_RECORDED: "not recorded: the capture lacks what may be the response",
+        Outcome.NOT_RECORDED: "not recorded: the response may be in what the capture lacks",
         Outcome.FAILED: f"failed: {_failure(reading, request)}" if outcome is Outcome.FAILED else "",
         None: "waiting" if reading.is_live else "…",
     }

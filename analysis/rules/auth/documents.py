@@ -28,8 +28,8 @@ class MetadataDocument(Learning):
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
     **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
-    server was reached by an address of this machine or of a private network, a public name is not reported: behind a
-    tunnel or a gateway, clients may know the server by that name.
+    server was reached by an address of the recorder's machine or of a private network, a public name is not reported:
+    behind a tunnel or a gateway, clients may know the server by that name.
     """
 
     id = "auth/metadata-document"

@@ -201,7 +201,7 @@ class TaskCancelled(Cancellation):
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
         if seen.cancels is not None and isinstance(member(seen.cancels.params, "task"), dict):
-            text = f"request {_cut(id_)} asks for a task, which only tasks/cancel can cancel"
+            text = f"request {_cut(id_)} asks for a task: wait for its taskId, then send tasks/cancel"
             return [self.finding(seen, text, pointer=_POINTER, related=(seen.cancels.seq,), level=WARNING)]
         kept: dict[int, tuple[int, int]] | None = seen.session.memory.get(self.id)
         target = _named(seen, seen.message.sender, id_) if kept else None

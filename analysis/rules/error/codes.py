@@ -80,9 +80,9 @@ class UnknownMethodCode(Rule):
     **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
     have checked only the envelope; `"code":-32000` is not
 
-    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, may
-    exist and fail with any code but 0, which servers send that set no code; so may one of a capability that the server
-    did not declare.
+    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, or one
+    of a capability that the server did not declare, may exist and fail with any code except 0, which servers send if
+    they set no code.
     """
 
     id = "error/unknown-method-code"
@@ -313,10 +313,10 @@ class MisusedMcpCode(Rule):
 
 
 class InvalidParamsCode(Rule):
-    """Params that do not have the form that their method demands are refused with an internal error.
+    """Invalid params are refused with an internal error.
 
-    **Why it matters.** The code says that the fault is in the receiver, so it is looked for there, and the caller sends
-    the same params again.
+    **Why it matters.** The code puts the fault on the receiver, so people look for it there, and the caller sends the
+    same params again.
 
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"verbose"}}`
     `< {"id":2,"error":{"code":-32603,…}}`
@@ -341,7 +341,7 @@ class InvalidParamsCode(Rule):
         wrong, request = seen.session.memory.get(self.id), seen.request
         if not wrong or request is None or code_of(seen) != INTERNAL or (request.seq, request.index) not in wrong:
             return ()
-        text = f"the params of {_cut(request.method)} do not fit, but are refused with -32603 instead of -32602"
+        text = f"the params of {_cut(request.method)} are invalid, but the error is -32603 (internal error), not -32602"
         return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
 
 

@@ -192,12 +192,13 @@ class MessageRefused(_Refused):
 
 
 class MessageNotAnswered(Over):
-    """A POST of a notification or a client's response is not answered.
+    """A POST of a notification or a client's response gets no HTTP response.
 
-    **Why it matters.** Clients wait for 202 before they go on: where `notifications/initialized` is not answered, the
-    session never begins for its user, although the server has agreed to it.
+    **Why it matters.** Clients wait for 202 before they go on: where `notifications/initialized` gets none, the
+    user never gets a session, although the server has agreed to it.
 
-    **On the wire.** `> POST {"method":"notifications/initialized"}`, and nothing for ten seconds
+    **On the wire.** `> POST {"method":"notifications/initialized"}`, and nothing for ten seconds, or
+    for three until the client gives up
 
     **Instead.** Send 202 as soon as the message is read, before it is processed.
     """
@@ -225,7 +226,7 @@ class MessageNotAnswered(Over):
         waited_ns = http.over.t_ns - messages[0].message.t_ns if http.over is not None else 0
         if waited_ns < _PATIENCE_NS or self.id in http.memory:
             return ()
-        text = f"{_named(messages[0])} is not answered for {waited_ns / 1e9:.0f} s, until the client gives up"
+        text = f"{_named(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
         return self.in_request(http, session, text)
 
     def _wait_for_answer(self, seen: Seen) -> Iterable[Finding]:
@@ -238,7 +239,7 @@ class MessageNotAnswered(Over):
         if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
-        return [self.finding(seen, f"{_named(seen)} is not answered for {_LONG_NS / 1e9:.0f} s")]
+        return [self.finding(seen, f"{_named(seen)} got no HTTP response for {_LONG_NS / 1e9:.0f} s")]
 
 
 class BodyCut(Over):
@@ -271,8 +272,8 @@ class BodyCut(Over):
 class NoResponse(Over):
     """The connection ends before the response to a message.
 
-    **Why it matters.** The call has failed, or the notification may be lost, and nobody says why: the server has
-    crashed, or somebody on the way has dropped the connection.
+    **Why it matters.** The call has failed, or the notification may be lost, without a reason: the server has
+    crashed, or something in between has dropped the connection.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, and the end of the connection
 
@@ -288,7 +289,7 @@ class NoResponse(Over):
         messages = requests_of(http) or messages_of(http)
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
-        text = f"the connection ends before the response to {_named(messages[0])}"
+        text = f"the connection ends before the HTTP response to {_named(messages[0])}"
         return self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
 
 

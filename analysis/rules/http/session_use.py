@@ -167,10 +167,10 @@ class UnknownSessionId(Answered):
 
 
 class UnknownSessionStatus(Over):
-    """A request of an unknown session is refused by an error in a successful response.
+    """A request with an unknown session id, or without one, is refused with an error in a successful response.
 
     **Why it matters.** Clients begin a new session when they see 404. An error with status 200 looks like a failure of
-    the one call, so every further call fails, until somebody restarts the client.
+    the one call, so every further call fails, until the user restarts the client.
 
     **On the wire.** `POST /mcp` with `Mcp-Session-Id: 1868a90c…`, answered with `200 OK` and
     `{"id":5,"error":{"code":-32001,"message":"Session not found"}}`
@@ -192,11 +192,11 @@ class UnknownSessionStatus(Over):
         if not any("session" in text_of(seen) for seen in http.received) or not lacks_session(http):
             return ()
         if FIELD not in http.fields:
-            text = f"a request without a session id is refused by an error with status {http.status} instead of 400"
+            text = f"a request without a session id is refused with an error and status {http.status}, not 400"
         elif (known := http.session_ids.of(http.fields[FIELD])) is not None and not known.is_alive:
             return ()  # `http/dead-session-served` reports it
         else:
-            text = f"an unknown session is refused by an error with status {http.status} instead of 404"
+            text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
         return self.in_response(http, session, text)
 
 
@@ -262,7 +262,8 @@ class DeleteWithoutSession(Answered):
 
     **On the wire.** `DELETE /mcp` without `Mcp-Session-Id`
 
-    **Instead.** Send the id in the header; a client that received no id has nothing to delete.
+    **Instead.** Send the id in the header; a client that received no id has nothing to delete. That
+    is only a note.
     """
 
     id = "http/delete-without-session"

@@ -167,13 +167,23 @@ class BodyNotJson(OverHttp):
         if http.is_ours:
             return ()
         if len(http.sent) == 1 and is_not_json(http.sent[0]):
-            return [self.finding(http.sent[0], "the body of a POST is not JSON", session=session)]
+            return [
+                self.finding(
+                    http.sent[0], "the body of the POST is not JSON, so it cannot be read as a message", session=session
+                )
+            ]
         first = http.received[0] if http.received else None
         if first is None or not is_not_json(first) or http.is_for_stream or not requests_of(http):
             return ()
         if http.status is None or http.status not in SUCCESS or http.status in WITHOUT_BODY:
             return ()
-        return [self.finding(first, f"the response with status {http.status} is not JSON", session=session)]
+        return [
+            self.finding(
+                first,
+                f"the response to {short(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
+                session=session,
+            )
+        ]
 
 
 class JsonNotSingle(Over):
@@ -260,7 +270,8 @@ class GetAnswer(Answered):
 
     **On the wire.** `GET /mcp`, answered with `200 OK` and `Content-Type: application/json`, or with `404 Not Found`
 
-    **Instead.** Send `text/event-stream`, or 405 if the server offers no stream.
+    **Instead.** Send `text/event-stream`, or 405 if the server offers no stream. Not reported: 401, 403, 429, and
+    refusals that may be about the session or come from a gateway.
     """
 
     id = "http/get-answer"
@@ -279,6 +290,10 @@ class GetAnswer(Answered):
                 return ()  # the refusal may be right, or of somebody else
             if http.status == 404 and any("error" in seen.body for seen in http.received):
                 return ()  # the server may have forgotten the session
-            return self.in_response(http, session, f"a GET is refused with status {http.status} instead of 405")
+            return self.in_response(
+                http,
+                session,
+                f"a GET for a stream is refused with status {http.status}; a server without one should send 405",
+            )
         media = short(http.media) or "no content type"
         return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")

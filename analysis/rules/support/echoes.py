@@ -4,7 +4,7 @@ from analysis.conversation.session import Seen
 
 
 def echoed(seen: Seen) -> Seen | None:
-    """The client's message whose bytes come back as the body of the response to it; None if these are others."""
+    """The client's message whose bytes come back as the body of the response to it; None if there is none."""
     http, frame = seen.http, seen.message.frames[0]
     if http is None or frame.unit != "http_body" or seen.message.sender != "server":
         return None

@@ -75,6 +75,8 @@ def judged(records: Iterable[Record], *, is_http: bool) -> list[OddFrame]:
             raise Doubt("a frame that is not whole")
         if (frame.unit != "line", frame.exchange is not None) != (is_http, is_http):
             raise Doubt("a frame of another transport")
+        if is_http and not frame.whole:
+            raise Doubt("an event or a body that is cut")  # no client reads it, so it answers nothing
         if not is_http and (frame.conn or frame.event is not None or frame.event_id is not None):
             raise Doubt("a frame that is not of a pipe")
         messages = [*Assembly().feed(frame)]

@@ -129,6 +129,12 @@ select 'a frame that needs the fold' as why from said where is_quirk
 union all select 'two requests under one id' from turn where asks and next_asks and seq not in (select seq from lost)
 union all select 'a response behind the end of its exchange' from lost where not next_asks
 union all select 'a response without a request' from turn where not asks and before_asks is not true
+union all
+-- Its own exchange brought the response to another request, and ended without one to it.
+select 'responses in the exchanges of other requests'
+from asked
+where by_client and answered_in <> exchange
+    and exchange in (select answered_in from asked where by_client and answered_in <> exchange)
 union all select 'a response without an id' from said where role = 'answer' and key is null
 union all
 (

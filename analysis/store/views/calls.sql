@@ -68,7 +68,7 @@ comment on column calls.asked_by is 'sender of the request: client or server';
 comment on column calls.method is 'method of the request, such as tools/call';
 comment on column calls.name is 'the tool, prompt or resource that it names; NULL if the method has none';
 comment on column calls.outcome is 'its outcome, as in exchanges';
-comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), unanswered, or not_recorded (the capture lacks what may be the response). A call that had failed, or could no longer be answered, before its cancellation is failed or unanswered, not cancelled';
+comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), unanswered, or not_recorded (the response may be in what the capture lacks). A call that had failed, or could no longer be answered, before its cancellation is failed or unanswered, not cancelled';
 comment on column calls.is_decided is 'whether it was answered or failed; error shares count only these';
 comment on column calls.is_error is 'whether it was answered with an error (of a tool or JSON-RPC) or failed';
 comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange';

@@ -386,7 +386,7 @@ def test_a_har_file_without_bodies_blames_nobody(recorded: Path, har: Path, tmp_
     whole = [json.loads(line) for line in mcpproxy("check", recorded, "--json").stdout.splitlines()]
     blamed = [{(one["rule"], one["blames"]) for one in all_ if one["level"] != "note"} for all_ in (told, whole)]
     assert blamed[0] <= blamed[1]
-    assert b"not recorded; nothing is reported about what they may explain" in complaints(done)
+    assert b"not in the import); rules are silent where these could matter" in complaints(done)
     with analysis.open(made) as tables:
         outcomes = dict(tables.sql("select outcome, count(*) from exchanges group by all").fetchall())
     assert outcomes.keys() <= {"not_recorded", "failed", "cancelled"}
