@@ -96,6 +96,8 @@ def _is_explained(response: Response, session: "Session", http: HttpExchange | N
         return True  # its request may not have been seen
     if http is not None and http.is_replay:
         return True
+    if http is not None and http.method not in ("", "POST") and response.frames[0].unit == "http_body":
+        return True  # it answers a GET or a DELETE, not a message
     if response.id is None or response.id.type == "null":
         is_for_unread = response.is_error and session.unread.get(asking, 0) > 0
         session.unread[asking] = session.unread.get(asking, 0) - is_for_unread

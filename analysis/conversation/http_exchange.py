@@ -51,6 +51,18 @@ DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
 _WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that hold no messages."""
+_GATEWAYS: Final = (
+    "nginx",
+    "openresty",
+    "tengine",
+    "haproxy",
+    "envoy",
+    "istio-envoy",
+    "traefik",
+    "cloudflare",
+    "awselb",
+)
+"""Programs that stand before servers of MCP, as the field `Server` names them."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
 
@@ -272,8 +284,7 @@ class HttpExchange:
         if "response_text" in members and not self.said:
             said = _text(members["response_text"])
             self.said = gist(said)
-            maker = self.answer_fields.get("server", "").partition("/")[0].partition(" ")[0].lower()
-            self.is_signed = len(maker) >= SHORTEST_NAME and maker in said.lower()
+            self.is_signed = len(self.maker) >= SHORTEST_NAME and self.maker in said.lower()
         conn, key = members.get("conn"), members.get("uri_key")
         self.conn = conn if type(conn) is int else self.conn
         self.uri_key = key if isinstance(key, str) else self.uri_key
@@ -443,6 +454,16 @@ class HttpExchange:
         return self._others.session_ids
 
     @property
+    def maker(self) -> str:
+        """The program that the field `Server` names, in lower case; empty if there is none."""
+        return self.answer_fields.get("server", "").partition("/")[0].partition(" ")[0].lower()
+
+    @property
+    def is_behind_gateway(self) -> bool:
+        """Whether a response in the capture, so far, shows that a gateway stands before the server."""
+        return self._others.has_gateway
+
+    @property
     def upstream(self) -> str:
         """Origin and path of the server, where the recorder knew it."""
         return self._others.upstream
@@ -522,6 +543,8 @@ class HttpExchanges:
         """How many times records were lost."""
         self.is_whole = False
         """Whether the recording began before the first exchange, with no loss since."""
+        self.has_gateway = False
+        """Whether a response has shown that a gateway stands before the server."""
         self.has_unread_stream = False
         """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
         self.has_legacy = False
@@ -594,6 +617,7 @@ class HttpExchanges:
         return exchange
 
     def _answered(self, http: HttpExchange) -> None:
+        self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.maker in _GATEWAYS
         self.session_ids.answered(http)
         if http.is_redirect:
             self.expect(http)

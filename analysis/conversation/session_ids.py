@@ -1,8 +1,9 @@
 """SessionIds: tracks when session ids of Streamable HTTP (2025-03-26 to 2025-11-25) become valid and invalid.
 
 A server assigns an id with its response to `initialize`. A successful DELETE ends it, and so does a 404 to a message
-of the session at its endpoint, as the server no longer knows it. Any other 404 may mean that there is nothing at that
-path, or for that HTTP method. In captures, most ids are hashes, which can only be compared for equality.
+of the session at its endpoint, or to a GET where there was a stream, as the server no longer knows it. Any other 404
+may mean that there is nothing at that path, or for that HTTP method. In captures, most ids are hashes, which can only
+be compared for equality.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,10 @@ _METHOD_NOT_FOUND: Final = -32601
 class SessionId:
     """The history of one id."""
 
-    __slots__ = ("deleted", "ended", "exchange", "given", "gone", "is_of_opening", "last", "session", "tried")
+    __slots__ = (
+        *("deleted", "ended", "exchange", "given", "gone", "had_stream", "is_of_opening", "kept_by", "last", "session"),
+        "tried",
+    )
 
     def __init__(self) -> None:
         self.given: Mark | None = None
@@ -43,6 +47,10 @@ class SessionId:
         """The first successful DELETE with this id."""
         self.ended: Mark | None = None
         """The first DELETE request with this id that was not refused: from then on, the session may be over."""
+        self.kept_by: int | None = None
+        """The status with which a DELETE with this id was refused last."""
+        self.had_stream = False
+        """Whether a GET with this id was answered with a stream."""
         self.tried = False
         """Whether a DELETE with this id was sent."""
         self.last: Mark | None = None
@@ -130,9 +138,12 @@ class SessionIds:
                 return
             known = self._made(asked)
         known.last = http.answered
+        known.had_stream = known.had_stream or (http.method == "GET" and http.status == 200)
         if http.method == "DELETE":
             known.tried = True
-            if not 400 <= (http.status or 0) < 500:
+            if 400 <= (http.status or 0) < 500:
+                known.kept_by = http.status
+            else:
                 known.ended = known.ended or http.started or http.answered
         if is_gone:
             known.gone = known.gone or http.answered
@@ -147,6 +158,9 @@ class SessionIds:
 
 def _refuses_session(http: "HttpExchange", known: SessionId | None) -> bool:
     """Whether a 404 is about the session: it refuses a message at the endpoint, and not because of its method."""
+    if http.method == "GET":
+        # There is something for GET: a stream was there before, or the server refuses in the terms of MCP.
+        return (known is not None and known.had_stream) or any("error" in seen.body for seen in http.received)
     if http.method != "POST" or not http.sent:
         return False
     if known is not None and known.exchange is not None and known.exchange.path != http.path:

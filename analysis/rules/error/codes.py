@@ -29,7 +29,7 @@ VERSION: Final = -32022
 
 _STANDARD: Final = {
     PARSE: "parse error: the message was not JSON",
-    INVALID_REQUEST: "invalid request: the envelope is broken",
+    INVALID_REQUEST: "invalid request",
     NOT_FOUND: "method not found",
     PARAMS: "invalid params",
     INTERNAL: "internal error",

@@ -18,6 +18,8 @@ _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _BAD: Final = frozenset({-32020, -32021, -32022})
 _UNKNOWN_METHOD: Final = -32601
 _INVALID_PARAMS: Final = -32602
+_OBEY: Final = frozenset({"nginx", "openresty", "tengine"})
+"""Proxies that a server addresses by `X-Accel-Buffering`."""
 _PATHS: Final = 64
 
 
@@ -201,4 +203,6 @@ class BufferingHeader(Answered):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
+        if http.maker in _OBEY:
+            return ()  # they do what the field says, and remove it
         return self.in_response(http, session, "a stream of events comes without X-Accel-Buffering: no")

@@ -97,9 +97,20 @@ def _is_answered(http: HttpExchange) -> bool:
     return any(isinstance(seen.message, Response) for seen in http.received)
 
 
+def _is_about_request(http: HttpExchange) -> bool:
+    """Whether a refusal names the request that it refuses; official servers refuse sessions by errors without an id."""
+    answers = [seen.message for seen in http.received if isinstance(seen.message, Response)]
+    return any(answer.id is not None and answer.id.type != "null" for answer in answers)
+
+
 def _named(seen: Seen) -> str:
     """What was sent."""
     return "the client's response" if isinstance(seen.message, Response) else short(seen.method)
+
+
+def _broken_by(http: HttpExchange) -> Blames:
+    """Who is to blame for a response that breaks off: behind a gateway that does not show."""
+    return "unknown" if http.is_behind_gateway else "server"
 
 
 class _Refused(Over):
@@ -266,7 +277,7 @@ class BodyCut(Over):
         announced = http.answer_fields.get("content-length", "")
         size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
         text = f"the response to {short(failed[0].method)} ends after {size} bytes"
-        return self.in_response(http, session, text)
+        return [one._replace(blames=_broken_by(http)) for one in self.in_response(http, session, text)]
 
 
 class NoResponse(Over):
@@ -290,7 +301,8 @@ class NoResponse(Over):
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
         text = f"the connection ends before the HTTP response to {_named(messages[0])}"
-        return self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
+        found = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
+        return [one._replace(blames=_broken_by(http)) for one in found]
 
 
 class StreamBroken(Over):
@@ -315,10 +327,12 @@ class StreamBroken(Over):
         requests = [seen for seen in requests_of(http) if is_open(seen)]
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
-        lasted_ns = http.over.t_ns - http.answered.t_ns if http.over and http.answered else 0
-        text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after its beginning, without the response to "
-        found = self.at_end_of(http, session, text + short(requests[0].method))
-        return [finding._replace(related=(requests[0].message.seq,)) for finding in found]
+        first = requests[0]
+        # From the request on: a gateway may hold the head of the response back until it gives up.
+        lasted_ns = http.over.t_ns - first.message.t_ns if http.over is not None else 0
+        text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
+        found = self.at_end_of(http, session, text + short(first.method))
+        return [finding._replace(related=(first.message.seq,), blames=_broken_by(http)) for finding in found]
 
 
 class Unreachable(Rule):
@@ -377,8 +391,10 @@ class SessionRefused(Over):
         if id_ is None or session is None or http.is_redirect:
             return ()
         refused: dict[str, list[int]] = self.memory(session, dict)
-        if http.status not in _ENDS_SESSIONS or _is_answered(http):
+        if http.status not in _ENDS_SESSIONS or _is_about_request(http):
             refused.pop(id_, None)
+            return ()
+        if not messages_of(http):
             return ()
         row = refused.setdefault(id_, [])
         row.append(http.over.seq if http.over is not None else 0)

@@ -11,7 +11,7 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Ending
-from analysis.rules.finding import Finding, Impact
+from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.http.failures import status_text
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import ANY, Over, OverHttp, messages_of
@@ -104,9 +104,9 @@ class Redirected(Over):
     def look(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_redirect or (http.status in _TO_GET and messages_of(http)):
             return ()
-        return self.in_response(
-            http, session, f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
-        )
+        text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
+        blames: Blames = "transport" if http.is_signed else "server"
+        return [one._replace(blames=blames) for one in self.in_response(http, session, text)]
 
 
 class RedirectNotFollowed(OverHttp):

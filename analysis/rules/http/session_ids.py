@@ -168,7 +168,9 @@ class DeadSessionServed(Answered):
         how = "had been deleted" if was_deleted else "was answered with 404"
         is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
         what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        return self.in_response(http, session, f"{what} in a session that {how}")
+        # To delete what is gone does nothing.
+        level = NOTE if http.method == "DELETE" else None
+        return self.in_response(http, session, f"{what} in a session that {how}", level)
 
 
 class SessionNotDeleted(Rule):
@@ -207,8 +209,13 @@ class SessionNotDeleted(Rule):
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
         known = opening.session_ids.of(opening.session_ids.of_session(session) or "")
-        if known is None or known.tried or not known.is_alive or known.last is None:
+        if known is None or not known.is_alive or known.last is None:
             return ()
+        if known.tried:
+            if known.kept_by in (None, 401, 403, 404, 405, 429):
+                return ()
+            text = f"the session was not ended: its DELETE was refused with status {known.kept_by}"
+            return [self.finding(known.last, text, session=session, blames="unknown")]
         return [self.finding(known.last, "the session was not ended by DELETE", session=session)]
 
 

@@ -288,7 +288,8 @@ class GetAnswer(Answered):
         if http.status not in SUCCESS:
             if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
                 return ()  # the refusal may be right, or of somebody else
-            if http.status == 404 and any("error" in seen.body for seen in http.received):
+            known = http.session_ids.of(http.session_id or "")
+            if any("error" in seen.body for seen in http.received) or (known is not None and known.had_stream):
                 return ()  # the server may have forgotten the session
             return self.in_response(
                 http,
