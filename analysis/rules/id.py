@@ -288,6 +288,7 @@ class EchoedFrame(Rule):
     """
 
     id = "id/echoed-frame"
+    once = True
     impact = Impact.CONNECTION
     replaces = ("method/wrong-direction", "lifecycle/*", "modern/server-request", "id/*", "schema/*")
     source = "2024-11-05 basic/transports (stdio)"

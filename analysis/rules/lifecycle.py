@@ -70,6 +70,7 @@ class RequestBeforeInitialize(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize"
+    follows = ("id/echoed-frame",)
     needs_session = True
     begins = frozenset({"new"})
     who = "client"
@@ -112,6 +113,7 @@ class NotificationBeforeInitialize(Rule):
     """
 
     id = "lifecycle/notification-before-initialize"
+    follows = ("id/echoed-frame",)
     needs_session = True
     states = frozenset({"new"})
     who = "client"
@@ -153,6 +155,7 @@ class RequestBeforeInitializeResult(_Handshake):
     """
 
     id = "lifecycle/request-before-initialize-result"
+    follows = ("id/echoed-frame",)
     needs_session = True
     begins = frozenset({"init-sent"})
     who = "client"
@@ -180,6 +183,7 @@ class EarlyInitialized(_Handshake):
     """
 
     id = "lifecycle/early-initialized"
+    follows = ("id/echoed-frame",)
     needs_session = True
     states = frozenset({"new", "init-sent"})
     who = "client"

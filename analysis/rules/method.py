@@ -129,6 +129,7 @@ class WrongDirection(Rule):
     """
 
     id = "method/wrong-direction"
+    follows = ("id/echoed-frame",)
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the same for both hooks

@@ -95,6 +95,7 @@ class Unanswered(_AtEnd):
     """
 
     id = "timeout/unanswered"
+    follows = ("id/echoed-frame",)
     level = WARNING
     source = "JSON-RPC 2.0 §4, §5"
 
@@ -127,6 +128,7 @@ class InitializeUnanswered(_AtEnd):
     """
 
     id = "timeout/initialize-unanswered"
+    follows = ("id/echoed-frame",)
     who = "server"
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
@@ -170,6 +172,7 @@ class PingUnanswered(_AtEnd):
     """
 
     id = "timeout/ping-unanswered"
+    follows = ("id/echoed-frame",)
     level = WARNING
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
