@@ -114,7 +114,13 @@ def test_the_check_itself_finds_what_it_looks_for() -> None:
 TESTS = ROOT / "tests"
 NO_TESTS = ("bench", "corpus", "peers", "zoo/programs")
 """Measurements, data, and servers that tests start."""
-WAITS = {"tests/harness.py", "tests/mcpproxy/shipping/s3.py", "tests/mcpproxy/tui/stage.py", "tests/zoo/visit.py"}
+WAITS = {
+    "tests/harness.py",
+    "tests/mcpproxy/shipping/s3.py",
+    "tests/mcpproxy/tui/stage.py",
+    "tests/zoo/gateways.py",
+    "tests/zoo/visit.py",
+}
 """Where the helpers are that wait for a condition or for programs of others, or are slow so that others wait."""
 HOLDS = {"tests/mcpproxy/cli/test_up_integration.py", "tests/mcpproxy/relay/test_stdio_integration.py"}
 """They must outlast one of the product's own time-outs, as nothing that can be observed marks its end."""
