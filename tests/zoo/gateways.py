@@ -267,7 +267,7 @@ class Outcome:
             for (level, rule, blames), count in sorted(told.items())
             if level != "note"
         ]
-        return f"{self.name:44}{'same' if self.is_same else 'DIFFERENT':11}{'; '.join(words) or '-'}"
+        return f"{self.name:48}{'same' if self.is_same else 'DIFFERENT':11}{'; '.join(words) or '-'}"
 
 
 def combine(name: str, client: str, port: int, root: Path, restarted: Server | None) -> Outcome:
@@ -294,10 +294,10 @@ def visit(animal: Animal, options: argparse.Namespace, root: Path) -> Iterator[O
     """One server through all gateways, those that restart it last and one at a time."""
     root.mkdir(parents=True)
     server = Server(animal, root)
-    server.start()
     is_modern = "-2-" in animal.name
     clients = [client for client in options.client or CLIENTS if client != "py-auto" or is_modern]
     try:
+        server.start()
         with gateways(root, server.port) as ports, ThreadPoolExecutor(AT_ONCE) as pool:
             asked = [(name, client) for name in ports if name in (options.gateway or GATEWAYS) for client in clients]
 
