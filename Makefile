@@ -80,8 +80,10 @@ test-hosts: $(VENV)/.check
 # Real servers and clients from PyPI and npm, with and without the recorder; HOSTS=all includes the slow hosts.
 HOSTS ?= quick
 zoo: $(VENV)/.check
-	@echo "Zoo: ten minutes of two cores; npm and PyPI are asked for 2 GB, once."
+	@echo "Zoo: ten minutes of two cores, and twenty more with nginx and haproxy; npm and PyPI are asked for 2 GB, once."
 	$(BIN)/python -m tests.zoo --findings --hosts $(HOSTS)
+	@if command -v nginx >/dev/null && command -v haproxy >/dev/null; then $(BIN)/python -m tests.zoo.gateways; \
+	else echo "zoo: nginx and haproxy are not both installed, so no server is driven through a gateway"; fi
 
 # Golden texts of `show`, made anew; read the difference before you commit it.
 golden: $(VENV)/.check
