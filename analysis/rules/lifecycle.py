@@ -344,7 +344,7 @@ class ServerRequestBeforeInitialized(_Handshake):
     """
 
     id = "lifecycle/server-request-before-initialized"
-    follows = ("lifecycle/initialized-missing",)
+    follows = ("id/echoed-frame", "lifecycle/initialized-missing")
     needs_session = True
     states = frozenset({"new", "init-sent", "init-answered"})
     who = "server"

@@ -213,7 +213,7 @@ class Conversation:
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._listed(by[Outcome.FAILED], "failed")
         yield from self._listed([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
-        yield from self._listed(by[Outcome.NOT_RECORDED], "not recorded")
+        yield from self._listed(by[Outcome.NOT_RECORDED], "without a recorded response")
         yield from self._listed(by[Outcome.UNANSWERED], self._unanswered())
 
     def _listed(self, left: list[Exchange], state: str) -> Iterator[Thing]:

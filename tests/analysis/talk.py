@@ -57,6 +57,12 @@ class Talk:
     def answer(self, id_: object, exchange: int | None = None, **result: Any) -> Seen:
         return self.say("s2c", exchange, id=id_, result=result)
 
+    def event(self, exchange: int, **members: Any) -> Seen:
+        """A message of the server as an event of a stream."""
+        raw = json.dumps({"jsonrpc": "2.0", **members}).encode()
+        (seen,) = self.raw("s2c", raw, exchange, unit="sse_event")
+        return seen
+
     def refuse(self, id_: object, exchange: int | None = None, code: int = -32602) -> Seen:
         return self.say("s2c", exchange, id=id_, error={"code": code, "message": "no"})
 

@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 HEAD_BYTES: Final = 64 << 10
 """The longest response head accepted from an HTTP proxy before the tunnel begins."""
@@ -77,9 +77,17 @@ async def _tunnel(loop: asyncio.AbstractEventLoop, proxy: tuple[str, int], targe
     return tunnel
 
 
+def socket_of(transport: asyncio.Transport) -> Any:
+    """The socket of a connection, of a type that depends on the loop; None if the connection has it no more."""
+    try:
+        return transport.get_extra_info("socket")
+    except AttributeError:  # a TLS transport that was closed twice, as asyncio itself does when a connect is cancelled
+        return None
+
+
 def reset_on_close(transport: asyncio.Transport) -> None:
     """Make closing a connection send a reset."""
-    sock = transport.get_extra_info("socket")
+    sock = socket_of(transport)
     if sock is not None:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

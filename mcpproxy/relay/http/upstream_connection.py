@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.relay.http.side import HELD_BYTES, Side
-from mcpproxy.relay.http.upstream import reset_on_close
+from mcpproxy.relay.http.upstream import reset_on_close, socket_of
 
 if TYPE_CHECKING:
     from mcpproxy.relay.http.client_connection import ClientConnection
@@ -81,7 +81,7 @@ class UpstreamConnection(Side):
 
 def _unread(transport: asyncio.Transport) -> bytes:
     """Returns what arrived on a lost connection: asyncio drops it if a write fails before it is read."""
-    sock = transport.get_extra_info("socket")
+    sock = socket_of(transport)
     if not isinstance(sock, TransportSocket):
         return b""  # another loop may have closed it, and the number may since have been reused
     try:

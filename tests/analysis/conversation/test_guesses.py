@@ -148,8 +148,8 @@ def test_one_session_never_explains_another() -> None:
     for number, session in ((4, "b"), (5, "a")):
         talk.http(number, "GET", mcp_session_id=session)
         talk.http_answer(number, mcp_session_id=session)
-    assert talk.answer(98, 4).meant is None
-    found = talk.answer(99, 5).meant
+    assert talk.event(4, id=98, result={}).meant is None
+    found = talk.event(5, id=99, result={}).meant
     assert found is not None
     assert found.request is asked.message
 

@@ -1,10 +1,12 @@
 """What crosses `mcpproxy serve` is what was sent: every byte but Host, when it was sent, ended as it was ended."""
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.relay.http.upstream import reset_on_close
 from tests.harness import DEADLINE_S, Place, members_of, wait_until
 from tests.http_harness import (
     GET,
@@ -779,6 +782,22 @@ def test_a_proxy_that_makes_no_tunnel_is_told(place: Place, authority: Authority
         place.environment["HTTPS_PROXY"] = proxy.url.rpartition("/")[0]
         with serving(place, "https://127.0.0.1:9/mcp", "--ca-file", str(authority.file)) as served:
             assert_unreachable(served, 502, "makes no tunnel")
+
+
+def test_a_tls_connection_that_was_closed_twice_can_be_reset(authority: Authority) -> None:
+    """Asyncio closes one again whose connect is cancelled; the recorder failed at its end then."""
+
+    async def reset(port: int) -> None:
+        trusted = ssl.create_default_context(cafile=authority.file)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(asyncio.Protocol, "127.0.0.1", port, ssl=trusted)
+        transport.close()
+        transport.close()
+        reset_on_close(transport)
+        transport.abort()
+
+    with Upstream(answering(OK), tls=authority.context("IP:127.0.0.1")) as upstream:
+        asyncio.run(reset(upstream.port))
 
 
 def test_an_abort_over_tls_is_never_a_complete_message(place: Place, authority: Authority) -> None:
