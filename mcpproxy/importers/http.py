@@ -6,6 +6,8 @@ already. And nothing can lead past a recorder that was not there, so there are n
 """
 
 import re
+from collections import deque
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -112,8 +114,7 @@ class Exchanges:
             exchange.missing.append("request")
         exchange.is_request_open = True
         exchange.begin_request(head)
-        if body:
-            exchange.add_to_request(body)
+        _finish(exchange.add_to_request(body) if body else None)
         exchange.end_request()
         return exchange.connection.taken()
 
@@ -127,8 +128,7 @@ class Exchanges:
         if head.informational:
             return []
         exchange.begin_response(head)
-        if body:
-            exchange.add_to_response(body)
+        _finish(exchange.add_to_response(body) if body else None)
         if complete:
             exchange.end("complete", None)
         else:
@@ -273,7 +273,7 @@ class _Exchange(Exchange):
             self.connection.entries.clear()
             self._response = b""
             del self._times["response_head"]
-        self.add_to_response(data)
+        _finish(self.add_to_response(data))
 
     def break_off(self) -> None:
         """The log ended. A stream may have continued, so its end is not recorded."""
@@ -299,6 +299,11 @@ class _Exchange(Exchange):
 
     def flag(self, name: str, where: str) -> None:
         """Ignored: nothing can lead past a recorder that was not there."""
+
+
+def _finish(work: Iterator[None] | None) -> None:
+    """Decode what has arrived at once: here nobody waits meanwhile."""
+    deque(work or (), maxlen=0)
 
 
 def _text(raw: bytes) -> str:

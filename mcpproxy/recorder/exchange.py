@@ -411,6 +411,7 @@ class BodyRecorder:
                     yield
                 if not self.is_stream:
                     output += decoded
+                if not (decoded and self.is_stream):
                     yield
         except Undecodable:
             output.clear()

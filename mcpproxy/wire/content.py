@@ -2,7 +2,8 @@
 
 The sender of the body decides what decoding costs: a megabyte of gzip can expand to a gigabyte, and contain gzip again.
 So output is produced slice by slice and counted, separately for each coding in the chain, and decoding ends if it gets
-out of proportion. Time is linear in the input and output.
+out of proportion. Members without output, such as empty files of gzip, count as well. Time is linear in the input and
+output.
 
 The libraries for `br` and `zstd` are loaded when the first such body comes.
 """
@@ -20,6 +21,8 @@ MAX_RATIO: Final = 100
 """The maximum number of output bytes per input byte."""
 FLOOR: Final = 1 << 20
 """Output bytes allowed for any input: a short body may well be a run of spaces."""
+MEMBER_COST: Final = 1 << 10
+"""The output that each member after the first counts for besides its own: to begin one takes time, too."""
 MAX_CODINGS: Final = 4
 """The longest chain of codings. More would serve only to waste time."""
 
@@ -85,7 +88,7 @@ class _Stage:
         return self._engine is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode the bytes, in slices.
+        """Decode the bytes, in slices, with an empty one at the end of each member after the first.
 
         Raises:
             Corrupt: they cannot be decoded.
@@ -104,6 +107,8 @@ class _Stage:
                 if self._engine.done:
                     data, self._engine = self._engine.rest, None
                     self._members += 1
+                    if self._members > 1:
+                        yield b""
                 elif not decoded:
                     return
         except self._coding.errors as error:
@@ -145,6 +150,8 @@ class Decoder:
     def slices(self, data: bytes) -> Iterator[bytes]:
         """The same in slices, decoded on demand; take them all before feeding more.
 
+        Some are empty: no step takes much longer than the decoding of a slice.
+
         Raises:
             Undecodable: as above; the slices before it are valid.
         """
@@ -180,10 +187,13 @@ class Decoder:
             yield data
             return
         for decoded in self._stages[index].feed(data):
-            self._made[index] += len(decoded)
+            self._made[index] += len(decoded) or MEMBER_COST
             if self._made[index] > min(self._max_total, max(FLOOR, self._taken * MAX_RATIO)):
                 raise TooMuch(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
-            yield from self._through(index + 1, decoded)
+            if decoded:
+                yield from self._through(index + 1, decoded)
+            else:
+                yield b""
 
     def _fail(self, failure: Undecodable) -> None:
         """Stop for good, and keep neither the stages nor, in a traceback, the data."""

@@ -1,11 +1,14 @@
 """A trace becomes the records that a recorder would have written, each of them with the frame that it stands for."""
 
+import gzip
 import json
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import brotli
 import orjson
 import pytest
 from hypothesis import given
@@ -225,6 +228,36 @@ def test_events_are_cut_as_a_client_cuts_them_and_told_of_the_frame_that_complet
     assert (first.raw, first.event_id, first.event) == (b"[\n]", "1", None)
     assert (second.raw, second.event_id, second.event, second.verdict.kind) == (b"x", "1", "other", "unjudged")
     assert [told(found)[at][1].members["ended_by"] for at in (6, 7)] == ["client", "client"]
+
+
+@pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("br", brotli.compress)])
+def test_bodies_with_a_content_coding_are_decoded(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    def coded(k: str, text: str, x: int = 1) -> dict[str, object]:
+        head, _, body = text.partition("\r\n\r\n")
+        raw = f"{head}\r\nContent-Encoding: {coding}\r\n\r\n".encode() + pack(body.encode())
+        return {"dir": "c2s" if k == "req" else "s2c", "x": x, "k": k, "raw_b64": b64encode(raw).decode()}
+
+    events = pack(b"data: []\n\ndata: {}\n\n")
+    pieces = [
+        {"dir": "s2c", "x": 2, "k": "sse", "raw_b64": b64encode(events[at : at + 5]).decode()}
+        for at in range(0, len(events), 5)
+    ]
+    found = case(
+        coded("req", POST),
+        coded("res", ANSWER),
+        http("req", GET, x=2),
+        http("head", OPENED.replace("\r\n\r\n", f"\r\nContent-Encoding: {coding}\r\n\r\n"), x=2),
+        *pieces,
+        http("end", by="server", x=2),
+        transport="http",
+    )
+    assert [frame.raw for frame in frames_of(found)] == [
+        POST.partition("\r\n\r\n")[2].encode(),
+        ANSWER.partition("\r\n\r\n")[2].encode(),
+        b"[]",
+        b"{}",
+    ]
+    assert not [record for _, record in told(found) if "missing" in record.members]
 
 
 @pytest.mark.parametrize(

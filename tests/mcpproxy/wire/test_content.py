@@ -24,6 +24,7 @@ from mcpproxy.wire.content import (
     MAX_CODINGS,
     MAX_RATIO,
     MAX_TOTAL,
+    MEMBER_COST,
     Corrupt,
     Decoder,
     TooMuch,
@@ -332,6 +333,20 @@ def test_what_lies_between_two_codings_is_capped_as_well() -> None:
     body = made(b"gzip, gzip")
     with cheap(4 * MIB), pytest.raises(TooMuch):
         body.feed(gzip.compress(inside))
+
+
+@pytest.mark.parametrize("empty", [zstd(b""), b"\x50\x2a\x4d\x18\0\0\0\0"], ids=["frames", "skippable frames"])
+def test_members_without_output_count_and_end_a_step_each(empty: bytes) -> None:
+    """A hundred bytes held the event loop up for seconds."""
+    body = made(b"zstd, zstd")
+    steps = 0
+    with pytest.raises(TooMuch):
+        for slice_ in body.slices(zstd(empty * (MIB >> 3))):
+            assert slice_ == b""
+            steps += 1
+    assert steps == FLOOR // MEMBER_COST
+    several = made(b"zstd")
+    assert [bool(slice_) for slice_ in several.slices(zstd(b"a") + empty + zstd(b"b"))] == [True, False, True, False]
 
 
 @every_coding
