@@ -498,8 +498,8 @@ class Writer:
         for _ in range(CLOSE_EXTENSIONS):
             before = self._written
             finishing.join(wait_s)
-            if self._written == before or not finishing.is_alive():
-                break
+            if self._written == before or self._whole or not finishing.is_alive():
+                break  # once all is written, only the sync is left, and that never shows whether it goes on
         if not self._whole:
             return self._give_up()
         if self.lost.records:

@@ -8,7 +8,7 @@ a baseline from yesterday's capture works for today's.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -53,6 +53,10 @@ class Baseline:
     def __contains__(self, fingerprint: str) -> bool:
         """Whether a finding with this fingerprint was accepted."""
         return fingerprint in self._accepted
+
+    def __iter__(self) -> Iterator[str]:
+        """The fingerprints."""
+        return iter(self._accepted)
 
     def __len__(self) -> int:
         """The number of different fingerprints."""

@@ -52,6 +52,7 @@ class Checker:
         picked: Iterable[type[Rule]] | None = None,
         shown: Callable[[Seen], None] | None = None,
         costs: Costs | None = None,
+        is_cause: Callable[[Finding], bool] | None = None,
     ) -> None:
         """Create a checker that is to start at the beginning of a capture.
 
@@ -59,8 +60,10 @@ class Checker:
             picked: the rules to run; None for all.
             shown: called with each message before the rules run on it.
             costs: records the cost of each rule; None to measure nothing.
+            is_cause: whether those that follow from a finding may be counted under it, as it is reported itself; None
+                if that is true of all.
         """
-        self._shown = shown
+        self._shown, self._is_cause = shown, is_cause
         self.fold = Fold()
         """The state of the capture."""
         self.counts: Counter[tuple[str, int, str]] = Counter()
@@ -292,10 +295,10 @@ class Checker:
             return findings
         if len(findings) > 1:
             findings = _without_replaced(findings)
-        if self.fold.routing.has_guesses:
+        if self.fold.routing.guesses:
             findings = [finding for finding in findings if not self._is_guess(finding)]
         for finding in findings:
-            if finding.rule in _causes():
+            if finding.rule in _causes() and (self._is_cause is None or self._is_cause(finding)):
                 session = self.fold.routing.likeness_of(finding.session)
                 if session not in self._causes:
                     self._causes.keep(session, {})

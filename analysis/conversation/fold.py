@@ -247,6 +247,8 @@ class Fold:
         seen = self._meaning(message, session, http)
         self.links.follow(seen)
         session.heard[message.sender] = message.seq
+        if session not in self.routing.stirred:
+            self.routing.stir(session)
         step(seen)
         if http is not None:
             http.add(seen)
@@ -600,8 +602,10 @@ class Fold:
         self.exchanges.losses += 1
         self.routing.lose()
         self._assembly.lose()
-        for session in self.routing.open() if sessions is None else sessions:
+        for session in self.routing.stirred if sessions is None else sessions:
             session.forget()
+        if sessions is None:
+            self.routing.stirred.clear()
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
@@ -610,20 +614,21 @@ class Fold:
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
             self.routing.note(http, record.t_ns)
-            if http.unrecorded:
+            if http.unrecorded or http.missed:
                 self._miss(http)
         if members.get("stage") == "end":
             self._settle(record)
             if http is not None:
                 http.let_go = self.let_go
+                if http.session is not None:
+                    self.routing.stir(http.session)  # rules remember how it ended
                 self.links.subscriptions.stream_ended(http, record.t_ns)
 
     def _miss(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; again at its end, as a stream may hold them until then."""
-        if http.over is not None:
-            self.unrecorded += len(http.unrecorded)
-        elif len(http.unrecorded) == http.missed:
+        if http.over is None and len(http.unrecorded) == http.missed:
             return  # known since the last record of the exchange
+        self.unrecorded += len(http.unrecorded) - http.missed
         http.missed = len(http.unrecorded)
         session = http.session or self.routing.of(http)
         self._distrust(None if session is None else [session])

@@ -324,7 +324,7 @@ class HttpExchange:
             return self.method == "POST" and (is_mcp or self.announced_by is not None)
         if self.status is None or self.status in _WITHOUT_MESSAGES or self.is_for_stream:
             return False
-        is_pulled = self.method == "GET" and (self.media == STREAM or self.status >= 400)
+        is_pulled = self.is_pulled_stream or (self.method == "GET" and self.status >= 400)
         return bool(self.sent) or "client" in self.unrecorded or is_pulled
 
     def _announce(self, endpoints: object, at: Mark | None) -> None:
@@ -334,6 +334,11 @@ class HttpExchange:
             self.announced = self.announced or at
         if len(self.endpoints) > 1:
             self.announced_again = self.announced_again or at
+
+    @property
+    def is_pulled_stream(self) -> bool:
+        """Whether it is a stream of events that the client opened by GET."""
+        return self.method == "GET" and self.media == STREAM and self.status == 200
 
     @property
     def is_opening(self) -> bool:
@@ -608,7 +613,7 @@ class HttpExchanges:
             self.announced.keep(exchange.uri_key, exchange)
         if is_news and exchange.answered is not None:
             self._answered(exchange)
-        if "server" in exchange.unrecorded and exchange.method == "GET" and exchange.session_id is None:
+        if "server" in exchange.unrecorded and exchange.is_pulled_stream and exchange.session_id is None:
             self.has_unread_stream = True
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._forget(self._ended.keep(number, exchange))

@@ -43,8 +43,8 @@ class Lookalikes:
     """What is known of the clients of a capture whose sessions have no ids."""
 
     def __init__(self) -> None:
-        self.has_any = False
-        """Whether any session is a guess."""
+        self.guesses = 0
+        """How many sessions are guesses."""
         self._alike: Limited[str, _Alike] = Limited(KEPT)
         self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
         self._overlapped: Limited[int, str] = Limited(KEPT)
@@ -100,6 +100,7 @@ class Lookalikes:
 
     def identified(self, session: Session, http: HttpExchange) -> None:
         """Note that a session has received an id, which tells it from all others."""
+        self.guesses -= session.is_guess
         session.is_guess = False
         self._overlapped.pop(session.number, None)
         alike = self._alike.get(http.client)
@@ -131,4 +132,5 @@ class Lookalikes:
             self._guess(session)
 
     def _guess(self, session: Session) -> None:
-        session.is_guess = self.has_any = True
+        self.guesses += not session.is_guess
+        session.is_guess = True

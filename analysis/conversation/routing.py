@@ -55,6 +55,9 @@ class Routing:
         self._on_conn: Limited[int, tuple[str, Session]] = Limited(KEPT)
         self._used: Used = Limited(USED)
         self._sessions: Limited[int, Session] = Limited(KEPT)
+        self.stirred: dict[Session, None] = {}
+        """Sessions about which something was learned since the last loss that may concern any of them: that loss has
+        left nothing to forget about the others, of which there may be thousands."""
         self._by_key: Limited[str, Session] = Limited(KEPT)
         self._by_client: Limited[_Who, tuple[Session, int]] = Limited(KEPT)
         # By connection, and by client: the last exchange with a message but without a known session id.
@@ -75,9 +78,9 @@ class Routing:
         return [key for key, known in self._by_key.items() if known is session]
 
     @property
-    def has_guesses(self) -> bool:
-        """Whether any session is a guess; see `analysis.conversation.lookalikes`."""
-        return self._lookalikes.has_any
+    def guesses(self) -> int:
+        """How many sessions are guesses; see `analysis.conversation.lookalikes`."""
+        return self._lookalikes.guesses
 
     def is_guess(self, number: int) -> bool:
         """Whether the session with a number is a guess."""
@@ -105,6 +108,12 @@ class Routing:
         """Note lost records: nothing is certain about the beginning of later sessions."""
         self.observed_start = False
         self._has_lost = True
+
+    def stir(self, session: Session) -> None:
+        """Note that something was learned about a session."""
+        self.stirred[session] = None
+        if len(self.stirred) > 2 * KEPT:
+            self.stirred = dict.fromkeys(known for known in self.open() if known in self.stirred)
 
     def begin(self, t_ns: int) -> Session:
         """Begin the only session of a pipe, which exists before the first message."""
@@ -263,6 +272,7 @@ class Routing:
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.keep(session.number, session)
+        self.stir(session)
         return session
 
 

@@ -106,6 +106,8 @@ def run(arguments: list[str]) -> int:
             updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
             None if options.filter is None else _filter(options.filter),
             Costs() if options.profile else None,
+            # A baseline must hold consequences, too: they are reported where their cause is accepted.
+            counts_consequences=updated is None,
         )
     except FilterError as error:
         say_of_filter(error)

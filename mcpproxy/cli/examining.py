@@ -5,7 +5,7 @@ from pathlib import Path
 from captures.reader import Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.examination.result import STDIN, Ended
-from mcpproxy.report.text import begins_text, unrecorded_text
+from mcpproxy.report.text import begins_text, guesses_text, unrecorded_text
 from mcpproxy.sanitise import sanitise
 
 
@@ -22,6 +22,8 @@ def say_ended(ended: Ended) -> bool:
         say(f"{name} {begins_text(ended.begins_at)}")
     if ended.unrecorded:
         say(f"{name}: {unrecorded_text(ended.unrecorded)}; rules are silent where these could matter")
+    if ended.guesses:
+        say(f"{name}: {guesses_text(ended.guesses)}; rules about the course of a session are silent there")
     if ended.missing:
         count = f"{ended.missing:,} record{'s are' if ended.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")

@@ -22,7 +22,7 @@ from mcpproxy.examination.encoding import decoded, is_last
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import Ended, Event
 from mcpproxy.examination.shares import examined_in_shares, processes_of_one
-from mcpproxy.examination.workers import LONGEST_LINE, Worker, accept
+from mcpproxy.examination.workers import LONGEST_LINE, Worker
 
 WORTH: Final = 4 << 20
 """Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""
@@ -119,7 +119,7 @@ class _Crew:
             _, event = decoded(line)
             if isinstance(event, CaptureError):
                 raise event
-            yield accept(event, self._wanted)
+            yield event
             passed_on += 1
             if isinstance(event, Ended):
                 return

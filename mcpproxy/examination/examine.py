@@ -51,6 +51,8 @@ class Wanted(NamedTuple):
     """Selects messages; None for all."""
     costs: Costs | None = None
     """Collects the cost of the rules; None if not requested."""
+    counts_consequences: bool = True
+    """Whether a finding may count under its cause instead of being reported."""
 
 
 def examined(path: Path, wanted: Wanted) -> Iterator[Event]:
@@ -118,7 +120,8 @@ class Examination:
         self._assembler = FrameAssembler()
         self._onlooker = _Onlooker()
         shown = self._onlooker.look if wanted.only is not None else None
-        self._checker = Checker(rules_for(wanted.picks), shown=shown, costs=wanted.costs)
+        is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
+        self._checker = Checker(rules_for(wanted.picks), shown, wanted.costs, is_cause)
 
     @property
     def sessions(self) -> int:
@@ -175,6 +178,7 @@ class Examination:
             self.missing,
             checker.fold.begins_at,
             checker.fold.unrecorded,
+            checker.fold.routing.guesses,
             checker.followers,
         )
 
@@ -220,9 +224,15 @@ class Examination:
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
-            if self._wanted.picks(finding.rule) and self._is_selected(finding):
+            if self._is_reported(finding):
                 self._has_findings = True
                 yield self._locate(finding)
+
+    def _is_cause(self, finding: Finding) -> bool:
+        return self._is_reported(finding) and _fingerprint(finding) not in self._wanted.baseline
+
+    def _is_reported(self, finding: Finding) -> bool:
+        return self._wanted.picks(finding.rule) and self._is_selected(finding)
 
     def _is_selected(self, finding: Finding) -> bool:
         if self._wanted.only is None:
@@ -233,7 +243,7 @@ class Examination:
         return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
 
     def _locate(self, finding: Finding) -> LocatedFinding:
-        mark = fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
+        mark = _fingerprint(finding)
         return LocatedFinding(
             finding,
             self.path,
@@ -243,6 +253,10 @@ class Examination:
             mark in self._wanted.baseline,
             forgotten=tuple(self._checker.fold.forgotten),
         )
+
+
+def _fingerprint(finding: Finding) -> str:
+    return fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
 
 
 class _Onlooker:

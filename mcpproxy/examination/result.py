@@ -92,6 +92,8 @@ class Ended(NamedTuple):
     """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
     unrecorded: int = 0
     """Bodies that may hold messages and are not in it."""
+    guesses: int = 0
+    """Sessions that are guesses, as several clients look alike."""
     followers: Mapping[tuple[str, int, str], int] = MappingProxyType({})
     """How many findings follow from others: by the rule of the cause, the session, and the rule of the findings."""
 

@@ -28,7 +28,7 @@ from captures.reader import Capture
 from mcpproxy.examination.encoding import decoded
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import Ended, Event, LocatedFinding
-from mcpproxy.examination.workers import LONGEST_LINE, Worker, accept
+from mcpproxy.examination.workers import LONGEST_LINE, Worker
 
 WORTH: Final = 64 << 20
 """Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""
@@ -78,7 +78,7 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
             ended.callback(workers[-1].process.close)
             workers[-1].give(0, path)
         for event in _Merge(workers).events():
-            yield accept(event, wanted)
+            yield event
             passed_on += 1
             if isinstance(event, Ended):
                 return

@@ -1,7 +1,7 @@
 """Worker processes, which examine captures for the process that reports.
 
 They read paths from stdin, and answer on stdout with the events of each capture, as lines of JSON. The first line that
-they read names the rules and the filter. They do not know the baseline; `accept` adds what it says.
+they read names the rules, the baseline and the filter.
 """
 
 import json
@@ -13,12 +13,13 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final
 
+from analysis.checking.baseline import Baseline
 from analysis.child_process import PythonChild, take_pipes, write_all
 from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import encoded
 from mcpproxy.examination.examine import Wanted, numbered, spare_collections
-from mcpproxy.examination.result import Event, LocatedFinding, Reached
+from mcpproxy.examination.result import Reached
 
 LONGEST_LINE: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""
@@ -35,7 +36,7 @@ class Worker:
 
         Args:
             picked: the rules whose findings it reports, by id.
-            wanted: the filter.
+            wanted: the filter, the baseline, and what counts.
 
         Raises:
             OSError: the system cannot start a process.
@@ -44,20 +45,20 @@ class Worker:
         self.number: int | None = None
         """Which of the captures it examines."""
         with suppress(OSError):  # it is dead, as its stdout will show
-            self.process.send({"picked": [*picked], "only": None if wanted.only is None else wanted.only.text})
+            self.process.send(
+                {
+                    "picked": [*picked],
+                    "accepted": [*wanted.baseline],
+                    "only": None if wanted.only is None else wanted.only.text,
+                    "counts_consequences": wanted.counts_consequences,
+                }
+            )
 
     def give(self, number: int, path: Path) -> None:
         """Assign a capture."""
         self.number = number
         with suppress(OSError):
             self.process.send(str(path))
-
-
-def accept(event: Event, wanted: Wanted) -> Event:
-    """An event of a worker, with what the baseline says about it."""
-    if isinstance(event, LocatedFinding):
-        return event._replace(accepted=event.fingerprint in wanted.baseline)
-    return event
 
 
 def main() -> None:
@@ -68,7 +69,10 @@ def main() -> None:
     spare_collections()
     setup = json.loads(requests.get())
     wanted = Wanted(
-        frozenset(setup["picked"]).__contains__, only=None if setup["only"] is None else parse(setup["only"])
+        frozenset(setup["picked"]).__contains__,
+        Baseline(setup["accepted"]),
+        None if setup["only"] is None else parse(setup["only"]),
+        counts_consequences=setup["counts_consequences"],
     )
     while True:
         events = bytearray()

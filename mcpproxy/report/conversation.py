@@ -20,7 +20,7 @@ from mcpproxy.report.bodies import message_lines
 from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.report.text import Style, begins_text, count_text, lost_text, unrecorded_text
+from mcpproxy.report.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -203,6 +203,8 @@ class Conversation:
             yield Thing(self._last_ns, end)
         if self.session.unrecorded:
             yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
+        if self.session.routing.guesses:
+            yield Thing(self._last_ns, Remark("▲", guesses_text(self.session.routing.guesses)))
         for forgotten in self.session.forgotten:
             yield Thing(self._last_ns, Remark("▲", forgotten.text))
         open_ = [

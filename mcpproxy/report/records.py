@@ -148,7 +148,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     flags = [flag for flag in flag_names if isinstance(flag, str)] if isinstance(flag_names, list) else []
     is_good = type(status) is int and 200 <= status < 300 and not flags
     # The stream's own line says how the client left it, and leaving is not an error.
-    is_redirect = status in REDIRECTS and by == "complete"
+    is_redirect = type(status) is int and status in REDIRECTS and by == "complete"
     is_fine = is_good and (by == "complete" or (by == "client" and _is_stream(response)))
     if is_fine and (_is_stream(response) or (method == "POST" and (status == 202 or not members.get("body_hash")))):
         return None

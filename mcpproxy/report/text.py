@@ -174,6 +174,11 @@ def unrecorded_text(count: int) -> str:
     return f"{count_text(count, 'HTTP body', 'HTTP bodies')} missing (not decodable, or not in the import)"
 
 
+def guesses_text(count: int) -> str:
+    """How many sessions are guesses."""
+    return f"{count_text(count, 'session')} of clients that cannot be told apart (one address, program and credentials)"
+
+
 def count_text(count: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: `1 tool`, `11 tools`, `1,204 frames`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

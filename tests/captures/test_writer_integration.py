@@ -882,7 +882,13 @@ class TestSyncing:
             hanging.set()
             assert hang.wait(DEADLINE_S)
 
+        def join(thread: threading.Thread, timeout: float | None = None) -> None:
+            waits.append(timeout)
+            joined(thread, timeout)
+
+        waits, joined = list[float | None](), threading.Thread.join
         monkeypatch.setattr(os, "fdatasync", fdatasync)
+        monkeypatch.setattr(threading.Thread, "join", join)
         recording = recordings(segment_bytes=2000)
         recording.talk(5)
         assert hanging.wait(DEADLINE_S)
@@ -890,7 +896,8 @@ class TestSyncing:
             for n in range(60):
                 seq = recording.say("c2s", b"%d" % n)
                 assert b'{"seq":%d,' % seq in recording.lines()
-            assert recording.close(wait_s=0.05)
+            assert recording.close(wait_s=1.25)
+            assert waits.count(1.25) == 1  # all is written, and a sync never shows whether it goes on
         finally:
             hang.set()
         wait_until(lambda: not is_live(recording.path), "the last sync to return")

@@ -283,3 +283,9 @@ def test_a_huge_payload_costs_no_more_than_a_line() -> None:
     started = time.perf_counter()
     assert all(cells(line) <= 80 for line in conversation.lines(thing))
     assert time.perf_counter() - started < 1
+
+
+def test_an_exchange_with_a_status_of_a_wrong_type_is_a_line() -> None:
+    end = {"rec": "exchange", "stage": "end", "exchange": 1, "ended_by": "complete"}
+    rows = [{"rec": "header"}, {**end, "request": {"method": "POST"}, "response": {"status": []}}]
+    assert len(shown(list(items(rows)), Conversation(width=80, file=FILE))) > 1

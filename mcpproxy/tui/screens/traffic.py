@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from mcpproxy.report.text import Span, begins_text, unrecorded_text
+from mcpproxy.report.text import Span, begins_text, guesses_text, unrecorded_text
 from mcpproxy.tui.detail import entry_name
 from mcpproxy.tui.finding_lines import losses_text
 from mcpproxy.tui.messages import Checked, Grown
@@ -148,10 +148,12 @@ class TrafficScreen(TrafficFilterScreen):
         """Show the title for what the screen shows now."""
         place = Place(self._paused(), self._scan, self.is_searching, self.beside, self.order_text, self.exporting)
         self.set_title(title(self.reading, place), lambda room: peers(self.reading, room))
-        begins_at, unrecorded = self.reading.fold.begins_at, self.reading.fold.unrecorded
+        fold = self.reading.fold
+        begins_at, unrecorded, guesses = fold.begins_at, fold.unrecorded, fold.routing.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
         warnings += [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
+        warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
         lost = self.query_one("#lost", Words)
         # In a low terminal, two rows of the list come before these lines.

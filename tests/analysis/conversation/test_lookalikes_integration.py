@@ -10,6 +10,7 @@ import analysis
 from analysis.conversation.session import Session
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import check, checked, grave
+from tests.mcpproxy.cli.typed import mcpproxy
 
 
 def client(trace: HttpTrace, ports: list[int], calls: int = 2) -> Iterator[None]:
@@ -121,3 +122,13 @@ def test_a_column_says_that_a_session_is_a_guess(tmp_path: Path) -> None:
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     with analysis.open(path) as tables:
         assert tables.sql("select distinct delimited from sessions").fetchall() == [("guess",)]
+
+
+def test_check_and_show_say_that_sessions_are_guesses(tmp_path: Path) -> None:
+    trace = HttpTrace()
+    together([client(trace, WAYS["a connection each"](number)) for number in range(3)], 3, 0)
+    path = tmp_path / "several.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    said = "3 sessions of clients that cannot be told apart"
+    assert said in mcpproxy("check", path).stderr.decode()
+    assert said in mcpproxy("show", path).stdout.decode()

@@ -9,7 +9,9 @@ from analysis.conversation.exchange import Outcome
 from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import Record, decode
+from tests.analysis.growth import assert_linear
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
+from tests.analysis.talk import Talk
 from tests.analysis.traces import check, checked, grave, stdio
 
 
@@ -107,3 +109,34 @@ def test_a_refusal_that_is_not_recorded_may_have_said_why() -> None:
 
 def test_the_response_to_a_request_that_is_not_recorded_is_not_called_unknown() -> None:
     assert not grave(check(exchange(request(1, "tools/call", name="dig"), lacks="req").case()))
+
+
+def test_a_stream_that_cannot_be_decoded_is_told_while_it_is_open() -> None:
+    trace = exchange(request(1, "tools/call", name="dig"), lacks="req")
+    trace.stream(trace.post(method="GET"))
+    trace.frames[-1]["raw"] = trace.frames[-1]["raw"].replace("\r\n\r\n", "\r\nContent-Encoding: compress\r\n\r\n")
+    checker, found = checked(trace.case())
+    assert not grave(found)
+    assert checker.fold.unrecorded == 2
+
+
+def test_a_refused_get_is_no_stream_whatever_its_coding() -> None:
+    trace = HttpTrace()
+    trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
+    trace.answer(trace.post(method="GET"), "no", status="405 Method Not Allowed", Content_Encoding="compress")
+    trace.answer(trace.post(request(1, "tools/list")), result(66))
+    assert ("http/response-id-mismatch", 5) in grave(check(trace.case()))
+
+
+def test_bodies_of_unknown_sessions_cost_the_same_however_many_sessions_there_are() -> None:
+    def judge(count: int) -> None:
+        talk = Talk("http")
+        for number in range(count):
+            talk.http(number, mcp_session_id=f"{number}")
+            talk.ask(number, "tools/list", number)
+        for number in range(count, 2 * count):
+            talk.http(number)
+            talk.record("exchange", exchange=number, stage="end", missing=["request"], ended_by="complete")
+        assert talk.fold.unrecorded == count
+
+    assert_linear(judge, 300, 2_400)

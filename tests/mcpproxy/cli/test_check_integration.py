@@ -24,6 +24,7 @@ from mcpproxy.examination import crew, shares
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
 from mcpproxy.importers.trace import Case
+from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.analysis.traces import CORPUS, grave, read
 from tests.analysis.traces import check as checked
 from tests.captures.samples import frame, header, in_pieces, lines
@@ -294,6 +295,30 @@ def test_what_the_baseline_has_is_accepted(capture: Path, tmp_path: Path) -> Non
     assert mcpproxy("check", "--json", "--baseline", baseline, *IDS, other).stdout == b""
     baseline.write_bytes(baseline.read_bytes().replace(b"tools/call", b"tools/list"))
     assert mcpproxy("check", "--baseline", baseline, *IDS, other).returncode == 1
+
+
+def test_what_follows_from_an_accepted_finding_is_not_accepted_with_it(tmp_path: Path) -> None:
+    def conversation(name: str, times: int) -> Path:
+        trace = HttpTrace()
+        trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
+        trace.answer(trace.post(notification("notifications/initialized")), status="202 Accepted")
+        trace.answer(trace.post(request(1, "tools/call", name="dig", arguments={})), status="502 Bad Gateway")
+        for _ in range(times):
+            trace.answer(trace.post(request(1, "tools/list")), result(1, tools=[]))
+        path = tmp_path / f"{name}.mcpcap"
+        path.write_bytes(b"".join(line for _, line in trace.case().records()))
+        return path
+
+    before, after, baseline = conversation("before", 0), conversation("after", 2), tmp_path / "accepted.jsonl"
+    told = ("check", "--rule", "http/call-refused", "--rule", "id/duplicate-request", "--baseline", baseline)
+    assert mcpproxy(*told, "--update-baseline", before).returncode == 0
+    assert mcpproxy(*told, before).returncode == 0
+    done = mcpproxy(*told, after)
+    assert (done.returncode, b"id/duplicate-request" in done.stdout) == (1, True)
+    # Nor is one counted under a finding that is not selected.
+    assert mcpproxy("check", "--rule", "id/duplicate-request", after).returncode == 1
+    assert mcpproxy(*told, "--update-baseline", after).returncode == 0
+    assert mcpproxy(*told, after).returncode == 0
 
 
 def test_a_baseline_that_cannot_be_read_is_told(capture: Path, tmp_path: Path) -> None:
