@@ -277,6 +277,18 @@ class Seen:
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
+    def is_beside(self) -> bool:
+        """Whether it is no message and need not be one: an HTTP body where none is due.
+
+        Messages of clients travel in POST requests, and responses that answer no request hold none.
+        """
+        if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
+            return False
+        if self.message.sender == "client":
+            return not self.is_posted
+        return not any(isinstance(sent.message, Request) for sent in self.http.sent)
+
+    @property
     def chain(self) -> "Chain | None":
         """The chain of its round."""
         return None if self.round is None else self.round.chain

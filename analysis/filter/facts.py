@@ -91,7 +91,7 @@ def facts_of(
         is_error=is_error,
         is_failure=is_error or (exchange is not None and isinstance(message, Request) and _has_failed(exchange)),
         is_answered=exchange is not None and exchange.response is not None,
-        problem=problem_of(message),
+        problem=None if seen.is_beside else problem_of(message),
         rules=rules,
         level=level,
         session=seen.session.number or None,

@@ -179,9 +179,8 @@ class CaptureTraffic:
         row = _row_of(seen)._replace(way=_way(frame), exchange=_exchange_of(frame))
         payload = NONE
         if message.index is None or (self._capture, frame.seq) not in traffic.rows:
-            row = row._replace(
-                size=sum(len(part.raw) for part in message.frames), problem=row.problem or frame.problem or ""
-            )
+            problem = "" if seen.is_beside else row.problem or frame.problem or ""
+            row = row._replace(size=sum(len(part.raw) for part in message.frames), problem=problem)
             payload = self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
         if seen.is_again:
@@ -227,7 +226,7 @@ def _row_of(seen: Seen) -> _Row:
         return _Row("notification", "", sanitise(message.method, METHOD), text=notification_gist(seen, message))
     if isinstance(message, Response):
         return _response(seen, message)
-    return _invalid(message)
+    return _invalid(seen, message)
 
 
 def _response(seen: Seen, response: Response) -> _Row:
@@ -244,8 +243,8 @@ def _response(seen: Seen, response: Response) -> _Row:
     return row._replace(method=method, name=name, answers=request.seq, took_ns=took_ns)
 
 
-def _invalid(message: Invalid) -> _Row:
-    aside = aside_of(message)
+def _invalid(seen: Seen, message: Invalid) -> _Row:
+    aside = aside_of(message, is_beside=seen.is_beside)
     if aside is not None:
         return _Row("other", method=aside.word, text=aside.text)
     text = sanitise_bytes(message.frames[0].raw, EXCERPT) if message.index is None else f"element {message.index + 1:,}"

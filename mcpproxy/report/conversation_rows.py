@@ -156,7 +156,7 @@ def _message(seen: Seen, width: int) -> Row:
         return row._replace(body=[Span("  "), *row.body])
     row = _by_kind(seen, width)._replace(size=units.size(sum(len(part.raw) for part in message.frames)))
     problem = frame.problem
-    if row.problem is not None or problem is None:
+    if row.problem is not None or problem is None or seen.is_beside:
         return row
     return row._replace(problem=problem, glyph=_arrow(frame, "!"))
 
@@ -168,7 +168,7 @@ def _by_kind(seen: Seen, width: int) -> Row:
         method = Span(sanitise(message.method), "dim")
         return Row(arrow, [method, _padding(width, method), Span("again, after the redirect", "dim")])
     if isinstance(message, Invalid):
-        return _invalid(message)
+        return _invalid(seen, message)
     if isinstance(message, Response):
         return _answer(seen, message, width)
     if isinstance(message, Request):
@@ -199,9 +199,9 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
     )
 
 
-def _invalid(message: Invalid) -> Row:
+def _invalid(seen: Seen, message: Invalid) -> Row:
     frame = message.frames[0]
-    aside = aside_of(message)
+    aside = aside_of(message, is_beside=seen.is_beside)
     if aside is not None:
         return Row(_arrow(frame), aside_spans(aside))
     text = sanitise_bytes(frame.raw, EXCERPT)

@@ -248,7 +248,7 @@ def _subject(seen: Seen) -> str:
         return f"answer{request}"
     if isinstance(message, Notification):
         return sanitise(message.method)
-    aside = aside_of(message)
+    aside = aside_of(message, is_beside=seen.is_beside)
     return "not a message" if aside is None else aside.word
 
 

@@ -72,8 +72,16 @@ class Aside(NamedTuple):
     """An excerpt of what it holds."""
 
 
-def aside_of(message: Message) -> Aside | None:
-    """What to say of an event that clients ignore, or of a frame that was not parsed; None of everything else."""
+def aside_of(message: Message, *, is_beside: bool) -> Aside | None:
+    """What to say of an event that clients ignore, a frame that was not parsed, or a body that need not be a message.
+
+    Args:
+        message: the message.
+        is_beside: whether it need not be one; see `Seen.is_beside`.
+
+    Returns:
+        None for everything else.
+    """
     if not isinstance(message, Invalid):
         return None
     frame = message.frames[0]
@@ -84,7 +92,7 @@ def aside_of(message: Message) -> Aside | None:
         return Aside("event without data")
     if message.reason == "unjudged":
         return Aside("unjudged" if frame.whole else "unjudged, unfinished", text)
-    return None
+    return Aside("body", text) if is_beside else None
 
 
 def aside_spans(aside: Aside) -> list[Span]:

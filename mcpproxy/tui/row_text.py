@@ -138,7 +138,7 @@ def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowT
         return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
     if isinstance(message, Response):
         return _answer(reading, row, way, message, wrong)
-    return _invalid(frame, message, way)
+    return _invalid(reading, row, frame, message, way)
 
 
 def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Span) -> RowText:
@@ -160,13 +160,14 @@ def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Sp
     return RowText(way, what, id_, Span(status.word, role), status.text, http, is_final=is_final)
 
 
-def _invalid(frame: Frame, message: Invalid, way: Span) -> RowText:
-    aside = aside_of(message)
+def _invalid(reading: Reading, row: int, frame: Frame, message: Invalid, way: Span) -> RowText:
+    is_final = row < reading.understood
+    aside = aside_of(message, is_beside=row in reading.beside)
     if aside is not None:
-        return RowText(way, aside_spans(aside), is_wide=True)
+        return RowText(Span(way.text[0], "accent"), aside_spans(aside), is_wide=True, is_final=is_final)
     text = sanitise_bytes(frame.raw, EXCERPT)
     spans = (Span("not a message", "bad"), Span(f': "{text}"  '), Span(message.reason, "bad"))
-    return RowText(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True)
+    return RowText(Span(f"{way.text[0]}✗", "bad"), spans, is_wide=True, is_final=is_final)
 
 
 def way_of(frame: Frame, message: Message) -> Span:

@@ -287,5 +287,5 @@ def test_a_huge_payload_costs_no_more_than_a_line() -> None:
 
 def test_an_exchange_with_a_status_of_a_wrong_type_is_a_line() -> None:
     end = {"rec": "exchange", "stage": "end", "exchange": 1, "ended_by": "complete"}
-    rows = [{"rec": "header"}, {**end, "request": {"method": "POST"}, "response": {"status": []}}]
+    rows: list[dict[str, Any]] = [{"rec": "header"}, {**end, "request": {"method": "POST"}, "response": {"status": []}}]
     assert len(shown(list(items(rows)), Conversation(width=80, file=FILE))) > 1

@@ -8,7 +8,7 @@ from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRule, is_beside, is_value, reason
+from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRule, is_value, reason
 
 _MIB: Final = 1 << 20
 _LOOKED_AT: Final = 4096
@@ -202,7 +202,7 @@ class NotAMessage(Rule):
         message = seen.message
         # A value among several on a line is reported like an item of an array.
         is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or (reason(message) == self.id and not is_beside(seen)):
+        if is_among or (reason(message) == self.id and not seen.is_beside):
             yield self.finding(seen, "a JSON value that is not an object, so not a message")
 
 

@@ -9,7 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.message_text import cut, is_beside, object_of
+from analysis.rules.support.message_text import cut, object_of
 
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _OUTCOME: Final = frozenset({"result", "error"})
@@ -24,7 +24,7 @@ class EnvelopeRule(Rule):
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
         """Check an object that is not a message."""
-        return iter(()) if is_beside(seen) else self._look(seen)
+        return iter(()) if seen.is_beside else self._look(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
         body = object_of(seen.message)
@@ -89,7 +89,7 @@ class Unclassifiable(Rule):
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
         body = object_of(seen.message)
-        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not is_beside(seen):
+        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not seen.is_beside:
             yield self.finding(seen, "an object without method, result or error is not a message")
 
 

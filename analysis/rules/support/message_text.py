@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.conversation.assembly import MOST_ON_A_LINE
-from analysis.conversation.message import Invalid, Message, Request, is_as_written
+from analysis.conversation.message import Invalid, Message, is_as_written
 from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import Rule
@@ -121,14 +121,6 @@ def object_of(message: Message) -> dict[str, Any] | None:
     at = message.index or 0
     value = values[at] if at < len(values) else None
     return value if isinstance(value, dict) else None
-
-
-def is_beside(seen: Seen) -> bool:
-    """Whether it is an HTTP response body that need not be a message, as none is expected."""
-    frame, http = seen.message.frames[0], seen.http
-    if http is None or frame.unit != "http_body" or seen.message.sender != "server":
-        return False
-    return not any(isinstance(sent.message, Request) for sent in http.sent)
 
 
 def is_not_json(seen: Seen) -> bool:

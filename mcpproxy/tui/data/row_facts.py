@@ -316,7 +316,7 @@ class RowFacts(_OfRow):
 
     @property
     def problem(self) -> str | None:
-        return problem_of(self._parsed())
+        return None if self._row in self._reading.beside else problem_of(self._parsed())
 
     @property
     def exchange(self) -> int | None:

@@ -35,7 +35,9 @@ only counted."""
 SPANNING: Final = 100_000
 ABANDONED: Final = 100_000
 PROBABLE: Final = 20_000
-"""Messages that span lines, abandoned requests, and probable responses that are remembered."""
+BESIDE: Final = 100_000
+"""Messages that span lines, abandoned requests, probable responses, and bodies that need not be messages, of which
+that many are remembered."""
 UNUSUAL_BYTES: Final = 8 << 20
 """The size of the unusual messages whose facts are kept; a filter takes the others for ordinary ones."""
 BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
@@ -93,6 +95,8 @@ class Understanding:
         """Messages that span lines: the last row, by the first."""
         self.continued: set[int] = set()
         """The rows of these messages after the first."""
+        self.beside: set[int] = set()
+        """Rows of HTTP bodies that need not be messages, and are none."""
         self.has_ended = False
         """Whether everything was read and understood, and no more will follow."""
         self._begun = array("I")
@@ -190,7 +194,7 @@ class Understanding:
             number, is_wrong = self._take_message(event, row, number, seq)
             is_bad = is_bad or is_wrong
         if isinstance(entry, Frame):
-            is_bad = is_bad or entry.problem is not None
+            is_bad = is_bad or (entry.problem is not None and row not in self.beside)
         elif isinstance(entry, Record):
             is_bad = is_bad or entry.rec == "gap"
             if entry.rec == "exchange":
@@ -235,6 +239,8 @@ class Understanding:
         own, is_wrong = self._pair(event, at)
         if is_unusual(message):
             self._note_unusual(event, at, own)
+        if event.is_beside and len(self.beside) < BESIDE:
+            self.beside.add(at)
         if at != row:
             self.sessions[at] = event.session.number
         if len(message.frames) > 1 and at != row:

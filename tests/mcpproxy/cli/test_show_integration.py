@@ -15,6 +15,7 @@ from analysis.filter import parse
 from captures.reader import Capture
 from captures.record import members
 from mcpproxy.cli.show import _Json
+from tests.analysis.http_trace import HttpTrace, notification
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
 from tests.examples import examples as so_many
 from tests.harness import DEADLINE_S
@@ -443,3 +444,16 @@ def test_a_filter_that_fits_nothing_says_so(capture: Path, form: tuple[str, ...]
     done = mcpproxy("show", *form, "--filter", "method:tool/call", capture)
     assert (done.returncode, done.stderr) == (0, b"mcpproxy: no message matches the filter\n")
     assert mcpproxy("show", *form, "--filter", "method:tools/*", capture).stderr == b""
+
+
+def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) -> None:
+    trace = HttpTrace()
+    trace.answer(trace.post(notification("notifications/initialized")), {"status": "accepted"}, status="202 Accepted")
+    trace.answer(trace.post({}, method="PUT"), status="405 Method Not Allowed")
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    shown = mcpproxy("show", path).stdout.decode()
+    assert 'body  {"status": "accepted"}' in shown
+    assert "body  {}" in shown
+    assert "✗" not in shown
+    assert b"body" not in mcpproxy("show", "--filter", "has:problem", path).stdout

@@ -9,6 +9,7 @@ import pytest
 from rich.style import Style
 
 from analysis.summary import Summary
+from captures.frame import Frame
 from captures.record import members
 from mcpproxy.report.text import Span
 from mcpproxy.report.units import few
@@ -22,8 +23,10 @@ from mcpproxy.tui.data.paces import LEAST, Paces
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.row_views import Left, Without
 from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.row_text import text_of
 from mcpproxy.tui.safe_text import segments
 from mcpproxy.tui.screens.sessions import COLUMNS, age
+from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import END, captured, record
 
@@ -169,3 +172,18 @@ class TestLive:
         assert shares == sorted(shares)
         assert shares[0] < 0.2
         assert shares[-1] == 1
+
+
+def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) -> None:
+    trace = HttpTrace()
+    trace.answer(trace.post(request(0, "initialize", **ASKED)), result(0, **SERVED))
+    initialized = trace.post(notification("notifications/initialized"))
+    trace.answer(initialized, {"status": "accepted"}, status="202 Accepted")
+    trace.answer(trace.post({}, method="PUT"), status="405 Method Not Allowed")
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in trace.case().records()))
+    with understood(path) as reading:
+        bad = [reading.index.item(row) for row in reading.bad]
+        texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
+    assert not [item for item in bad if isinstance(item, Frame)]
+    assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]
