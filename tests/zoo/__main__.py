@@ -62,6 +62,7 @@ def complaints(visit: Visit, known: Reviewed) -> list[str]:
     name = visit.animal.name
     told = [] if visit.kept else [f"{name}: the capture is damaged, or holds other bytes than were sent and received"]
     told += [f"{name}: {part}: {how}" for part, how in visit.different.items()]
+    told += [f"{name}: {what}" for what in visit.otherwise]
     told += [f"{name}: {rule} is not judged in findings.toml" for rule in unreviewed(name, visit.findings, known)]
     return told + [f"{name}: {rule} is judged right, but not reported" for rule in gone(name, visit.findings, known)]
 

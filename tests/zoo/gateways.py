@@ -4,8 +4,9 @@
 
 Needs nginx and haproxy, which no registry has. A server is one of `SERVERS`, a gateway one of `GATEWAYS`, and a client
 is an official SDK. Prints a line for each combination: whether the client saw the same, and the findings of `check`
-above note, with whom they blame. Nothing here is judged: a gateway that times out is meant to be found.
-Exit code: 0, or 1 if a client saw a difference, or if nothing could be run.
+above note, with whom they blame. Nothing here is judged: a gateway that times out is meant to be found. But
+changes that must not matter (tests.analysis.transformations) must not change who is blamed for what.
+Exit code: 0, or 1 if a client saw a difference, if a change changed something, or if nothing could be run.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from tests.zoo.alone import leave_the_network
 from tests.zoo.findings import Finding, checked
 from tests.zoo.install import Unavailable, installed, node
 from tests.zoo.rows import HERE, Animal, filled
+from tests.zoo.transformations import judged_otherwise
 from tests.zoo.visit import START_S, WillNotStart, places_of
 
 AT_ONCE = 2
@@ -254,6 +256,8 @@ class Outcome:
     direct: list[str] = field(default_factory=list)
     recorded: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    otherwise: list[str] = field(default_factory=list)
+    """What is said of the same conversation if it is changed in ways that must not matter."""
 
     @property
     def is_same(self) -> bool:
@@ -282,6 +286,7 @@ def combine(name: str, client: str, port: int, root: Path, restarted: Server | N
         outcome.recorded = run_client(client_command(client, recorder.url, restarted), place.environment, restarted)
     try:
         outcome.findings = checked(place, recorder.capture)
+        outcome.otherwise = judged_otherwise(recorder.capture)
     except AssertionError as why:
         outcome.recorded.append(f"check: {why}")
     recorder.capture.rename(root / "recorded.mcpcap")
@@ -339,7 +344,7 @@ def main() -> int:
         print(f"warning: what is started can reach the network: {why_not}")
     if not BROTLI.exists():
         print("not run: nginx-brotli: nginx has no such module")
-    different = 0
+    different = otherwise = 0
     with tempfile.TemporaryDirectory() as temporary:
         for animal in animals:
             try:
@@ -348,10 +353,13 @@ def main() -> int:
                     if not outcome.is_same:
                         different += 1
                         print(f"  direct    {outcome.direct}\n  recorded  {outcome.recorded}")
+                    otherwise += bool(outcome.otherwise)
+                    for what in outcome.otherwise:
+                        print(f"  {what}")
             except WillNotStart as why:
                 print(f"not run: {animal.name}: {why}")
-    print(f"{different} combinations differ")
-    return 1 if different else 0
+    print(f"{different} combinations differ, {otherwise} conversations are judged otherwise when changed")
+    return 1 if different or otherwise else 0
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from tests.zoo.install import bin_of, node, place_of
 from tests.zoo.mask import Run, differences
 from tests.zoo.rows import HERE, Animal, filled
 from tests.zoo.talk import END_S, SCENARIOS, Http, Scenario, Sse, Stdio, Way, converse, parsed, part_names
+from tests.zoo.transformations import judged_otherwise
 
 START_S = 40.0
 """How long a server may take to listen."""
@@ -51,6 +52,8 @@ class Visit:
     """What differs from direct runs: part → the difference."""
     frames: int = 0
     findings: list[Finding] = field(default_factory=list)
+    otherwise: list[str] = field(default_factory=list)
+    """What is said of the same conversations if they are changed in ways that must not matter."""
     seconds: float = 0.0
 
     def is_same(self, part: str) -> bool:
@@ -116,6 +119,7 @@ def visit_server(animal: Animal, root: Path) -> Visit:
         visit.kept &= capture_is_whole
         visit.frames += len(frames(capture))
         visit.findings += checked(Place(root), capture)
+        visit.otherwise += judged_otherwise(capture)
         while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
             direct.append(_direct(animal, root, scenario))
         visit.different |= {f"{scenario}: {part}": how for part, how in found.items()}
@@ -148,6 +152,7 @@ def visit_client(animal: Animal, root: Path) -> Visit:
     for capture in captures:
         visit.frames += len(frames(capture))
         visit.findings += checked(Place(root), capture)
+        visit.otherwise += judged_otherwise(capture)
     while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
         direct.append(_client_run(animal, root, None)[0])
     visit.different = found
