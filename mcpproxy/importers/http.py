@@ -141,15 +141,17 @@ class Exchanges:
         exchange.go_on(data)
         return exchange.connection.taken()
 
-    def end(self, number: int, by: str) -> list[Entry]:
+    def end(self, number: int, by: str, *, is_cut: bool = False) -> list[Entry]:
         """The connection, or the stream, was closed by `client` or `server`.
 
-        A response without an announced length is complete when the server closes; nothing else says how long it is.
+        A response without an announced length is complete when the server closes, unless `is_cut`: how it was
+        transferred showed that its end was missing.
         """
         exchange = self._exchange(number)
         if exchange.is_over:
             return []
-        exchange.end("complete" if by == "server" and exchange.is_begun and not exchange.is_cut else by, None)
+        is_cut = is_cut or exchange.is_cut
+        exchange.end("complete" if by == "server" and exchange.is_begun and not is_cut else by, None)
         return exchange.connection.taken()
 
     def rest(self) -> list[tuple[int, Entry]]:

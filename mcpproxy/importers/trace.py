@@ -57,6 +57,8 @@ class Step(NamedTuple):
     head: Head | ResponseHead | None = None
     by: str = ""
     """The side that ended the exchange."""
+    is_cut: bool = False
+    """Whether the exchange ended within the response."""
     peer: str = ""
     """The client's address, if known."""
     lacks_body: bool = False
@@ -161,7 +163,7 @@ def _happened(exchanges: Exchanges, step: Step) -> list[Entry]:
         return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
         return exchanges.more(number, step.raw)
-    return exchanges.end(number, step.by)
+    return exchanges.end(number, step.by, is_cut=step.is_cut)
 
 
 def cases(lines: Iterable[bytes]) -> Iterator[Case | Refused]:
@@ -256,6 +258,7 @@ class _Course:
         step = Step(self._t_ns, kind, side, exchange=number)
         if kind == "end":
             self._closed.add(number)
+            step = step._replace(is_cut=_truth(frame, "cut", default=False))
             if frame.get("by") is None:
                 return step._replace(by="client" if side == "c2s" else "server")
             return step._replace(by=_word(frame, "by", ("client", "server")))

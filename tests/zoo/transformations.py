@@ -91,7 +91,8 @@ class _Teller:
             if kind == "res":
                 return
         if is_over:
-            yield {"dir": "c2s" if members.get("ended_by") == "client" else "s2c", "k": "end", "x": number, "raw": ""}
+            by = "c2s" if members.get("ended_by") == "client" else "s2c"
+            yield {"dir": by, "k": "end", "x": number, "raw": "", "cut": not is_whole}
 
     def _is_new(self, number: object, direction: str) -> bool:
         is_new = (number, direction) not in self._told

@@ -66,7 +66,7 @@ class StreamEndedUnanswered(OverHttp):
         for http in self.memory(session, list):
             if http.over is None or _is_excused(http, http.over):
                 continue
-            if ending.reason == "killed" and _may_go_on(http):
+            if ending.reason == "killed" and (_may_go_on(http) or session.heard.get("server", -1) < http.over.seq):
                 continue
             for seen in requests_of(http):
                 if is_open(seen) and seen.method != LISTEN and seen.session is session:

@@ -267,6 +267,7 @@ def test_bodies_with_a_content_coding_are_decoded(coding: str, pack: Callable[[b
         ([], http("end", by="client"), "client"),
         ([http("head", OPENED)], http("end", by="server"), "complete"),
         ([http("head", OPENED)], http("end"), "complete"),
+        ([http("head", OPENED)], http("end", cut=True), "server"),
         ([http("head", OPENED)], http("end", dir="c2s"), "client"),
     ],
 )
