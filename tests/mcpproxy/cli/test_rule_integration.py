@@ -83,7 +83,7 @@ def test_an_unknown_group_is_a_mistake() -> None:
 
 
 def test_where_no_rule_fits_all_that_was_asked_for_stderr_says_so() -> None:
-    done = mcpproxy("rule", "--json", "--group", "id", "--mark", "O")
+    done = mcpproxy("rule", "--json", "--group", "framing", "--mark", "T")
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr.startswith(b"mcpproxy: no rule matches all the options; ")
 

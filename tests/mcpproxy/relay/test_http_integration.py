@@ -787,15 +787,21 @@ def test_a_proxy_that_makes_no_tunnel_is_told(place: Place, authority: Authority
 def test_a_tls_connection_that_was_closed_twice_can_be_reset(authority: Authority) -> None:
     """Asyncio closes one again whose connect is cancelled; the recorder failed at its end then."""
 
+    class Waiting(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set()
+
     async def reset(port: int) -> None:
         trusted = ssl.create_default_context(cafile=authority.file)
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(asyncio.Protocol, "127.0.0.1", port, ssl=trusted)
+        transport, _ = await loop.create_connection(Waiting, "127.0.0.1", port, ssl=trusted)
         transport.close()
         transport.close()
         reset_on_close(transport)
         transport.abort()
+        await asyncio.wait_for(lost.wait(), DEADLINE_S)
 
+    lost = asyncio.Event()
     with Upstream(answering(OK), tls=authority.context("IP:127.0.0.1")) as upstream:
         asyncio.run(reset(upstream.port))
 
