@@ -3,7 +3,8 @@
     python -m tests.conformance [--node PROGRAM]
 
 The suite is npm's, of a fixed version, fetched into a directory that goes away again. Every check must come out the
-same on both ways; which of them the server passes is the server's affair. It takes Node 22 or newer, and npm.
+same on both ways; which of them the server passes is the server's affair. It takes Node 22 or newer, and npm. Prints
+what `check` finds in the traffic, above note; many scenarios send what is wrong on purpose.
 Exit code: 0; 1 where a verdict differs; 2 where the suite is not to be had.
 """
 
@@ -24,6 +25,7 @@ from captures.integrity import inspect
 from captures.reader import Capture
 from tests.harness import ROOT, Place
 from tests.http_harness import serving
+from tests.zoo.findings import Finding, checked
 
 PACKAGE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
@@ -101,14 +103,14 @@ def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
     return verdicts
 
 
-def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Verdicts]:
-    """The verdicts on a server directly, and through the recorder; the capture must be whole."""
+def compare(place: Place, suite: list[str], revision: str) -> tuple[Verdicts, Verdicts, list[Finding]]:
+    """The verdicts on a server directly, and through the recorder; the findings in the capture, which must be whole."""
     with serve(place) as url:
         direct = judge(suite, url, revision, place.root / f"direct-{revision}")
     with serve(place) as url, serving(place, url) as recorder:
         recorded = judge(suite, recorder.url, revision, place.root / f"recorded-{revision}")
     assert inspect(Capture(recorder.capture)).state == "complete"
-    return direct, recorded
+    return direct, recorded, checked(place, recorder.capture)
 
 
 def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
@@ -123,6 +125,11 @@ def differences(direct: Verdicts, recorded: Verdicts) -> list[str]:
     return found
 
 
+def summed(findings: list[Finding]) -> Counter[tuple[str, str, str]]:
+    """How many there are above note, by rule, blame and text without numbers."""
+    return Counter((one.rule, one.blames, re.sub(r"\d+", "N", one.message)) for one in findings if one.level != "note")
+
+
 def main() -> int:
     """Run, and print what came of it."""
     parser = argparse.ArgumentParser(description="Compare the conformance suite's verdicts with and without serve.")
@@ -134,12 +141,14 @@ def main() -> int:
         try:
             suite = fetch(node, place.root)
             for revision in REVISIONS:
-                direct, recorded = compare(place, suite, revision)
+                direct, recorded, findings = compare(place, suite, revision)
                 scenarios = len({scenario for scenario, _, _ in direct})
                 statuses = ", ".join(f"{count} {status}" for status, count in sorted(Counter(direct.values()).items()))
                 told = differences(direct, recorded)
                 print(f"{revision}: {scenarios} scenarios, {len(direct)} checks ({statuses}), {len(told)} different")
                 different += told
+                for (rule, blames, text), count in sorted(summed(findings).items()):
+                    print(f"  {rule} ({blames}) ×{count}: {text[:120]}")
         except Unavailable as why:
             print(f"the conformance suite cannot be run: {why}", file=sys.stderr)
             return 2

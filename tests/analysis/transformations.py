@@ -92,7 +92,7 @@ def _double(case: Case, *, is_shared: bool) -> list[str]:
             address = frame.get("peer", "10.0.0.1:1")
             frame["peer"] = other["peer"] = "10.0.0.1:1" if is_shared else address
             if not is_shared:
-                other["peer"] = f"10.9.{address.replace(':', '.', 1)}:1"
+                other["peer"] = f"10.9.{address}"
         both += [frame, other]
     return _more(case, both)
 
