@@ -24,8 +24,10 @@ OverMemory = duckdb.OutOfMemoryException
 MEMORY: Final = 1_000_000_000
 """Default number of bytes that DuckDB may hold."""
 LOSSES: Final = (
-    "select path, damage, lost, forgotten, begins_at, unrecorded from captures "
-    "where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 order by path"
+    "select path, damage, lost, forgotten, begins_at, unrecorded, "
+    "(select count(*) from sessions where sessions.capture = captures.capture and delimited = 'guess') as guesses "
+    "from captures where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 or guesses > 0 "
+    "order by path"
 )
 """Selects what captures lack: the rows of `Loss`."""
 LONGEST: Final = 1000
@@ -63,6 +65,8 @@ class Loss(NamedTuple):
     """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
     unrecorded: int
     """Bodies that may hold messages and are not in it."""
+    guesses: int
+    """Sessions of clients that cannot be told apart."""
 
 
 class Totals(NamedTuple):

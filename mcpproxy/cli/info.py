@@ -120,7 +120,7 @@ def _ending(inspection: Inspection) -> str | None:
     who = {
         "server": "the server ended",
         "client": "the client was gone",
-        "signal": "asked to end",
+        "signal": "ended by a signal",
         "failed": "the command could not be run",
     }
     return who.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + how

@@ -8,7 +8,7 @@ is left out and counted.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from orjson import JSONDecodeError, loads
@@ -23,6 +23,8 @@ from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import Head
 from mcpproxy.wire.response import ResponseHead
 
+EndedBy = Literal["complete", "client", "server", "error", "proxy"]
+"""How an exchange ended: `ended_by` of its record."""
 LARGEST_HEAD: Final = 512 << 10
 """Bytes of a head. Two such heads fit into a record, whatever escapes their characters need."""
 LONGEST_ORIGIN: Final = 1024
@@ -67,6 +69,8 @@ class Logged:
     """Whether the request had a body that the log does not hold."""
     lacks_answer: bool = False
     """The same for the response."""
+    ended_by: EndedBy = "complete"
+    """Who ended the exchange, if it was not complete and the log says so."""
 
     @property
     def is_stream(self) -> bool:
@@ -219,8 +223,11 @@ def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
     request = Step(begun_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
     request = request._replace(lacks_body=logged.lacks_body)
     if not logged.status:
-        return [request, Step(ended_ns, "end", "s2c", exchange=number, by="server")]
+        return [request, _end(logged, ended_ns, number)]
     head = logged.answer_head
+    if not logged.is_stream and logged.ended_by != "complete":
+        begun = Step(answered_ns, "head", "s2c", logged.answer, exchange=number, head=head)
+        return [request, begun._replace(lacks_body=logged.lacks_answer), _end(logged, ended_ns, number)]
     if not logged.is_stream:
         answer = Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)
         return [request, answer._replace(lacks_body=logged.lacks_answer)]
@@ -231,7 +238,13 @@ def _steps(logged: Logged, number: int, start_ns: int) -> list[Step]:
         told_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
         at_ns = min(max(at_ns, told_ns), max(ended_ns, at_ns))
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number))
-    return [*steps, Step(max(ended_ns, at_ns), "end", "s2c", exchange=number, by="server")]
+    return [*steps, _end(logged, max(ended_ns, at_ns), number)]
+
+
+def _end(logged: Logged, at_ns: int, number: int) -> Step:
+    by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
+    is_cut = logged.ended_by != "complete"
+    return Step(at_ns, "end", "c2s" if by == "client" else "s2c", exchange=number, by=by, is_cut=is_cut)
 
 
 def _cut(body: bytes) -> list[Event]:

@@ -7,11 +7,11 @@ is known from our own `_mcp`, or from `_eventSourceMessages`, which some browser
 import re
 from binascii import a2b_base64
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, get_args
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.exchange_log import Event, Logged, checked_time, checked_token, is_web, looks_like_web
+from mcpproxy.importers.exchange_log import EndedBy, Event, Logged, checked_time, checked_token, is_web, looks_like_web
 from mcpproxy.importers.source import Wrong
 from mcpproxy.importers.tape import MAX_NS
 
@@ -104,6 +104,7 @@ def _logged(entry: object, place: str) -> Logged:
         _peer(values),
         events,
         lacks_body=not posted and _had_body(request.get("bodySize")),
+        ended_by=_ended_by(values),
         lacks_answer=not answer and not events and _had_body(content.get("size"), response.get("bodySize")),
     )
 
@@ -176,6 +177,13 @@ def _peer(entry: dict[str, Any]) -> str:
     ours = entry.get("_mcp")
     peer = _string(ours.get("peer")) if isinstance(ours, dict) else ""
     return peer if len(peer) <= 1024 else ""
+
+
+def _ended_by(entry: dict[str, Any]) -> EndedBy:
+    """Who ended the exchange, as our own exports say."""
+    ours = entry.get("_mcp")
+    by = ours.get("endedBy") if isinstance(ours, dict) else None
+    return next((known for known in get_args(EndedBy) if known == by), "complete")
 
 
 def _date(value: object, place: str) -> int:

@@ -156,7 +156,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     unread = "a request that was not read" if status == 503 else "a request that could not be read"
     request_text = f"{_scalar(method)} {_short(target)}" if method is not None else unread
     text = f"{request_text} → {_scalar(status)}" if status is not None else f"{request_text}: no answer"
-    said = "" if is_redirect and not flags else _said(members)
+    said = "" if is_redirect and not flags else _said(members).removeprefix(f"{_scalar(status)} ")
     location = _location(members) if is_redirect else ""
     text += f" to {location}" if location else ""
     details = [*flags]

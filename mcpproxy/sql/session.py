@@ -18,7 +18,7 @@ from analysis.store.sandbox.parent import Answer, Limits, Sandbox
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from analysis.store.stats import LOSSES, Loss
 from mcpproxy.cli.diagnostics import say
-from mcpproxy.report.text import begins_text, lost_text, unrecorded_text
+from mcpproxy.report.text import begins_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
@@ -168,7 +168,7 @@ def of_cache_size() -> list[str]:
 def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None] = say) -> bool:
     """Report what each capture lacks, and what happens to the rest; return whether any capture is damaged."""
     is_damaged = False
-    for path, damage, lost, forgotten, begins_at, unrecorded in losses:
+    for path, damage, lost, forgotten, begins_at, unrecorded, guesses in losses:
         is_damaged = is_damaged or damage > 0
         missing = [begins_text(begins_at)] if begins_at else []
         missing += [f"{size(damage)} of damage"] if damage else []
@@ -181,7 +181,10 @@ def tell_of_losses(losses: Iterable[Loss], rest: str, hear: Callable[[str], None
         )
         advice = " (`mcpproxy verify` says which)" if lost else " (`mcpproxy check` says which)" if forgotten else ""
         advice = " (`mcpproxy repair` copies everything intact)" if damage else advice
-        hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest}{advice}")
+        if missing:
+            hear(f"▲ {sanitise(path)}: {', '.join(missing)}; {rest}{advice}")
+        if guesses:
+            hear(f"▲ {sanitise(path)}: {guesses_text(guesses)}; figures of single sessions are guesses there")
     return is_damaged
 
 

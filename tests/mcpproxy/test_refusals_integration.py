@@ -78,7 +78,7 @@ def test_a_failure_is_told_with_who_failed_and_what_it_said(place: Place) -> Non
     assert b'{"bad":' in [frame.raw for frame in frames(served.capture, "c2s")]
 
     shown = mcpproxy("show", served.capture).stdout.decode()
-    assert "→ 502: 502 Bad Gateway" in shown
+    assert "→ 502: Bad Gateway" in shown
     assert "→ 503: warming up, hmac:" in shown
     checked = mcpproxy("check", "--json", served.capture)
     found = {one["message"]: one for one in map(json.loads, checked.stdout.splitlines()) if "rule" in one}

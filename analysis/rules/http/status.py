@@ -10,7 +10,7 @@ from analysis.conversation.message import Invalid, Notification, Request, Respon
 from analysis.conversation.session import Seen, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.echoes import echoed
 from analysis.rules.support.eras import short
 from analysis.rules.support.exchanges import (
@@ -79,6 +79,7 @@ class AcceptedWithBody(Over):
 
     id = "http/accepted-with-body"
     who = "server"
+    impact = Impact.HINT
     versions = _STREAMABLE
     statuses = frozenset({_ACCEPTED})
     source = _TRANSPORTS

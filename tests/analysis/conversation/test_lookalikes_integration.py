@@ -124,11 +124,12 @@ def test_a_column_says_that_a_session_is_a_guess(tmp_path: Path) -> None:
         assert tables.sql("select distinct delimited from sessions").fetchall() == [("guess",)]
 
 
-def test_check_and_show_say_that_sessions_are_guesses(tmp_path: Path) -> None:
+def test_every_command_says_that_sessions_are_guesses(tmp_path: Path) -> None:
     trace = HttpTrace()
     together([client(trace, WAYS["a connection each"](number)) for number in range(3)], 3, 0)
     path = tmp_path / "several.mcpcap"
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     said = "3 sessions of clients that cannot be told apart"
-    assert said in mcpproxy("check", path).stderr.decode()
+    for command in ("check", "stats"):
+        assert said in mcpproxy(command, path).stderr.decode(), command
     assert said in mcpproxy("show", path).stdout.decode()

@@ -189,6 +189,19 @@ def test_a_record_that_no_reader_accepts_is_never_written() -> None:
         Tape().header("har", "http", "x" * (MAX_LINE - 100))
 
 
+@pytest.mark.parametrize("by", ["client", "server", "error", "proxy"])
+@pytest.mark.parametrize(
+    ("kind", "status"), [("application/json", 200), ("text/event-stream", 200), ("application/json", 0)]
+)
+def test_who_ended_an_exchange_comes_back(by: str, kind: str, status: int, tmp_path: Path) -> None:
+    broken = entry(
+        "https://x/mcp", PING, "data: {}\n\n" if "event" in kind else '{"jsonrpc"', kind, _mcp={"endedBy": by}
+    )
+    broken["response"]["status"] = status
+    (made,), _ = imported("har", written(tmp_path, broken), tmp_path / "out")
+    assert members_of(made, "exchange")[-1]["ended_by"] == ("server" if by == "error" else by)
+
+
 def test_events_of_a_browser_have_their_times(tmp_path: Path) -> None:
     began = 1_795_169_702.123
     messages = [{"time": began + 0.004, "eventName": "message", "eventId": "7", "data": PONG}]
