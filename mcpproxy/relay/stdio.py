@@ -1,8 +1,9 @@
 """Runs a stdio server as if we were not there: the spawn, three pumps, signals, and ending as the server ends.
 
 Promises: what the client or the system does to us happens to the server, and what the server does happens to the
-client. A server that ends by itself takes nothing with it. When the client is gone, or a signal to end is ignored,
-the server and its descendants at that moment get TERM, then KILL.
+client. A server that ends by itself takes nothing with it. If it ends with status 0 and leaves its stdin and stdout to
+a descendant, as launchers do, it has handed them on, and traffic goes on until the descendant lets go. When the client
+is gone, or a signal to end is ignored, the server and its descendants at that moment get TERM, then KILL.
 """
 
 from __future__ import annotations
@@ -146,6 +147,9 @@ class StdioRelay:
         self._guard = guard
         self._observer.running()
         status = self._wait_for_end(pid)
+        if status == 0 and self._cause == "server" and self._is_spoken_to() and self._is_handed_on():
+            guard.stand_down()
+            self._wait_for_heirs()
         self._deliver_the_rest()
         if self._tree:
             finish(self._tree, GRACE_S)
@@ -338,6 +342,43 @@ class StdioRelay:
             others = [process for process in self._tree if process != self.server]
             self._observer.sent(signum, reason, [*self._signal_server(signum), *send(others, signum)])
 
+    def _is_handed_on(self) -> bool:
+        """Whether another process holds the server's stdin and stdout; only stdout if the client has closed stdin.
+
+        It inherited them: the server itself is gone.
+        """
+        said, heard = self._pumps.get(0), self._pumps.get(1)
+        if said is None or heard is None or not heard.goes_on or _events_of(heard.source) & select.POLLHUP:
+            return False
+        if said.done.is_set():
+            return not said.broken
+        return not _events_of(said.sink) & select.POLLERR
+
+    def _wait_for_heirs(self) -> None:
+        """Wait until those to whom the server has handed its pipes let go of one, or the client of both.
+
+        They are no children of ours, and without us nobody would signal them, either: whoever ends us, or leaves, only
+        ends their stdin.
+        """
+        while self._is_handed_on():
+            arrival = self._waiting.wait(ORPHAN_LOOK_S)
+            while arrival is not None:
+                if arrival.signum != signal.SIGCHLD:
+                    self._observer.received(arrival.signum, from_terminal=arrival.from_terminal)
+                if arrival.signum in ENDING:
+                    self._cause = "signal"
+                arrival = self._waiting.wait(0)
+            _reap(self.server.pid)
+            if self.stop_reason is not None or self._is_client_gone():
+                self._cause = self.stop_reason or "client"
+                self._hang_up()
+            elif self._cause == "signal":
+                self._cut_off(0, "sender")
+            elif self._unheard:
+                self._cut_off(1, "receiver")
+            if self._cause != "server":
+                return
+
     def _deliver_the_rest(self) -> None:
         """Forward what the server wrote before it ended and is still in its pipes.
 
@@ -365,6 +406,13 @@ class StdioRelay:
                 return
             if drain.is_over():
                 return
+
+
+def _events_of(fd: int) -> int:
+    """What a poll reports of a descriptor by itself: POLLHUP if a pipe has no writer, POLLERR if it has no reader."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return dict(poll.poll(0)).get(fd, 0)
 
 
 class _Drain:
