@@ -39,13 +39,18 @@ def retold(capture: Path) -> Case | None:
         return None
     told = {
         "name": capture.stem,
-        "transport": "http",
+        "transport": "legacy-sse" if any(_announced(item) for item in items) else "http",
         "start_observed": header.members.get("observed_start") is True,
         "frames": list(_Teller(items).frames()),
     }
     (case,) = cases([json.dumps(told).encode()])
     assert isinstance(case, Case), (capture, case)
     return case
+
+
+def _announced(item: Frame | Record) -> bool:
+    """Whether a server announces the address for messages there, as on the older transport."""
+    return isinstance(item, Record) and "endpoints" in item.members
 
 
 class _Teller:
@@ -78,6 +83,13 @@ class _Teller:
             body = self._body(number, "c2s", members)
             peer = {"peer": members["peer"]} if "peer" in members else {}
             yield {"dir": "c2s", "k": "req", "x": number, **peer, **_message(start, request, body)}
+        if "endpoints" in members and self._is_new(number, "endpoint"):
+            yield {
+                "dir": "s2c",
+                "k": "sse",
+                "x": number,
+                "raw": f"event: endpoint\ndata: {members['endpoints'][0]}\n\n",
+            }
         is_over, is_whole = members["stage"] == "end", members.get("ended_by") == "complete"
         if isinstance(response, dict) and "headers" in response and self._is_new(number, "s2c"):
             start = f"HTTP/1.1 {response['status']} {response['reason']}"
