@@ -19,8 +19,9 @@ from captures.file import is_live
 from captures.reader import Capture, LineCutter, open_capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
-from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, selected
+from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import WHOLE, begins_text, cells, count_text, lost_text
 from mcpproxy.report.units import duration, local_time, size, utc
@@ -85,6 +86,8 @@ def run(arguments: list[str]) -> int:
                 rows.append(row)
             except CaptureError as error:
                 code = fail(str(error))
+    for note in unrecorded():
+        say(f"▲ {told(note)}; it records again once it is started again")
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
     elif rows or scope.narrows:

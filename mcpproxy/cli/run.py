@@ -18,6 +18,10 @@ The options end at `--`, or at the first word that does not begin with `-`.
   --on-record-error DO   if a record cannot be written: pass traffic on and count
                          the loss (default), stop the session (exit 74), or block
                          traffic until the disk accepts the record
+  --if-unrecordable DO   if the capture cannot be created: refuse to start the server
+                         (exit 73, default), or pass: run it unrecorded, with one line
+                         on stderr; `install` writes pass, so that a full disk does
+                         not leave a client without its servers
   --summary              print a line at the end even if stderr is not a terminal
   --help                 print this text
 
@@ -39,7 +43,7 @@ from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.stdio import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
-from mcpproxy.relay.stdio import StdioRelay
+from mcpproxy.relay.stdio import Ending, StdioRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +57,11 @@ is left is then not enough for glibc's arenas, and an allocation fails where C d
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
-_CHOICES: Final = {"--fsync": ("1s", "always", "never"), "--on-record-error": ("pass", "stop", "block")}
+_CHOICES: Final = {
+    "--fsync": ("1s", "always", "never"),
+    "--on-record-error": ("pass", "stop", "block"),
+    "--if-unrecordable": ("refuse", "pass"),
+}
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -70,7 +78,14 @@ class Options:
         Raises:
             UsageError: an option is unknown or malformed, or there is no command.
         """
-        self.values = {"--name": "", "--capture": "", "--ring-size": "1G", "--fsync": "1s", "--on-record-error": "pass"}
+        self.values = {
+            "--name": "",
+            "--capture": "",
+            "--ring-size": "1G",
+            "--fsync": "1s",
+            "--on-record-error": "pass",
+            "--if-unrecordable": "refuse",
+        }
         self.keep_path: list[str] = []
         self.summary = False
         self.help = False
@@ -146,8 +161,10 @@ def run(arguments: list[str]) -> int:
     try:
         recorder = _recorder(options, environment)
     except CaptureError as error:
-        tell(str(error))
-        return 73
+        if options.values["--if-unrecordable"] == "refuse":
+            tell(str(error))
+            return 73
+        os._exit(_pass_on(str(error), options, environment, closed))
     status = _relay(recorder, options, environment, closed, began)
     os._exit(status)
 
@@ -196,8 +213,30 @@ def _relay(
         relay.dismiss_guard()
     if options.summary or os.isatty(2):
         tell(_summary(recorder, time.monotonic() - began))
-    if relay.stop_reason is not None:
-        return 74
+    return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
+
+
+def _pass_on(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
+    """Run the server without a recorder until it ends; returns our exit status, or kills the process like `_relay`."""
+    from captures.redact import server_name
+    from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
+
+    tell(f"{why}; the server runs unrecorded until it is started again")
+    waiting = SignalWait()
+    relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed)
+    sys.setswitchinterval(SWITCH_S)
+    with noted(options.values["--name"] or server_name(options.command), why):
+        try:
+            ending = relay.run(options.command, environment)
+        except SpawnError as error:
+            tell(str(error))
+            return error.status
+    relay.dismiss_guard()
+    return _as_it_ended(ending, waiting)
+
+
+def _as_it_ended(ending: Ending, waiting: SignalWait) -> int:
+    """The exit status of the server; does not return if a signal ended it."""
     if ending.signum is not None:
         waiting.die_by(ending.signum)
     return ending.status if ending.status is not None else 128 + (ending.signum or 0)

@@ -21,7 +21,9 @@ from mcpproxy.clients.listeners import Listener
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.clients.up_lock import running_up
+from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text
 from mcpproxy.report.units import utc
@@ -52,6 +54,8 @@ class Row(NamedTuple):
     is_listening: bool
     """Whether something listens there; true if there is no listener."""
     last: LastFrame | None
+    unrecorded: Note | None
+    """Says that it runs unrecorded at this moment."""
 
     @property
     def is_expected(self) -> bool:
@@ -97,6 +101,7 @@ def _rows(servers: list[Server], machine: Machine, state: State, captures: Captu
     used = effective(servers, machine)
     up = running_up(state_folder())
     places = {id(server): place_of(server, state) for server in servers}
+    running = {note.name: note for note in unrecorded()}
     captures.look(places.values())
     rows = []
     for server in servers:
@@ -106,8 +111,9 @@ def _rows(servers: list[Server], machine: Machine, state: State, captures: Captu
         is_up = listener is None or up is not None
         is_listening = listener is None or (up is not None and listener.port in up.ports)
         program = "" if server.routed is None else server.routed.program
+        note = None if place is None else running.get(place.name)
         rows.append(
-            Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, is_listening, last)
+            Row(server, used[id(server)], is_routed(server, state), program, listener, is_up, is_listening, last, note)
         )
     return rows
 
@@ -132,6 +138,8 @@ def _as_json(row: Row) -> dict[str, Any]:
         "heard_from": None if last is None else last.client,
         "parent": None if last is None else last.parent,
         "capture": None if last is None else str(last.capture),
+        "unrecorded_since": None if row.unrecorded is None else utc(row.unrecorded.since_ns),
+        "unrecorded_why": None if row.unrecorded is None else row.unrecorded.why or None,
     }
 
 
@@ -178,6 +186,8 @@ def _advice(rows: list[Row]) -> Iterator[str]:
     unheard = sorted({row.server.name for row in rows if row.is_routed and row.is_up and not row.is_listening})
     if unheard:
         yield f"mcpproxy up cannot listen for {_names(unheard)}; the terminal or the log where it runs says why"
+    for note in dict.fromkeys(row.unrecorded for row in rows if row.unrecorded is not None):
+        yield sanitise(f"{told(note)}; it records again once it is started again", None)
     gone = sorted({row.server.name for row in rows if _is_gone(row)})
     if gone:
         yield f"The mcpproxy in the entries of {_names(gone)} is missing; run mcpproxy install to replace it"
@@ -206,6 +216,8 @@ def _routed(row: Row) -> str:
         return "yes, but up is not running"
     if not row.is_listening:
         return "yes, but its port is taken"
+    if row.unrecorded is not None:
+        return "yes, but it runs unrecorded"
     version = _version(row.last)
     return f"yes, by {version}" if version not in (None, __version__) else "yes"
 

@@ -23,7 +23,7 @@ from mcpproxy.clients.documents.edits import (
 from mcpproxy.clients.listeners import Listener, local_url, split_origin
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server
-from mcpproxy.clients.wrapper import Routed, Wrapper
+from mcpproxy.clients.wrapper import PASSES, Routed, Wrapper
 
 Action = Literal["route", "unroute", "keep", "skip"]
 """`keep`: it is already as it should be. `skip`: it is left alone, for a reason."""
@@ -52,15 +52,21 @@ class Change:
     """The data that `unbridge` needs to restore an entry whose URL became a command."""
 
 
-def route(server: Server, wrapper: Wrapper) -> Change:
-    """Put mcpproxy's command in front of a stdio server's command."""
+def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
+    """Put mcpproxy's command in front of a stdio server's command.
+
+    Args:
+        server: the entry.
+        wrapper: writes our words.
+        is_known: whether we wrote the file before, so that words of ours in it are those of an earlier `install`.
+    """
     form = server.form
     if form is None:
         return Change(server, "skip", server.no_command_reason)
     if server.is_split:
         return Change(server, "skip", _SPLIT)
     if server.routed is not None:
-        return _rerouted(server, form, server.routed, wrapper)
+        return _rerouted(server, form, server.routed, wrapper, is_known=is_known)
     if server.client.joins_words and wrapper.unsafe is not None:
         title = server.client.title
         return Change(server, "skip", f"{title} passes commands to a shell, which would change {wrapper.unsafe}")
@@ -76,13 +82,33 @@ def route(server: Server, wrapper: Wrapper) -> Change:
     return Change(server, "route", edits=[program, AddMember(command, str(form.args[-1]), behind)])
 
 
-def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> Change:
+def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper, *, is_known: bool) -> Change:
     """Keep a server that any installation routes; if that installation no longer exists, name ours instead."""
     if wrapped.is_there:
+        edits = _upgrade(server, form, wrapped, wrapper) if is_known and not wrapped.passes else []
+        if edits:
+            return Change(server, "route", "now starts even on a full disk", edits)
         return Change(server, "keep", "already routed")
     if form.args is None or len(wrapper.program) > 1 or server.words[1] != "run":
         return Change(server, "skip", f"routed by {wrapped.program}, which is missing; run mcpproxy uninstall first")
     return Change(server, "route", edits=[SetValue((*server.place, *form.command), wrapper.program[0])])
+
+
+def _upgrade(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> list[Edit]:
+    """Add the option that earlier versions did not write; no edits to words that are not as they wrote them.
+
+    `--name` and its value become one word, so that the option takes the place of another.
+    """
+    place = form.command if form.args is None else form.args
+    skipped = 0 if form.args is None else 1
+    words = server.words[: wrapped.count]
+    if words[: len(wrapper.program) + 2] != (*wrapper.program, "run", "--name") or words[-1] != "--":
+        return []
+    at = len(wrapper.program) + 1 - skipped
+    return [
+        SetValue((*server.place, *place, at), f"--name={wrapped.name}"),
+        SetValue((*server.place, *place, at + 1), PASSES),
+    ]
 
 
 def unroute(server: Server, is_ours: IsOurs) -> Change:

@@ -112,7 +112,7 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
 
     def decide(server: Server) -> Change:
         if server.kind != "http" or server.url is None:
-            return route(server, wrapper)
+            return route(server, wrapper, is_known=state.of(server.file) is not None)
         member, url = server.url
         if listener_of(url, state.listeners) is not None:
             return Change(server, "keep", "already routed")

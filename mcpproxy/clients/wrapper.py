@@ -19,6 +19,8 @@ from captures.places import safe_name
 
 _SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
+PASSES: Final = "--if-unrecordable=pass"
+"""What we write for `run`: a full disk, or a lost home directory, must not take the servers of all clients away."""
 _FLAGS: Final = frozenset({"--summary", "--help", "-h"})
 _BEFORE: Final = 8
 """Words that may come before `run`: `uv tool run --from DIR mcpproxy`, `python -P -m mcpproxy`."""
@@ -45,6 +47,8 @@ class Routed:
     """The server's own command."""
     count: int
     """How many words are ours."""
+    passes: bool
+    """Whether the server starts unrecorded if no capture can be created."""
 
     @property
     def is_there(self) -> bool:
@@ -68,7 +72,7 @@ class Wrapper:
         """What comes before the command of the server of this name."""
         plain = safe_name(name)
         where = () if self.capture is None else ("--capture", f"{self.capture / plain}{os.sep}")
-        return (*self.program, "run", "--name", plain, *where, "--")
+        return (*self.program, "run", "--name", plain, *where, PASSES, "--")
 
     @property
     def unsafe(self) -> str | None:
@@ -110,7 +114,7 @@ def routed(words: Sequence[str]) -> Routed | None:
             break
     else:
         return None
-    values = {"--name": "", "--capture": ""}
+    values = {"--name": "", "--capture": "", "--if-unrecordable": ""}
     place = at + 1
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         option, equals, value = words[place].partition("=")
@@ -120,4 +124,5 @@ def routed(words: Sequence[str]) -> Routed | None:
         values[option] = value if equals else "".join(words[place + 1 : place + 2])
         place += 1 if equals else 2
     place += words[place : place + 1] == ["--"] or words[place : place + 1] == ("--",)
-    return Routed(words[0], values["--name"], values["--capture"], tuple(words[place:]), place)
+    passes = values["--if-unrecordable"] == "pass"
+    return Routed(words[0], values["--name"], values["--capture"], tuple(words[place:]), place, passes)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.state import state_folder
+from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
 from mcpproxy.doctor.process_attempt import Attempt
@@ -30,6 +31,7 @@ from mcpproxy.doctor.verdicts import (
     Overridden,
     PortClosed,
     Refused,
+    RunsUnrecorded,
     Slow,
     TooSlow,
 )
@@ -129,9 +131,10 @@ def _examine(server: Server, machine: Machine, recorder: Sequence[str], url: str
     diagnoses += config_checks.of_environment(server, variables, given)
     plain = [expanded(word, server.client, values) for word in words]
     folder = _folder(server, machine)
-    unrecorded = _unrecorded(server, plain, given, values, folder)
-    if unrecorded is not None:
-        return Result(server.name, server.client.id, (unrecorded, *diagnoses), {})
+    obstacle = _unrecorded(server, plain, given, values, folder)
+    if obstacle is not None and obstacle.verdict.fails:
+        return Result(server.name, server.client.id, (obstacle, *diagnoses), {})
+    diagnoses += [obstacle] if obstacle is not None else []
     return of_command(
         server.name,
         plain,
@@ -182,10 +185,17 @@ def _unrecorded(
     """What keeps the recorder in front of a server from creating its capture, if it is routed; None if nothing does."""
     if server.routed is None:
         return None
+    running = next((note for note in unrecorded() if note.name == server.routed.name), None)
     capture = expanded(server.routed.capture, server.client, values)
     obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
+    if obstacle is None and running is not None:
+        return Diagnosis(RunsUnrecorded, told(running), f"start it again in {server.client.title}: it can record now")
     if obstacle is None:
         return None
+    if server.routed.passes:
+        since = "" if running is None else f"; {told(running)}"
+        advice = f"make {obstacle.place} a directory that only you can write to, with free space on its disk"
+        return Diagnosis(RunsUnrecorded, obstacle.reason + since, advice)
     choice = f"{server.client.id} --server {shlex.quote(server.name)}"
     elsewhere = f"`mcpproxy uninstall {choice}`, then `mcpproxy install {choice} --capture DIR`"
     advice = f"make {obstacle.place} a directory that only you can write to, or record elsewhere: {elsewhere}"

@@ -184,6 +184,22 @@ class CannotRecord(Verdict):
     id = "route/cannot-record"
 
 
+class RunsUnrecorded(Verdict):
+    """The server is used unrecorded, because mcpproxy cannot create a capture.
+
+    **What it means.** A recorder that cannot record does not keep the server from its client: `install` writes
+    `--if-unrecordable=pass`, with which `mcpproxy run` starts the server without a capture, and says so in one line on
+    stderr. It stays unrecorded until it ends; its next start tries again. The directory for captures cannot be
+    created or written to, others could replace what is in it, or its disk is full.
+
+    **What to do.** Make sure that only you can write to the directory shown, and that its disk has free space; then
+    start the server again in its client. `mcpproxy status` and `mcpproxy ls` say which servers run unrecorded.
+    """
+
+    id = "route/unrecorded"
+    fails = False
+
+
 class NotFound(Verdict):
     """The command is not on the client's PATH.
 
@@ -466,6 +482,7 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     VariableUnknown,
     ShellWords,
     CannotRecord,
+    RunsUnrecorded,
     NotFound,
     NotExecutable,
     InterpreterMissing,

@@ -13,7 +13,7 @@ from mcpproxy.clients.installer import Refused, carry_out, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
-from mcpproxy.clients.wrapper import Wrapper, routed
+from mcpproxy.clients.wrapper import PASSES, Wrapper, routed
 from tests.mcpproxy.clients import homes
 from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
 
@@ -209,7 +209,7 @@ def test_no_word_of_ours_is_changed_by_a_shell(tmp_path: Path) -> None:
     homes.write(client, client.files[0], house.machine, {'my "server"; rm $HOME': homes.stdio_entry(client)})
     house.install(client)
     (server,) = house.servers(client)
-    assert server.words[1:5] == ("run", "--name", "my-server-rm-HOME", "--")
+    assert server.words[1:6] == ("run", "--name", "my-server-rm-HOME", PASSES, "--")
     spaced = Wrapper(("/Users/J Doe/bin/mcpproxy",))
     change = routing(spaced, house.state, {})(House(tmp_path).servers(client)[0])
     assert change.action == "keep"

@@ -1,0 +1,87 @@
+"""Which routed servers run unrecorded at this moment: by the notes of their `run`, else by the processes themselves."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from captures.places import home
+from mcpproxy.clients.wrapper import routed
+from mcpproxy.recorder.unrecorded import Note, notes
+from mcpproxy.relay.processes import process_table
+from mcpproxy.report.units import local_time
+
+_PROC = "/proc"
+_NS = 1_000_000_000
+_STARTING_NS = 5 * _NS
+"""How long a recorder may take to create its capture on a busy machine."""
+
+
+def unrecorded() -> list[Note]:
+    """Every server of this user that runs without a capture; the oldest first."""
+    known = {note.pid: note for note in notes()}
+    found = {note.pid: note for note in _without_note() if note.pid not in known}
+    return sorted((known | found).values(), key=lambda note: note.since_ns)
+
+
+def told(note: Note) -> str:
+    """The same as a sentence; untrusted text."""
+    why = note.why or "the reason is not known"
+    return f"{note.name} runs unrecorded since {local_time(note.since_ns)} (process {note.pid}): {why}"
+
+
+def _without_note() -> Iterator[Note]:
+    """Processes of ours that may run a server unrecorded, and have no capture open.
+
+    Where the runtime directory cannot be written either, there is no other sign of them.
+    """
+    table = process_table()
+    passing = {pid: name for pid in table if (name := _passing(pid)) is not None}
+    for pid, name in passing.items():
+        # The guard, a child of `run`, has the same command line.
+        if table[pid][0] not in passing and not _records(pid):
+            since_ns = _started_ns(table[pid][1])
+            if since_ns is not None and time.time_ns() - since_ns > _STARTING_NS:
+                yield Note(pid, name, since_ns, "")
+
+
+def _passing(pid: int) -> str | None:
+    """The name of the server, if a process is a `run` of ours that passes where it cannot record."""
+    try:
+        if os.stat(f"{_PROC}/{pid}").st_uid != os.getuid():
+            return None
+        with open(f"{_PROC}/{pid}/cmdline", "rb") as file:
+            words = file.read(1 << 16).split(b"\0")
+        with open(f"{_PROC}/{pid}/environ", "rb") as file:
+            variables = [os.fsdecode(word).partition("=") for word in file.read().split(b"\0")]
+        if home({name: value for name, _, value in variables}) != home():
+            return None  # that is not about the clients of this home directory
+    except OSError:
+        return None
+    found = routed([os.fsdecode(word) for word in words])
+    return found.name or "a server" if found is not None and found.passes else None
+
+
+def _records(pid: int) -> bool:
+    """Whether a process has a capture open; True if that cannot be seen."""
+    try:
+        for fd in os.listdir(f"{_PROC}/{pid}/fd"):
+            try:
+                if ".mcpcap" in os.readlink(f"{_PROC}/{pid}/fd/{fd}"):
+                    return True
+            except OSError:
+                continue
+    except OSError:
+        return True
+    return False
+
+
+def _started_ns(start: str) -> int | None:
+    """When a process started, in nanoseconds since 1970, from the system's count of ticks since the boot."""
+    try:
+        with open(f"{_PROC}/stat", "rb") as file:
+            boot_s = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
+        return boot_s * _NS + int(start) * _NS // os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, StopIteration):
+        return None

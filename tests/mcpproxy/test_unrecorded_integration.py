@@ -1,0 +1,162 @@
+"""A recorder that cannot record: under `--if-unrecordable pass` the server starts all the same, and that is told."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.clients.wrapper import PASSES
+from tests.harness import Place, Session, is_alive, members_of, peer, wait_until
+from tests.mcpproxy.cli.typed import mcpproxy
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
+
+
+def obstructed(place: Place) -> Path:
+    """A file where the folder of the captures has to be."""
+    place.captures.write_text("in the way")
+    return place.captures
+
+
+def start(place: Place, server: list[str | bytes], *options: str, **how: Any) -> Session:
+    """A server behind a recorder that names no capture of its own."""
+    command = [place.python, "-P", "-m", "mcpproxy", "run", *options, "--", *server]
+    return place.start(command, direct=True, **how)
+
+
+def said_once(session: Session) -> str:
+    (line,) = session.errors().decode().splitlines()
+    return line
+
+
+def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -> None:
+    obstructed(place)
+    session = start(place, peer("echo", "--status", "7"), PASSES)
+    session.say(PING)
+    assert session.line() == PONG
+    session.hang_up()
+    assert session.rest() == b""
+    assert session.end() == 7
+    line = said_once(session)
+    assert "cannot make the directory" in line
+    assert line.endswith("the server runs unrecorded until it is started again")
+
+
+def test_by_hand_it_refuses(place: Place) -> None:
+    obstructed(place)
+    session = start(place, peer("echo"))
+    assert (session.rest(), session.end()) == (b"", 73)
+
+
+@pytest.mark.parametrize(
+    ("options", "server", "status"),
+    [
+        ([PASSES, "--fsync", "now"], ["cat"], 2),
+        ([PASSES], ["/no/such/program"], 127),
+        (["--if-unrecordable=no"], ["cat"], 2),
+    ],
+    ids=["wrong usage", "no such command", "no such choice"],
+)
+def test_it_passes_on_nothing_else(place: Place, options: list[str], server: list[str | bytes], status: int) -> None:
+    obstructed(place)
+    session = start(place, server, *options)
+    assert (session.rest(), session.end()) == (b"", status)
+
+
+def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
+    """Nothing of a capture is left behind, and the next start records again."""
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); signal.signal(signal.SIGXFSZ, 1)"
+    session = start(place, peer("echo"), PASSES, before=full)
+    session.say(PING)
+    assert session.line() == PONG
+    session.hang_up()
+    assert session.end() == 0
+    assert "File too large" in said_once(session)
+    assert not [path for path in place.captures.rglob("*.mcpcap") if path.stat().st_size]
+    again = start(place, peer("echo"), PASSES)
+    again.say(PING)
+    assert again.line() == PONG
+    again.hang_up()
+    assert (again.end(), again.errors()) == (0, b"")
+    assert len(members_of(place.newest(), "frame")) == 2
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL"])
+def test_it_ends_as_the_server_ends(place: Place, name: str) -> None:
+    obstructed(place)
+    session = start(place, peer("die_by_signal", "--signal", name), PASSES)
+    assert b"last words" in session.line()
+    assert session.end() == -signal.Signals[f"SIG{name}"]
+
+
+def test_a_server_whose_client_is_killed_is_no_orphan(place: Place) -> None:
+    obstructed(place)
+    session = start(place, peer("stubborn"), PASSES)
+    pid = session.told()["ready"]
+    session.process.kill()
+    wait_until(lambda: not is_alive(pid), "the guard to end the server")
+
+
+# What they do with a server that runs unrecorded.
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "without a note"])
+def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: bool) -> None:
+    obstructed(place)
+    home = Path(place.environment["HOME"])
+    home.mkdir()
+    runtime = place.root / "runtime"
+    runtime.mkdir(mode=0o700)
+    if not is_noted:
+        if os.path.isdir(f"/run/user/{os.getuid()}"):
+            pytest.skip("this machine has another place for the note")
+        for name in ("mcpproxy", f"mcpproxy-{os.getuid()}"):
+            (runtime / name).write_text("in the way")
+    entry = {
+        "command": sys.executable,
+        "args": ["-P", "-m", "mcpproxy", "run", "--name", "files", PASSES, "--", *map(str, peer("echo"))],
+    }
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+    place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
+    session = start(place, peer("echo"), "--name", "files", PASSES)
+    session.say(PING)
+    assert session.line() == PONG
+
+    def told(*command: str) -> str:
+        done = mcpproxy(*command, **place.environment)
+        return (done.stdout + done.stderr).decode()
+
+    why = "cannot make the directory" if is_noted else "the reason is not known"
+    sentence = f"(process {session.pid}): {why}"
+    wait_until(lambda: sentence in told("ls"), "the process to be old enough to be sure")
+    assert "files runs unrecorded since 20" in told("ls")
+    assert sentence in told("status")
+    assert "yes, but it runs unrecorded" in told("status")
+    (row,) = map(json.loads, mcpproxy("status", "--json", **place.environment).stdout.splitlines())
+    assert row["unrecorded_since"].endswith("Z")
+    assert (row["unrecorded_why"] or why).startswith(why)
+    examined = told("doctor", "claude-code", "files")
+    assert "route/unrecorded" in examined
+    assert "cannot make the directory" in examined
+    session.hang_up()
+    assert session.end() == 0
+    assert "unrecorded" not in told("ls")
+    assert not (is_noted and list(runtime.rglob("unrecorded-*")))
+
+
+def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
+    obstructed(place)
+    runtime = place.root / "runtime"
+    runtime.mkdir(mode=0o700)
+    place.environment["XDG_RUNTIME_DIR"] = str(runtime)
+    session = start(place, peer("echo"), PASSES)
+    session.say(PING)
+    assert session.line() == PONG
+    (note,) = runtime.rglob("unrecorded-*")
+    session.process.kill()
+    session.process.wait()
+    assert b"unrecorded" not in mcpproxy("ls", **place.environment).stderr
+    assert not note.exists()
