@@ -11,7 +11,6 @@ import pytest
 
 from mcpproxy.clients.wrapper import PASSES
 from tests.harness import Place, Session, is_alive, members_of, peer, wait_until
-from tests.mcpproxy.cli.typed import mcpproxy
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{"echo":{}}}\n'
@@ -126,7 +125,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     assert session.line() == PONG
 
     def told(*command: str) -> str:
-        done = mcpproxy(*command, **place.environment)
+        done = place.run(*command)
         return (done.stdout + done.stderr).decode()
 
     why = "cannot make the directory" if is_noted else "the reason is not known"
@@ -135,7 +134,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     assert "files runs unrecorded since 20" in told("ls")
     assert sentence in told("status")
     assert "yes, but it runs unrecorded" in told("status")
-    (row,) = map(json.loads, mcpproxy("status", "--json", **place.environment).stdout.splitlines())
+    (row,) = map(json.loads, place.run("status", "--json").stdout.splitlines())
     assert row["unrecorded_since"].endswith("Z")
     assert (row["unrecorded_why"] or why).startswith(why)
     examined = told("doctor", "claude-code", "files")
@@ -158,5 +157,5 @@ def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
     (note,) = runtime.rglob("unrecorded-*")
     session.process.kill()
     session.process.wait()
-    assert b"unrecorded" not in mcpproxy("ls", **place.environment).stderr
+    assert b"unrecorded" not in place.run("ls").stderr
     assert not note.exists()
