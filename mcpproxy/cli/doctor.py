@@ -32,10 +32,11 @@ from mcpproxy.clients.client import Client
 from mcpproxy.clients.effective import effective
 from mcpproxy.clients.listeners import Listener, listener_of, split_origin
 from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory, Server
-from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.state import read_state
 from mcpproxy.doctor import config_checks, orphans, process_attempt
-from mcpproxy.doctor.examination import LONGEST_S, Result, examine, of_command, of_url, overridden
+from mcpproxy.doctor.examination import LONGEST_S, Result, examine, lost_route, of_command, of_url, overridden
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -157,14 +158,15 @@ def _todo(
     if not inventories:
         raise ValueError(_no_file(clients, machine))
     every = [server for inventory in inventories for server in inventory.servers]
-    listeners = State(state_folder()).listeners
+    state = read_state()
+    lost = recover(state, machine)
+    routes = _Routes(state.listeners, lost)
     if options.server:
         named = _named(options, every, machine)
         # Who names a server of one's own means that one, and not one of that name in a repository.
         has_own = any(server.scope != "project" for server in named)
         return [], [
-            _examination(server, machine, listeners, is_named=not has_own or server.scope != "project")
-            for server in named
+            _examination(server, machine, routes, is_named=not has_own or server.scope != "project") for server in named
         ]
     of_files = list(_of_files(inventories, machine))
     servers = [server for server in every if not server.is_off]
@@ -172,7 +174,7 @@ def _todo(
         raise ValueError(_no_server(inventories, machine))
     used = _used(every, machine)
     return of_files, [
-        _examination(server, machine, listeners)
+        _examination(server, machine, routes)
         if used[id(server)] is server
         else Examination(server.client.id, server.name, partial(overridden, server, used[id(server)], machine), server)
         for server in servers
@@ -238,8 +240,18 @@ def _of_files(inventories: list[ClientInventory], machine: Machine) -> Iterator[
             yield inventory.client.id, diagnosis
 
 
-def _examination(server: Server, machine: Machine, listeners: list[Listener], *, is_named: bool = False) -> Examination:
-    listener = None if server.url is None else listener_of(server.url[1], listeners)
+class _Routes(NamedTuple):
+    """Where entries with a URL lead."""
+
+    listeners: list[Listener]
+    lost: list[Server]
+    """Entries that may lead to a port of ours, of which nothing is known any more."""
+
+
+def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named: bool = False) -> Examination:
+    if any((lost.file, lost.place) == (server.file, server.place) for lost in routes.lost):
+        return Examination(server.client.id, server.name, partial(lost_route, server, machine), server)
+    listener = None if server.url is None else listener_of(server.url[1], routes.listeners)
     own = None
     if listener is not None and server.url is not None:
         own = listener.upstream + split_origin(server.url[1])[1]

@@ -31,10 +31,12 @@ from mcpproxy.clients.installer import Plan, plans, routing
 from mcpproxy.clients.listeners import listener_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe, probe_all
+from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory
-from mcpproxy.clients.state import State, locked, state_folder
+from mcpproxy.clients.state import State, locked, read_state, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
+from mcpproxy.doctor.trust import trust_in
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -87,8 +89,9 @@ def run(arguments: list[str]) -> int:
         return _only_found(inventories, machine)
     _say_windows_side(clients, machine)
     code = say_broken(inventories, machine)
-    state = State(state_folder())
-    probes = _probed(inventories, options, state)
+    state = read_state()
+    recover(state, machine)
+    probes = _probed(inventories, options, state, machine)
     todo = plans(inventories, routing(wrapper, state, probes, options.ways), lambda server: is_chosen(server, options))
     listing = Listing(machine, state.listeners, as_json=options.format == "json")
     if not todo:
@@ -102,6 +105,7 @@ def run(arguments: list[str]) -> int:
     if stop is not None:
         return max(code, stop)
     with locked() as state:
+        recover(state, machine)
         written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
@@ -122,15 +126,22 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
     return fail("mcpproxy cannot record on Windows yet, so nothing was written; to record, run it inside WSL")
 
 
-def _probed(inventories: list[ClientInventory], options: argparse.Namespace, state: State) -> dict[str, Probe]:
-    """What the chosen servers with a URL that are not routed yet say to a request without credentials."""
-    urls = [
-        server.url[1]
-        for inventory in inventories
-        for server in inventory.servers
-        if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None
-    ]
-    return probe_all([url for url in urls if url.startswith(("http://", "https://")) and "$" not in url])
+def _probed(
+    inventories: list[ClientInventory], options: argparse.Namespace, state: State, machine: Machine
+) -> dict[str, Probe]:
+    """What the chosen servers with a URL that are not routed yet say to a request without credentials.
+
+    A repository that nobody has approved chooses no address to which anything is sent.
+    """
+    urls: dict[str, bool] = {}
+    for server in (server for inventory in inventories for server in inventory.servers):
+        if server.url and is_chosen(server, options) and listener_of(server.url[1], state.listeners) is None:
+            url = server.url[1]
+            urls[url] = urls.get(url, False) or trust_in(server, machine).is_approved
+    asked = probe_all(
+        [url for url, ok in urls.items() if ok and url.startswith(("http://", "https://")) and "$" not in url]
+    )
+    return asked | {url: Probe("unapproved") for url, is_approved in urls.items() if not is_approved}
 
 
 def _capture_directory(named: str | None) -> Path | None:

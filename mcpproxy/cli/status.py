@@ -19,8 +19,10 @@ from mcpproxy.clients.installer import is_routed
 from mcpproxy.clients.last_frame import Captures, LastFrame, place_of
 from mcpproxy.clients.listeners import Listener
 from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.recovery import recover
+from mcpproxy.clients.recovery import told as told_unknown
 from mcpproxy.clients.servers import Server
-from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.state import State, read_state, state_folder
 from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
@@ -78,7 +80,8 @@ def run(arguments: list[str]) -> int:
     try:
         clients = chosen_clients(options)
         machine = Machine.here()
-        state = State(state_folder())
+        state = read_state()
+        unknown = recover(state, machine)
     except (ValueError, OSError) as error:
         return fail(str(error))
     inventories = find_used(clients, machine)
@@ -89,6 +92,9 @@ def run(arguments: list[str]) -> int:
     captures = Captures()
     if options.wait:
         _wait(servers, machine, state, captures)
+    for server in unknown:
+        if server.client in clients:
+            code = fail(told_unknown(server, machine))
     rows = _rows(servers, machine, state, captures)
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)

@@ -5,6 +5,7 @@ removed; every other change stays. Captures are kept.
 """
 
 import argparse
+import shlex
 import sys
 
 from mcpproxy.cli.arguments import Parser, add_json
@@ -20,12 +21,14 @@ from mcpproxy.cli.routes import (
     stops_before_writing,
     write_all,
 )
-from mcpproxy.clients.installer import is_routed, plans, strike_unused, unrouting
+from mcpproxy.clients.installer import Plan, is_routed, plans, strike_unused, unrouting
 from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.recovery import recover, told
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.service import unit_path
 from mcpproxy.clients.state import State, locked
 from mcpproxy.report.text import count_text
+from mcpproxy.sanitise import sanitise
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,10 +50,14 @@ def run(arguments: list[str]) -> int:
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
     with locked() as state:
+        unknown = recover(state, machine, is_sure=True)
         if strike_unused(state):
             state.save()
+        for server in unknown:
+            if is_chosen(server, options) and server.client in clients:
+                code = fail(told(server, machine))
         listing = Listing(machine, state.listeners, as_json=options.format == "json")
-        decide = unrouting(state)
+        decide = unrouting(state, is_named=bool(options.server))
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
             if code == Exit.FINE and options.format != "json":
@@ -59,13 +66,27 @@ def run(arguments: list[str]) -> int:
         had_listeners = bool(state.listeners)
         stop = stops_before_writing(todo, listing, options, "Restore", "restored")
         if stop is not None:
+            _say_by_hand(todo, options)
             return max(code, stop)
         written, written_code = write_all(todo, decide, state, listing)
     if options.format != "json":
         if had_listeners:
             _say_of_unit(machine, state)
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
-    return max(code, written_code)
+        _say_by_hand(todo, options)
+    left = [change for plan in todo for change in plan.changes if change.action == "skip"]
+    return max(code, written_code, Exit.USAGE if left else Exit.FINE)
+
+
+def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
+    """How to unwrap the entries that stay because `install` has not written them."""
+    if options.format == "json":
+        return
+    for change in (change for plan in todo for change in plan.changes if change.action == "keep"):
+        scope = "" if options.scope == "user" else f" --scope {options.scope}"
+        name = shlex.quote(sanitise(change.server.name, None))
+        how = f"mcpproxy uninstall {change.server.client.id}{scope} --server {name}"
+        sys.stdout.write(f"To unwrap it as well: {how}\n")
 
 
 def _nothing(inventories: list[ClientInventory], state: State, options: argparse.Namespace) -> str:

@@ -27,7 +27,8 @@ from mcpproxy.cli.listening import (
 from mcpproxy.cli.routes import write_service
 from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.recovery import recover
+from mcpproxy.clients.state import locked, read_state, state_folder
 from mcpproxy.clients.up_lock import AlreadyRunning, UpLock
 from mcpproxy.clients.wrapper import NoProgram, program_words
 from mcpproxy.recorder.http import HttpRecorder
@@ -61,7 +62,11 @@ def run(arguments: list[str]) -> int:
         lock = UpLock(folder)
     except (AlreadyRunning, OSError) as error:
         return fail(str(error))
-    if not State(folder).listeners:
+    with locked() as state:
+        recover(state, Machine.here())
+        if state.listeners and not state.is_read:
+            state.save()
+    if not state.listeners:
         say("no server with a URL is routed yet; waiting for mcpproxy install")
     asyncio.run(_serve(lock))
     stderr_lines.flush()
@@ -75,7 +80,7 @@ async def _serve(lock: UpLock) -> None:
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        state = State(state_folder())
+        state = read_state()
         if state.is_read:  # otherwise we go on: a disk or a limit that fails must not end sessions
             wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
         for key in running.keys() - wanted.keys():

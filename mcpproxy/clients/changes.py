@@ -214,6 +214,8 @@ def has_credentials(server: Server) -> bool:
 
 
 def _why_not_probed(server: Server, probe: Probe) -> str:
+    if probe.access == "unapproved":
+        return f"approve it in {server.client.title} first: its address comes from a repository, so it was not asked"
     if probe.access == "unreachable":
         return f"cannot be reached: {probe.reason}"
     if probe.access == "redirect":

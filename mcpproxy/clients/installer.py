@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as altered
 from pathlib import Path
 from typing import Final, Literal
 
@@ -135,8 +136,13 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
     return decide
 
 
-def unrouting(state: State) -> Decide:
-    """Takes away what routes a server."""
+def unrouting(state: State, *, is_named: bool) -> Decide:
+    """Takes away what routes a server.
+
+    Args:
+        state: what we wrote.
+        is_named: whether the user has named the servers, so that one that was wrapped by hand is meant, too.
+    """
 
     def decide(server: Server) -> Change:
         known, place = state.of(server.file), place_text(server.place)
@@ -152,9 +158,21 @@ def unrouting(state: State) -> Decide:
             return unroute_url(server, url, member, listener, is_ours)
         if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
-        return unroute(server, is_ours)
+        if not is_named and server.routed is not None and not _is_by_install(server, state):
+            return Change(server, "keep", "wrapped by hand, stays")
+        change = unroute(server, is_ours)
+        is_sure = state.is_read or server.routed is None or server.routed.passes
+        return change if is_sure else altered(change, reason="(perhaps wrapped by hand)")
 
     return decide
+
+
+def _is_by_install(server: Server, state: State) -> bool:
+    """Whether `install` has wrapped a server's command; True if lost records leave that open."""
+    known = state.of(server.file)
+    if not state.is_read or (server.routed is not None and server.routed.passes and known is not None):
+        return True
+    return known is not None and (known.routed is None or place_text(server.place) in (*known.routed, *known.bridged))
 
 
 def place_text(place: Place) -> str:
@@ -248,6 +266,8 @@ def _note(written: Written, changes: list[Change]) -> None:
             continue
         added = [place_text(edit.path) for edit in change.edits if isinstance(edit, AddMember)]
         written.added = [*dict.fromkeys([*written.added, *added])]
+        if change.server.kind != "http" and written.routed is not None:
+            written.routed = [*dict.fromkeys([*written.routed, place_text(change.server.place)])]
         if change.bridged is not None:
             written.bridged[place_text(change.server.place)] = change.bridged
         if change.listener is not None:

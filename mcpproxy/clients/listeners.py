@@ -98,21 +98,27 @@ def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
         return None
 
 
+def first_port(name: str, upstream: str) -> int:
+    """The port that a server gets if it is free."""
+    return FIRST_PORT + int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORTS
+
+
 def free_port(name: str, upstream: str, taken: Container[int]) -> int:
     """A port for a server: the same each time it is asked for, unless that is taken.
 
     Raises:
         OSError: all are taken.
     """
-    start = int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORTS
+    first = first_port(name, upstream) - FIRST_PORT
     for step in range(PORTS):
-        port = FIRST_PORT + (start + step) % PORTS
-        if port not in taken and _is_free(port):
+        port = FIRST_PORT + (first + step) % PORTS
+        if port not in taken and is_free(port):
             return port
     raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nothing listens on a port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

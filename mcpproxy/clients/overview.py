@@ -9,7 +9,7 @@ from mcpproxy.clients.installer import is_routed
 from mcpproxy.clients.last_frame import place_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import find
-from mcpproxy.clients.state import State, state_folder
+from mcpproxy.clients.state import read_state
 
 
 class RoutedServer(NamedTuple):
@@ -24,7 +24,7 @@ class RoutedServer(NamedTuple):
 def routed_servers() -> list[RoutedServer]:
     """Every routed server that its client does not leave alone; empty if no home directory is known."""
     try:
-        machine, state = Machine.here(), State(state_folder())
+        machine, state = Machine.here(), read_state()
     except OSError:
         return []
     servers = [server for client in CLIENTS for server in find(client, machine).servers]

@@ -26,8 +26,8 @@ _KEEPING: Final = (307, 308)
 _AT_ONCE: Final = 8
 _PORT_OF: Final = {"http": 80, "https": 443}
 
-Access = Literal["open", "denied", "oauth", "redirect", "unreachable"]
-"""`denied`: it requires credentials and says nothing of OAuth."""
+Access = Literal["open", "denied", "oauth", "redirect", "unreachable", "unapproved"]
+"""`denied`: it requires credentials and says nothing of OAuth. `unapproved`: it was not asked."""
 
 
 class Probe(NamedTuple):

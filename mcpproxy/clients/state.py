@@ -1,7 +1,8 @@
 """What `install` remembers: a backup of every file that it changed, and what it wrote into it.
 
-It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. If it is lost,
-nothing breaks: `uninstall` then takes our words out of the files by themselves.
+It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. The records are kept
+twice, the second time in the configuration directory. If both are lost, they are found again as far as that is possible
+(`mcpproxy.clients.recovery`): our words in a client's file say what they are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from captures.places import state_directory
+from captures.places import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.listeners import Listener, free_port, read_listener
 from mcpproxy.clients.replace import create, remove_left
@@ -46,6 +47,8 @@ class Written:
     """The places of members that we added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The places of the entries whose URL became a command, and what they were."""
+    routed: list[str] | None = None
+    """The places of the commands that we put words in front of; None if an earlier version did, without a note."""
 
 
 def _read_written(fields: Any) -> Written | None:
@@ -60,6 +63,7 @@ def _read_written(fields: Any) -> Written | None:
         and all(_is_texts(texts) for texts in (written.after, written.added))
         and _is_number(written.at_s)
         and _are_bridged(written.bridged)
+        and (written.routed is None or _is_texts(written.routed))
     )
     return written if is_sound else None
 
@@ -89,27 +93,48 @@ def _is_bridged(entry: Any) -> bool:
 class State:
     """The records of all files, while this process holds their lock."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read the records; an unreadable file counts as none."""
+    def __init__(self, folder: Path, copy: Path | None = None) -> None:
+        """Read the records; an unreadable file counts as none.
+
+        Args:
+            folder: where they are.
+            copy: the folder of the copy; None if none is kept.
+        """
         self._folder = folder
-        self._path = folder / "install.json"
+        self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
         self.files: dict[str, Written] = {}
         self.listeners: list[Listener] = []
-        self.is_read = False
-        """Whether there are records, and they could be read."""
+        self.is_partial = False
+        """Whether records were lost, and not all of it could be found again."""
+        self.is_read = any(self._read(path) for path in self._paths)
+        """Whether there are records, and they, or their copy, could be read."""
+
+    def _read(self, path: Path) -> bool:
         try:
-            stored = json.loads(read_file(self._path))
+            stored = json.loads(read_file(path))
             known = {name: _read_written(fields) for name, fields in stored["files"].items()}
-            self.files = {name: written for name, written in known.items() if written is not None}
-            self.listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
-            self.is_read = True
+            listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
         except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
-            self.files, self.listeners = {}, []
+            return False
+        self.files = {name: written for name, written in known.items() if written is not None}
+        self.listeners, self.is_partial = listeners, stored.get("partial") is True
+        return True
+
+    @property
+    def was_here(self) -> bool:
+        """Whether there is any trace of records, readable or not."""
+        return any(path.exists() for path in (*self._paths, self.backups))
 
     @property
     def backups(self) -> Path:
         """The folder of the backups."""
         return self._folder / "backups"
+
+    def left_behind(self) -> Iterator[Path]:
+        """Files that a kill has left while they were written."""
+        for path in self._paths:
+            yield from path.parent.glob(f".{path.name}.*")
+        yield from self.backups.glob(".*")
 
     def listener(self, name: str, upstream: str, capture: str) -> Listener:
         """The listener for a server, an existing one if there is one; a new one is kept with the next write.
@@ -151,7 +176,8 @@ class State:
             create(self.backups / name, old)
             # What was known of entries still holds: the file was edited, but they may be as we wrote them.
             added, bridged = (known.added, known.bridged) if known is not None else ([], {})
-            known = Written(now, name, added=added, bridged=bridged)
+            routed = known.routed if known is not None else []
+            known = Written(now, name, added=added, bridged=bridged, routed=routed)
         known.at_s = time.time()
         known.after = [*dict.fromkeys([*known.after, digest(new)])]
         self.files[os.path.realpath(path)] = known
@@ -177,10 +203,18 @@ class State:
         self.listeners = [listener for listener in self.listeners if listener.users]
         stored = {
             "version": 1,
+            "partial": self.is_partial,
             "files": {name: asdict(written) for name, written in self.files.items()},
             "listeners": [asdict(listener) for listener in self.listeners],
         }
-        create(self._path, json.dumps(stored, indent=1).encode())
+        failed: list[OSError] = []
+        for path in self._paths:
+            try:
+                create(path, json.dumps(stored, indent=1).encode())
+            except OSError as error:
+                failed.append(OSError(error.errno, f"cannot write {path}: {error.strerror}"))
+        if len(failed) == len(self._paths):
+            raise failed[0]
 
 
 def state_folder() -> Path:
@@ -193,6 +227,16 @@ def state_folder() -> Path:
     if folder is None:
         raise OSError("your home directory is not known; set HOME and try again")
     return Path(folder)
+
+
+def read_state() -> State:
+    """The records of this user, to look at.
+
+    Raises:
+        OSError: no home directory is known.
+    """
+    copy = config_directory()
+    return State(state_folder(), None if copy is None else Path(copy))
 
 
 @contextmanager
@@ -210,10 +254,10 @@ def locked() -> Iterator[State]:
     with open(folder / "lock", "a", opener=lambda path, _: os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Left by a kill; nobody else is writing one.
-        for left in (*folder.glob(".install.json.*"), *(folder / "backups").glob(".*")):
+        state = read_state()
+        for left in state.left_behind():
             with suppress(OSError):
                 left.unlink()
-        state = State(folder)
         for name in state.files:
             with suppress(OSError, ValueError):
                 remove_left(Path(name))

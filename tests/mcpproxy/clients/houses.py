@@ -42,7 +42,7 @@ class House:
 
     def uninstall(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
         chosen = lambda server: is_routed(server, self.state) and wanted(server)  # noqa: E731
-        return self._all(client, unrouting(self.state), chosen)
+        return self._all(client, unrouting(self.state, is_named=False), chosen)
 
 
 def client_of(name: str) -> Client:

@@ -1,0 +1,138 @@
+"""Finds again what the records of `install` knew, if they are lost: from the clients' files and from the backups.
+
+A command of ours says by itself what it wraps. An entry with a URL only says a port of ours; which server is behind it
+is told by the backup of the file, where the entry still has the server's own URL: a port is derived from the name of
+the server and its origin.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from captures.places import safe_name
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.documents.document import Document, read_file
+from mcpproxy.clients.documents.edits import ConfigError
+from mcpproxy.clients.installer import place_text
+from mcpproxy.clients.listeners import (
+    FIRST_PORT,
+    HOST,
+    PORTS,
+    Listener,
+    NotRoutable,
+    first_port,
+    is_free,
+    listener_of,
+    split_origin,
+)
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.servers import Server, find, servers_in
+from mcpproxy.clients.state import State, Written, state_folder
+from mcpproxy.clients.up_lock import running_up
+
+_BACKUP: Final = re.compile(r"\d{8}T\d{6}Z-(?P<client>.+)-[0-9a-f]{4}-(?P<file>[^/]+)").fullmatch
+_STEPS: Final = 64
+"""How many ports may have been taken when one was chosen."""
+
+
+def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Server]:
+    """Enter into lost records what can be found again; records that could be read stay as they are.
+
+    Args:
+        state: the records.
+        machine: whose clients are looked at, all of them.
+        is_sure: whether there were records, even if no trace of them is left.
+
+    Returns:
+        The entries that lead to a port which may be ours, where nothing tells which server is behind it.
+    """
+    if state.is_read and not state.is_partial:
+        return []
+    servers = [server for client in CLIENTS for server in find(client, machine).servers]
+    was_here = is_sure or state.is_read or state.was_here or any(s.routed and s.routed.passes for s in servers)
+    up, unknown = running_up(state_folder()), []
+    ours = up.ports if up is not None else frozenset()
+    for server in servers:
+        if server.routed is not None:
+            _know(state, server)
+        elif server.url is not None and _is_port_of_ours(server.url[1]):
+            listener = listener_of(server.url[1], state.listeners) or _listener(state, server, server.url[1])
+            if listener is not None:
+                _know(state, server)
+                user = place_text((str(server.file), *server.place))
+                listener.users = [*dict.fromkeys([*listener.users, user])]
+                if listener not in state.listeners:
+                    state.listeners.append(listener)
+            elif port_of(server) in ours or (was_here and is_free(port_of(server))):
+                unknown.append(server)
+    state.is_partial = bool(unknown)
+    return unknown
+
+
+def told(server: Server, machine: Machine) -> str:
+    """What to say of an entry that `recover` could not recover, and what to do."""
+    return (
+        f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be a port of mcpproxy, "
+        f"but the records of install are lost; write the server's own URL into {machine.shown(server.file)}"
+    )
+
+
+def port_of(server: Server) -> int:
+    """The port to which an entry leads."""
+    return (urlsplit(server.url[1]).port if server.url is not None else None) or 0
+
+
+def _know(state: State, server: Server) -> None:
+    """Note that the file of a server is one that we wrote to; what it was before is not known."""
+    written = state.files.setdefault(os.path.realpath(server.file), Written("", "", routed=[]))
+    if written.routed is not None and server.routed is not None and server.routed.passes:
+        written.routed.append(place_text(server.place))
+
+
+def _is_port_of_ours(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 0
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.hostname == HOST and FIRST_PORT <= port < FIRST_PORT + PORTS
+
+
+def _listener(state: State, server: Server, url: str) -> Listener | None:
+    """The listener to which an entry leads, by the newest backup in which the entry had a URL of its own."""
+    _, rest = split_origin(url)
+    port, found = port_of(server), None
+    for before in _before(state, server):
+        if before.url is None or _is_port_of_ours(before.url[1]):
+            continue
+        try:
+            origin, own = split_origin(before.url[1])
+        except NotRoutable:
+            continue
+        if own == rest and (port - first_port(safe_name(before.name), origin)) % PORTS < _STEPS:
+            if before.place == server.place:
+                return Listener(safe_name(before.name), port, origin)
+            found = found or Listener(safe_name(before.name), port, origin)
+    return found
+
+
+def _before(state: State, server: Server) -> Iterator[Server]:
+    """The servers in the backups of a file, the newest backup first."""
+    try:
+        names = sorted(os.listdir(state.backups), reverse=True)
+    except OSError:
+        return
+    for name in names:
+        match = _BACKUP(name)
+        if match is None or match["client"] != server.client.id or match["file"] != server.file.name.lstrip("."):
+            continue
+        try:
+            document = Document(read_file(Path(state.backups, name)), server.config.format)
+            yield from servers_in(document, server.client, server.config, server.file)
+        except (OSError, ConfigError, LookupError, TypeError):
+            continue

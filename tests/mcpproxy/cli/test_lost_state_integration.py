@@ -1,0 +1,180 @@
+"""The way back when the records of `install` are lost, and what it leaves when they are not."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.clients.wrapper import PASSES
+from tests.mcpproxy.cli.test_install_integration import http_server
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+SERVER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
+BY_HAND = {"command": "mcpproxy", "args": ["run", "--name", "mine", "--", *SERVER]}
+
+
+def run(home: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    return mcpproxy(*arguments, cwd=home / "project", HOME=str(home), NO_PROXY="127.0.0.1")
+
+
+def records(home: Path) -> tuple[Path, Path]:
+    """Both copies."""
+    return home / ".local/state/mcpproxy/install.json", home / ".config/mcpproxy/install.json"
+
+
+def servers(home: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]
+    return found
+
+
+def rows(done: "subprocess.CompletedProcess[bytes]") -> dict[str, dict[str, Any]]:
+    return {row["server"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Cursor with a command, a URL and a command that was wrapped by hand; all of it is routed, and `far` is up."""
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / "project/.git").mkdir(parents=True)
+    with http_server() as port:
+        entries = {
+            "files": {"command": SERVER[0], "args": SERVER[1:]},
+            "far": {"url": f"http://127.0.0.1:{port}/open"},
+        }
+        (tmp_path / "before.json").write_text(json.dumps({"mcpServers": entries | {"mine": BY_HAND}}, indent=1))
+        shutil.copy(tmp_path / "before.json", tmp_path / ".cursor/mcp.json")
+        assert run(tmp_path, "install", "--all").returncode == 0
+    assert servers(tmp_path)["far"] != entries["far"]
+    return tmp_path
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def corrupt(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("lose", [gone, corrupt, emptied])
+@pytest.mark.parametrize("copy", [0, 1])
+def test_either_copy_is_enough(home: Path, lose: Callable[[Path], None], copy: int) -> None:
+    lose(records(home)[copy])
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (home / ".cursor/mcp.json").read_bytes() == (home / "before.json").read_bytes()
+
+
+@pytest.mark.parametrize("lose", [gone, corrupt, unreadable])
+def test_without_either_the_backups_tell_where_a_port_leads(home: Path, lose: Callable[[Path], None]) -> None:
+    for path in records(home):
+        lose(path)
+    found = rows(run(home, "status", "--json"))
+    assert {name: row["routed"] for name, row in found.items()} == dict.fromkeys(("files", "far", "mine"), True)
+    assert b"far" in run(home, "status").stdout
+    done = run(home, "uninstall", "--all")
+    if lose is unreadable:
+        assert done.returncode == 2
+        assert b"cannot write" in done.stderr
+        assert b"install.json" in done.stderr
+        return
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"perhaps wrapped by hand" in done.stdout
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert servers(home) == before | {"mine": {"command": SERVER[0], "args": SERVER[1:]}}
+
+
+def test_up_serves_what_it_finds_again(home: Path) -> None:
+    """The clients are not without their servers until somebody restores them."""
+    for path in records(home):
+        path.unlink()
+    with started("up", HOME=str(home)) as up:
+        assert up.stderr is not None
+        assert b"far" in up.stderr.readline()
+        assert json.loads(records(home)[0].read_text())["listeners"][0]["name"] == "far"
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert servers(home) == before
+
+
+def test_nothing_is_reported_as_fine_that_is_not(home: Path) -> None:
+    """With the backups gone as well, an entry with a URL cannot be restored: that is said, and what to do."""
+    shutil.rmtree(home / ".local/state/mcpproxy")
+    records(home)[1].unlink()
+    for command in (("status",), ("uninstall", "--all"), ("uninstall", "--all"), ("uninstall", "cursor")):
+        done = run(home, *command)
+        assert done.returncode == 2
+        (line,) = done.stderr.decode().splitlines()
+        assert "far leads to 127.0.0.1:" in line
+        assert line.endswith("write the server's own URL into ~/.cursor/mcp.json")
+        assert b"Nothing to restore" not in done.stdout
+    done = run(home, "doctor", "cursor", "far")
+    assert b"records of `install` are lost" in done.stdout
+    left = servers(home)
+    assert (left["files"]["command"], left["mine"]["command"]) == (SERVER[0], SERVER[0])
+    left["far"]["url"] = "http://127.0.0.1:9/open"
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": left}))
+    assert run(home, "uninstall", "--all").returncode == 0
+
+
+def test_a_port_that_nobody_routed_is_no_concern_of_ours(tmp_path: Path) -> None:
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / "project").mkdir()
+    far = {"url": "http://127.0.0.1:16686/mcp"}
+    (tmp_path / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"far": far}}))
+    done = run(tmp_path, "status")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_was_wrapped_by_hand_stays_and_is_named(home: Path) -> None:
+    listed = run(home, "uninstall", "--dry-run", "cursor").stdout
+    done = run(home, "uninstall", "cursor")
+    assert (done.returncode, done.stderr) == (0, b"")
+    for text in (listed, done.stdout):
+        assert b"wrapped by hand" in text
+        assert b"mcpproxy uninstall cursor --server mine" in text
+    assert (home / ".cursor/mcp.json").read_bytes() == (home / "before.json").read_bytes()
+    done = run(home, "uninstall", "cursor", "--server", "mine")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert servers(home)["mine"] == {"command": SERVER[0], "args": SERVER[1:]}
+
+
+def test_entries_of_an_earlier_version_are_told_by_its_records(home: Path) -> None:
+    """It wrote neither which commands it wrapped nor the option that tells."""
+    for path in records(home):
+        stored = json.loads(path.read_text())
+        for written in stored["files"].values():
+            del written["routed"]
+        path.write_text(json.dumps(stored))
+    text = (home / ".cursor/mcp.json").read_text()
+    (home / ".cursor/mcp.json").write_text(text.replace(f'"{PASSES}", ', "").replace(f'"{PASSES}",', ""))
+    assert PASSES not in (home / ".cursor/mcp.json").read_text()
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert servers(home)["files"] == {"command": SERVER[0], "args": SERVER[1:]}
+
+
+def test_addresses_of_a_repository_that_nobody_approved_are_sent_nothing(home: Path) -> None:
+    with http_server() as port:
+        entries = {"theirs": {"url": f"http://127.0.0.1:{port}/asked"}}
+        (home / "project/.cursor").mkdir()
+        (home / "project/.cursor/mcp.json").write_text(json.dumps({"mcpServers": entries}))
+        (home / "project/.mcp.json").write_text(json.dumps({"mcpServers": entries}))
+        for more in (["--dry-run"], ["--all"], ["--all", "--dry-run"]):
+            done = run(home, "install", "--scope", "project", *more)
+            assert done.returncode == 0
+            assert b"left alone: approve it in Cursor first" in done.stdout
