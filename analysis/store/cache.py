@@ -390,8 +390,8 @@ def bytes_of(memory: int) -> str:
     return f"{memory // 1000}KB"
 
 
-def quoted(file: Path) -> str:
-    """A path as an SQL literal, for places that allow no parameter."""
+def quoted(file: Path | str) -> str:
+    """A path, or another text, as an SQL literal, for places that allow no parameter."""
     return "'" + str(file).replace("'", "''") + "'"
 
 

@@ -85,6 +85,7 @@ class Account:
                 "observed_start": header.get("observed_start") is True,
                 "host_pid": host_pid,
                 "host": host,
+                "machine": text(header.get("machine")),
                 "spawned_ns": integer(self._spawned_ns),
                 "ended_ns": None if self._ended is None else integer(self._ended.t_ns),
                 "ending": text(fold.ending),

@@ -91,6 +91,7 @@ def export(
     findings: bool = False,
     force: bool = False,
     names_only: bool = False,
+    machine: str = "",
     database: str = DATABASE,
     progress: Progress | None = None,
 ) -> Done:
@@ -103,6 +104,7 @@ def export(
         findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
         force: replace existing files.
         names_only: write no folders of captures, only the names of their files.
+        machine: what all captures call their machine; empty for what their headers say.
         database: the name of the file, if the format is duckdb.
         progress: called with the progress of loading.
 
@@ -122,6 +124,7 @@ def export(
             findings=findings,
             force=force,
             names_only=names_only,
+            machine=machine,
             database=database,
             progress=progress,
         )
@@ -141,6 +144,7 @@ def _exported(
     findings: bool,
     force: bool,
     names_only: bool,
+    machine: str,
     database: str,
     progress: Progress | None,
 ) -> Done:
@@ -159,7 +163,7 @@ def _exported(
                     "duckdb": partial(_database, name=database),
                 }
                 tables = [name for name in NAMES if findings or name != "findings"]
-                rows = {name: _rows(name, names_only=names_only) for name in tables}
+                rows = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
                 written = list(writers[form](connection, rows, Path(folder, "out")))
             out = Path(folder, "out")
             targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
@@ -177,11 +181,13 @@ def _exported(
     return Done(targets, refused, losses)
 
 
-def _rows(table: str, *, names_only: bool) -> str:
-    """What to select from: the table, or with the names of files in place of their paths."""
+def _rows(table: str, *, names_only: bool, machine: str) -> str:
+    """What to select from: the table, or with other values in place of some."""
     name = f"memory.main.{table}"
-    if names_only and table == "captures":
-        return f"(select * replace (parse_filename(path) as path) from {name})"  # noqa: S608 - names are ours
+    others = ["parse_filename(path) as path"] if names_only else []
+    others += [f"{quoted(machine)} as machine"] if machine else []
+    if others and table == "captures":
+        return f"(select * replace ({', '.join(others)}) from {name})"  # noqa: S608 - names are ours
     return name
 
 

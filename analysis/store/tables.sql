@@ -7,7 +7,7 @@
 create table captures (
     capture varchar not null, name varchar, path varchar not null, transport varchar, command varchar, upstream varchar,
     format integer, tool_version varchar, opened timestamp_ns, duration_ns bigint, observed_start boolean not null,
-    host_pid bigint, host varchar, spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar,
+    host_pid bigint, host varchar, machine varchar, spawned_ns bigint, ended_ns bigint, ending varchar, exit_status integer, exit_signal varchar,
     is_live boolean not null, frames bigint not null, bytes bigint not null, sessions bigint not null, lost bigint not null,
     unjudged bigint not null, damage bigint not null, forgotten bigint not null, begins_at bigint not null,
     unrecorded bigint not null
@@ -26,6 +26,7 @@ comment on column captures.duration_ns is 'from then to its last record; while i
 comment on column captures.observed_start is 'whether the recording began before the first byte, so that nothing is missing at its start';
 comment on column captures.host_pid is 'process id of the program that started the recorder: the client';
 comment on column captures.host is 'name of that program';
+comment on column captures.machine is 'name of the machine that recorded it: chosen with --machine or MCPPROXY_MACHINE, otherwise its host name, or in shipped captures a hash of it; NULL in captures of versions without it, and in imported ones';
 comment on column captures.spawned_ns is 'when the server was started, in ns since the capture opened; NULL over HTTP';
 comment on column captures.ended_ns is 'when the server ended; NULL if its end is not in the capture';
 comment on column captures.ending is 'how the recording ended: server, client, signal, failed, record_error or import; NULL if it was not closed';

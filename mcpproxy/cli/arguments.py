@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.recorder.machine_name import checked
 from mcpproxy.report.output import set_up
 from mcpproxy.report.text import cells
 from mcpproxy.sanitise import sanitise
@@ -32,6 +33,23 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of up to nine digits")
     return int(text)
+
+
+def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """Add `--machine NAME`: a name that the user has chosen for this machine.
+
+    Args:
+        parser: of the command.
+        help_text: what the command does with it.
+    """
+    parser.add_argument("--machine", type=_machine, metavar="NAME", help=help_text)
+
+
+def _machine(text: str) -> str:
+    try:
+        return checked(text, "the name")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def memory(text: str) -> int:

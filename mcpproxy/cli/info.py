@@ -82,6 +82,7 @@ def _text(capture: Capture, name: Path, inspection: Inspection) -> str:
         ("started", None if wall_ns is None else local_time(wall_ns)),
         ("duration", duration(inspection.last_t_ns)),
         ("started by", _parents(header.get("parents"))),
+        ("machine", header.get("machine")),
         ("recorded by", header.get("tool")),
         ("redacted by", header.get("redacted_by")),
         ("frames", _traffic(inspection)),

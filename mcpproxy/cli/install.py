@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from mcpproxy.cli.arguments import Parser, add_json
+from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (
     Listing,
@@ -37,6 +37,7 @@ from mcpproxy.clients.state import State, locked, read_state, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.doctor.trust import trust_in
+from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
@@ -50,6 +51,10 @@ def parser() -> argparse.ArgumentParser:
         "--capture",
         metavar="DIR",
         help="record into folders below this directory (default: the same place as `run`)",
+    )
+    add_machine(
+        parser,
+        "what captures call this machine (default: MCPPROXY_MACHINE, or the host name)",
     )
     parser.add_argument(
         "--bridge",
@@ -80,7 +85,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
-        wrapper = Wrapper(program_words(), _capture_directory(options.capture))
+        wrapper = Wrapper(program_words(), _capture_directory(options.capture), _chosen_machine(options.machine))
         machine = Machine.here()
     except (ValueError, NoProgram, OSError) as error:
         return fail(str(error))
@@ -107,8 +112,12 @@ def run(arguments: list[str]) -> int:
     with locked() as state:
         recover(state, machine)
         written, written_code = write_all(todo, routing(wrapper, state, probes, options.ways), state, listing)
+        named = _name_machine(todo, wrapper.machine, state)
     if options.format != "json":
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
+        if named:
+            shown = sanitise(", ".join(named), 200)
+            say(f"captures of {shown} call this machine {options.machine} from the next start of mcpproxy up on")
         _say_what_next(written, machine, state)
     elif names := _listened_for(written):
         say(_of_listeners(names))
@@ -142,6 +151,32 @@ def _probed(
         [url for url, ok in urls.items() if ok and url.startswith(("http://", "https://")) and "$" not in url]
     )
     return asked | {url: Probe("unapproved") for url, is_approved in urls.items() if not is_approved}
+
+
+def _name_machine(todo: list[Plan], name: str, state: State) -> list[str]:
+    """Note what the captures of the servers with a URL call this machine; returns those for which that is new."""
+    changes = [change for plan in todo for change in plan.changes if change.listener is not None]
+    chosen = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
+    named = [
+        listener
+        for listener in state.listeners
+        if (listener.name, listener.upstream) in chosen and name not in ("", listener.machine)
+    ]
+    for listener in named:
+        listener.machine = name
+    if named:
+        state.save()
+    return [listener.name for listener in named]
+
+
+def _chosen_machine(given: str | None) -> str:
+    """The name that was typed, or is in the environment, which clients may not pass on; empty if there is none.
+
+    Raises:
+        ValueError: that of the environment is invalid.
+    """
+    name, is_chosen = machine_name(given or "") or ("", False)
+    return name if is_chosen else ""
 
 
 def _capture_directory(named: str | None) -> Path | None:

@@ -17,6 +17,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.cli.diagnostics import say
+from mcpproxy.recorder.machine_name import MachineName, machine_name
 from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, connections
 from mcpproxy.relay.http.admission import Admission
 from mcpproxy.relay.http.upstream import Upstream
@@ -35,6 +36,18 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 class UsageError(Exception):
     """The arguments are invalid; the text says which, and what to do."""
+
+
+def named_machine(given: str) -> MachineName | None:
+    """The name of this machine: the given one, the one in the environment, or the host name.
+
+    Raises:
+        UsageError: the environment variable is invalid.
+    """
+    try:
+        return machine_name(given)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def checked_url(text: str) -> SplitResult:

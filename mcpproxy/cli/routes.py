@@ -294,10 +294,10 @@ def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
             )
 
 
-def write_service(machine: Machine, program: Sequence[str]) -> int:
-    """Write the unit and say how to start it; returns the exit code."""
+def write_service(machine: Machine, program: Sequence[str], options: Sequence[str] = ()) -> int:
+    """Write the unit that runs `up`, perhaps with options, and say how to start it; returns the exit code."""
     try:
-        unit = write_unit(machine, program)
+        unit = write_unit(machine, (*program, "up", *options))
     except (OSError, NoService) as error:
         return fail(f"the unit cannot be written: {error}")
     sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nTo start it now and at every login, run: {unit.start}\n")

@@ -8,6 +8,8 @@ The options end at `--`, or at the first word that does not begin with `-`.
                          (default: guessed from the command)
   --capture FILE|DIR/    record to a new FILE.mcpcap, or to a new file in DIR
                          (default: the user's data directory, or MCPPROXY_CAPTURES)
+  --machine NAME         what the capture calls this machine, 1 to 64 printable
+                         characters (default: MCPPROXY_MACHINE, or the host name)
   --ring-size SIZE       keep at most SIZE of a session and delete the oldest
                          segments first; bytes, or with K, M, G (default: 1G)
   --fsync WHEN           1s: a power cut costs about a second (default);
@@ -40,6 +42,7 @@ from collections.abc import Iterator
 
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
+from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.recorder.stdio import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
@@ -81,6 +84,7 @@ class Options:
         self.values = {
             "--name": "",
             "--capture": "",
+            "--machine": "",
             "--ring-size": "1G",
             "--fsync": "1s",
             "--on-record-error": "pass",
@@ -107,6 +111,10 @@ class Options:
             )
         self.fsync: Fsync = self.values["--fsync"]  # type: ignore[assignment] # it is one of its choices
         self.policy: Policy = self.values["--on-record-error"]  # type: ignore[assignment]
+        try:
+            self.machine = machine_name(self.values["--machine"])
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         self.ring_bytes = _size(self.values["--ring-size"])
 
     def _take(self, word: str, words: Iterator[str]) -> None:
@@ -181,6 +189,7 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
             fsync=options.fsync,
             policy=options.policy,
             keep_path=options.keep_path,
+            machine=options.machine,
         )
     except OSError as error:
         raise CannotCreate(f"cannot create a capture: {error}; name another place with --capture") from error

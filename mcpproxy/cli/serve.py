@@ -17,7 +17,7 @@ import sys
 import time
 
 from captures.addresses import is_segment
-from mcpproxy.cli.arguments import Parser, count
+from mcpproxy.cli.arguments import Parser, add_machine, count
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.listening import (
     UsageError,
@@ -27,6 +27,7 @@ from mcpproxy.cli.listening import (
     connection_limit,
     is_wildcard,
     loop_factory,
+    named_machine,
     ready_to_relay,
     seldom,
     stderr_lines,
@@ -56,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
         "--capture",
         metavar="FILE|DIR/",
         help="record to a new FILE.mcpcap, or to a new file in DIR (default: the user's data directory)",
+    )
+    add_machine(
+        parser,
+        "what the capture calls this machine (default: MCPPROXY_MACHINE, or the host name)",
     )
     parser.add_argument(
         "--ca-file", metavar="FILE", help="trust the certificates in FILE (PEM) in addition to the system's"
@@ -112,6 +117,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         url = checked_url(options.url)
+        machine = named_machine(options.machine or "")
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
@@ -132,6 +138,7 @@ def run(arguments: list[str]) -> int:
             listen=place,
             via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
             keep_path=options.keep_path,
+            machine=machine,
             opt_outs=[
                 name
                 for name in ("insecure", "rewrite-location", "keep-path")

@@ -7,7 +7,7 @@ share` does, unless --unredacted is given. A capture is copied once; run `ship` 
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from captures.errors import CannotCreate, CaptureError
 from captures.identity import capture_id
-from captures.places import state_directory
+from captures.places import config_directory, state_directory
 from captures.reader import Capture
-from mcpproxy.cli.arguments import Parser, age
+from captures.redact import Redactor, load_key
+from mcpproxy.cli.arguments import Parser, add_machine, age
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import names_recording
 from mcpproxy.cli.private_folder import private_folder
@@ -45,6 +46,11 @@ def parser() -> Parser:
     parser.add_argument("--raw", action="store_true", help="copy the captures themselves, too")
     parser.add_argument("--unredacted", action="store_true", help="do not replace secrets first")
     parser.add_argument("--findings", action="store_true", help="run the rules, too, and copy their findings")
+    add_machine(
+        parser,
+        "what the data set calls the machine of these captures (default: the name that was chosen when they were "
+        "recorded, else a hash of the host name, equal for all captures of a machine)",
+    )
     parser.add_argument(
         "--keep",
         type=age,
@@ -110,7 +116,13 @@ class _Pass:
         from mcpproxy.shipping.shipment import Choices, ship
 
         options, progress = self.options, Progress()
-        choices = Choices(redacted=not options.unredacted, findings=options.findings, raw=options.raw)
+        choices = Choices(
+            redacted=not options.unredacted,
+            findings=options.findings,
+            raw=options.raw,
+            machine=options.machine or "",
+            tag=_tag(),
+        )
         try:
             for number, (path, id_) in enumerate(self._identified(paths)):
                 progress.show(f"shipping, {number:,} of {len(paths):,}")
@@ -212,6 +224,12 @@ class _Pass:
         return [f"{count_text(count, 'capture')} deleted here, {size(freed)}"]
 
 
+def _tag() -> "Callable[[str], str | None]":
+    """Hashes a host name under this user's key; without a lasting key, hashes could not be compared."""
+    redactor = Redactor(load_key(config_directory(), say))
+    return lambda name: redactor.hash(name.encode("utf-8", "surrogatepass")) if redactor.lasting else None
+
+
 def _write_timer(options: argparse.Namespace) -> int:
     from mcpproxy.clients.machine import Machine
     from mcpproxy.clients.service import NoService
@@ -221,6 +239,7 @@ def _write_timer(options: argparse.Namespace) -> int:
     words = ["--raw"] * options.raw + ["--unredacted"] * options.unredacted + ["--findings"] * options.findings
     words += [] if options.keep is None else ["--keep", f"{options.keep}s"]
     words += ["--compact"] * options.compact
+    words += ["--machine", options.machine] if options.machine else []
     places = [options.dest, *options.capture]
     # A unit does not run in this directory.
     names = [str(Path(name).absolute()) if "://" not in name and _is_path(name, options) else name for name in places]

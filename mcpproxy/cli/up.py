@@ -11,7 +11,7 @@ from typing import Final
 
 from captures.errors import CaptureError
 from captures.places import safe_name
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.listening import (
     UsageError,
@@ -19,6 +19,7 @@ from mcpproxy.cli.listening import (
     bound_socket,
     checked_url,
     connection_limit,
+    named_machine,
     ready_to_relay,
     seldom,
     stderr_lines,
@@ -46,6 +47,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--service", action="store_true", help="write a unit that starts `mcpproxy up` when you log in, and exit"
     )
+    add_machine(
+        parser,
+        "what the captures call this machine (default: what `install --machine` says, MCPPROXY_MACHINE, or the host "
+        "name)",
+    )
     return parser
 
 
@@ -54,9 +60,11 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         folder = state_folder()
+        named_machine(options.machine or "")
         if options.service:
-            return write_service(Machine.here(), program_words())
-    except (OSError, NoProgram) as error:
+            named = ("--machine", options.machine) if options.machine else ()
+            return write_service(Machine.here(), program_words(), named)
+    except (OSError, NoProgram, UsageError) as error:
         return fail(str(error))
     try:
         lock = UpLock(folder)
@@ -68,13 +76,13 @@ def run(arguments: list[str]) -> int:
             state.save()
     if not state.listeners:
         say("no server with a URL is routed yet; waiting for mcpproxy install")
-    asyncio.run(_serve(lock))
+    asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()
     # All is closed. Leaving in the usual way would wait for threads that look for a host's name.
     os._exit(Exit.FINE)
 
 
-async def _serve(lock: UpLock) -> None:
+async def _serve(lock: UpLock, machine: str) -> None:
     stopped = ready_to_relay()
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
@@ -88,7 +96,7 @@ async def _serve(lock: UpLock) -> None:
             stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
         for key in wanted.keys() - running.keys():
             try:
-                running[key] = await _Running.start(wanted[key], _share(len(wanted)))
+                running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
             except (UsageError, CaptureError, OSError, ValueError) as error:
                 why = str(error).partition("; name")[0]  # what follows is advice for `serve`
                 tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({why})")
@@ -113,7 +121,7 @@ class _Running:
         self._recorder = recorder
 
     @classmethod
-    async def start(cls, listener: Listener, most: int) -> "_Running":
+    async def start(cls, listener: Listener, most: int, machine: str) -> "_Running":
         """Begin a capture and listen.
 
         Raises:
@@ -132,6 +140,7 @@ class _Running:
                 listen=place,
                 via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
                 opt_outs=["rewrite-location"],
+                machine=named_machine(machine or listener.machine),
             )
         except BaseException:
             bound.close()

@@ -47,7 +47,7 @@ class Change:
     """The reason that it is kept or skipped; for other actions, additional information."""
     edits: list[Edit] = field(default_factory=list)
     listener: Listener | None = None
-    """The listener that the entry starts or stops using."""
+    """The listener that the entry uses, or starts or stops using."""
     bridged: dict[str, Any] | None = None
     """The data that `unbridge` needs to restore an entry whose URL became a command."""
 
@@ -85,9 +85,9 @@ def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
 def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper, *, is_known: bool) -> Change:
     """Keep a server that any installation routes; if that installation no longer exists, name ours instead."""
     if wrapped.is_there:
-        edits = _upgrade(server, form, wrapped, wrapper) if is_known and not wrapped.passes else []
+        edits = _upgrade(server, form, wrapped, wrapper) if is_known else []
         if edits:
-            return Change(server, "route", "now starts even on a full disk", edits)
+            return Change(server, "route", "again, with the options of this version", edits)
         return Change(server, "keep", "already routed")
     if form.args is None or len(wrapper.program) > 1 or server.words[1] != "run":
         return Change(server, "skip", f"routed by {wrapped.program}, which is missing; run mcpproxy uninstall first")
@@ -95,20 +95,29 @@ def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper
 
 
 def _upgrade(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper) -> list[Edit]:
-    """Add the option that earlier versions did not write; no edits to words that are not as they wrote them.
-
-    `--name` and its value become one word, so that the option takes the place of another.
-    """
-    place = form.command if form.args is None else form.args
+    """Write options that an earlier `install` did not write; no edits to words that are not of this installation."""
+    place = (*server.place, *(form.command if form.args is None else form.args))
     skipped = 0 if form.args is None else 1
-    words = server.words[: wrapped.count]
-    if words[: len(wrapper.program) + 2] != (*wrapper.program, "run", "--name") or words[-1] != "--":
+    head = (*wrapper.program, "run")
+    if server.words[: len(head)] != head:
         return []
-    at = len(wrapper.program) + 1 - skipped
-    return [
-        SetValue((*server.place, *place, at), f"--name={wrapped.name}"),
-        SetValue((*server.place, *place, at + 1), PASSES),
-    ]
+    edits: list[Edit] = []
+    added = [] if wrapped.passes else [PASSES]
+    if wrapper.machine and wrapper.machine != wrapped.machine:
+        at = wrapped.machine_at
+        if at is None:
+            added.append(f"--machine={wrapper.machine}")
+        else:
+            is_alone = not server.words[at].startswith("--machine=")
+            edits.append(
+                SetValue((*place, at - skipped), wrapper.machine if is_alone else f"--machine={wrapper.machine}")
+            )
+    if added:
+        # Words can be put only in front of a list: those that come before the new ones move by rewriting.
+        now = (*head[skipped:], *added)
+        edits.append(Prepend(place, now[: len(added)]))
+        edits += [SetValue((*place, at), word) for at, word in enumerate(now[len(added) :])]
+    return edits
 
 
 def unroute(server: Server, is_ours: IsOurs) -> Change:

@@ -115,8 +115,9 @@ def routing(wrapper: Wrapper, state: State, probes: Mapping[str, Probe], ways: C
         if server.kind != "http" or server.url is None:
             return route(server, wrapper, is_known=state.of(server.file) is not None)
         member, url = server.url
-        if listener_of(url, state.listeners) is not None:
-            return Change(server, "keep", "already routed")
+        known = listener_of(url, state.listeners)
+        if known is not None:
+            return Change(server, "keep", "already routed", listener=known)
         probe = probes.get(url, Probe("unreachable", "its URL contains a variable or has just changed"))
         needs_oauth = probe.access == "oauth" and not has_credentials(server)
         if needs_oauth and "bridge" in ways:

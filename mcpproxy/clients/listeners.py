@@ -38,6 +38,8 @@ class Listener:
     """The origin of the server."""
     capture: str = ""
     """The directory for its captures; empty for the default."""
+    machine: str = ""
+    """What its captures call this machine; empty for the default."""
     users: list[str] = field(default_factory=list)
     """The entries that use it: file and place, as JSON."""
 
@@ -47,7 +49,10 @@ def read_listener(fields: Any) -> Listener | None:
     try:
         listener = Listener(**fields)
         is_sound = (
-            all(isinstance(text, str) for text in (listener.name, listener.upstream, listener.capture, *listener.users))
+            all(
+                isinstance(text, str)
+                for text in (listener.name, listener.upstream, listener.capture, listener.machine, *listener.users)
+            )
             and type(listener.port) is int
             and 0 < listener.port < 1 << 16
             and split_origin(listener.upstream) == (listener.upstream, "")

@@ -1,6 +1,6 @@
 """The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
 
-It holds the program's path and nothing else: addresses and ports are read from our state when it runs.
+It holds the command and nothing else: addresses and ports are read from our state when it runs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Unit(NamedTuple):
     """The command that starts it, now and with every session."""
 
 
-def write_unit(machine: Machine, program: Sequence[str]) -> Unit:
-    """Write the unit, over an older one if there is one.
+def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
+    """Write the unit that runs a command, `mcpproxy up`, over an older one if there is one.
 
     Raises:
         NoService: there is neither systemd nor launchd on this system.
@@ -40,9 +40,9 @@ def write_unit(machine: Machine, program: Sequence[str]) -> Unit:
     """
     path = unit_path(machine)
     if machine.system == "linux":
-        create(path, _systemd(program).encode())
+        create(path, _systemd(command).encode())
         return Unit(path, "systemctl --user daemon-reload && systemctl --user enable --now mcpproxy")
-    create(path, plistlib.dumps(_launchd(program)))
+    create(path, plistlib.dumps(_launchd(command)))
     return Unit(path, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
 
 
@@ -65,13 +65,13 @@ def command_line(words: Sequence[str]) -> str:
     return line.replace("%", "%%").replace("$", "$$")
 
 
-def _systemd(program: Sequence[str]) -> str:
+def _systemd(command: Sequence[str]) -> str:
     return f"""\
 [Unit]
 Description=Recorder for MCP servers with a URL (mcpproxy up)
 
 [Service]
-ExecStart={command_line((*program, "up"))}
+ExecStart={command_line(command)}
 Restart=on-failure
 
 [Install]
@@ -79,10 +79,10 @@ WantedBy=default.target
 """
 
 
-def _launchd(program: Sequence[str]) -> dict[str, object]:
+def _launchd(command: Sequence[str]) -> dict[str, object]:
     return {
         "Label": LABEL,
-        "ProgramArguments": [*program, "up"],
+        "ProgramArguments": [*command],
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
     }

@@ -49,6 +49,10 @@ class Routed:
     """How many words are ours."""
     passes: bool
     """Whether the server starts unrecorded if no capture can be created."""
+    machine: str
+    """What `--machine` says; empty if it is not there."""
+    machine_at: int | None
+    """Which word says it, perhaps after a `=`."""
 
     @property
     def is_there(self) -> bool:
@@ -67,12 +71,18 @@ class Wrapper:
     """The command of this installation, absolute."""
     capture: Path | None = None
     """The directory below which captures go; None for the default."""
+    machine: str = ""
+    """What captures call this machine; empty for the default."""
 
     def words(self, name: str) -> tuple[str, ...]:
         """What comes before the command of the server of this name."""
         plain = safe_name(name)
         where = () if self.capture is None else ("--capture", f"{self.capture / plain}{os.sep}")
-        return (*self.program, "run", "--name", plain, *where, PASSES, "--")
+        return (*self.program, "run", "--name", plain, *where, *self._machine_words, PASSES, "--")
+
+    @property
+    def _machine_words(self) -> tuple[str, ...]:
+        return ("--machine", self.machine) if self.machine else ()
 
     @property
     def unsafe(self) -> str | None:
@@ -114,7 +124,8 @@ def routed(words: Sequence[str]) -> Routed | None:
             break
     else:
         return None
-    values = {"--name": "", "--capture": "", "--if-unrecordable": ""}
+    values = {"--name": "", "--capture": "", "--if-unrecordable": "", "--machine": ""}
+    machine_at = None
     place = at + 1
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         option, equals, value = words[place].partition("=")
@@ -122,7 +133,10 @@ def routed(words: Sequence[str]) -> Routed | None:
             place += 1
             continue
         values[option] = value if equals else "".join(words[place + 1 : place + 2])
+        if option == "--machine":
+            machine_at = place if equals else place + 1
         place += 1 if equals else 2
     place += words[place : place + 1] == ["--"] or words[place : place + 1] == ("--",)
     passes = values["--if-unrecordable"] == "pass"
-    return Routed(words[0], values["--name"], values["--capture"], tuple(words[place:]), place, passes)
+    name, capture, machine = values["--name"], values["--capture"], values["--machine"]
+    return Routed(words[0], name, capture, tuple(words[place:]), place, passes, machine, machine_at)

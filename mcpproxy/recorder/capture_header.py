@@ -12,14 +12,25 @@ from captures.record import members
 from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.recorder.machine_name import MachineName
+
 
 class Header:
     """The header of every segment of one capture."""
 
     def __init__(
-        self, transport: str, wall_ns: int, redactions: list[str], opt_outs: list[str], **fields: object
+        self,
+        transport: str,
+        wall_ns: int,
+        redactions: list[str],
+        opt_outs: list[str],
+        machine: MachineName | None,
+        **fields: object,
     ) -> None:
         """`fields` are those of the transport; the members common to all captures are added."""
+        name, is_chosen = machine or (None, False)
         self._capture = os.urandom(16).hex()
         self._transport = transport
         self._fields = fields | {
@@ -27,6 +38,8 @@ class Header:
             "wall_ns": wall_ns,
             "mono_ns": time.monotonic_ns(),
             "boot_id": _boot_id(),
+            "machine": name,
+            "machine_chosen": True if is_chosen else None,
             "parents": _parents(),
             "tool": f"mcpproxy {__version__}",
             "redactions": redactions,

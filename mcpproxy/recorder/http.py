@@ -34,6 +34,7 @@ from mcpproxy.recorder.capture_header import Header
 from mcpproxy.recorder.exchange import Exchange
 from mcpproxy.recorder.faults import Faults
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
+from mcpproxy.recorder.machine_name import MachineName
 from mcpproxy.relay.http.observer import EndedBy, Rewritten
 from mcpproxy.relay.http.observer import Event as ResponseEvent
 from mcpproxy.relay.http.rewrite import Origin
@@ -78,6 +79,7 @@ class HttpRecorder:
         via: str | None = None,
         opt_outs: list[str] | None = None,
         keep_path: Sequence[str] = (),
+        machine: MachineName | None,
     ) -> None:
         """Create the capture and write its header.
 
@@ -90,6 +92,7 @@ class HttpRecorder:
             via: the HTTP proxy between us and the upstream.
             opt_outs: what makes storing or checking less strict, or changes what passes.
             keep_path: segments of paths that the user wants stored in plain text.
+            machine: the name of this machine.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.
@@ -120,7 +123,15 @@ class HttpRecorder:
         redactions = ["headers", "path", "query"] if redactor.lasting else ["headers", "path", "query", "key-not-kept"]
         upstream = self.clean(url.encode())
         header = Header(
-            "http", wall_ns, redactions, opt_outs or [], name=self.name, upstream=upstream, listen=listen, via=via
+            "http",
+            wall_ns,
+            redactions,
+            opt_outs or [],
+            machine,
+            name=self.name,
+            upstream=upstream,
+            listen=listen,
+            via=via,
         )
         self._file = CaptureFile(path, segment_bytes=min(SEGMENT_BYTES, RING_BYTES // 4), ring_bytes=RING_BYTES)
         try:

@@ -43,6 +43,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from mcpproxy.recorder.machine_name import MachineName
+
     Judge = Callable[..., Envelope]
     Middles = Callable[[Direction, list[bytes]], list[bytes]]
 
@@ -302,6 +304,7 @@ class Recorder:
         fsync: Fsync = "1s",
         policy: Policy = "pass",
         keep_path: Sequence[str] = (),
+        machine: MachineName | None,
     ) -> None:
         """Create the capture and write its header.
 
@@ -314,6 +317,7 @@ class Recorder:
             fsync: when to sync.
             policy: what to do when a record cannot be written.
             keep_path: URL path segments that the user wants stored in plain text.
+            machine: the name of this machine.
 
         Raises:
             CaptureError: there is no directory for the capture, or it cannot be created.
@@ -335,6 +339,7 @@ class Recorder:
             wall_ns,
             ["argv", "env"] if redactor.lasting else ["argv", "env", "key-not-kept"],
             [*([] if fsync == "1s" else [f"fsync={fsync}"]), *(["keep-path"] if keep_path else [])],
+            machine,
             name=self.name,
             argv=redactor.command(argv),
             cwd=working_directory(),

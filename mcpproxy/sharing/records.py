@@ -38,8 +38,16 @@ REDACTIONS: Final = ("argv", "env", "cwd", "parents", "headers", "path", "query"
 class RecordRedactor:
     """Redacts records for one share."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, machine: tuple[str, bool] | None = None) -> None:
+        """Create a redactor.
+
+        Args:
+            redactor: of texts.
+            machine: what headers call their machine, and whether a user chose that; None if a chosen name stays and a
+                host name is replaced.
+        """
         self._redactor = redactor
+        self._machine = machine
         self.keeps_bodies = redactor.bodies
         self._made: list[Replacement] = []
         self._heads = FieldRedactor(self._hash, self._clean)
@@ -126,10 +134,15 @@ class RecordRedactor:
                 changed[name] = self._redactor.label(value, self._made)
             elif name in _ADDRESS_MEMBERS and isinstance(value, str):
                 changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
+            elif name == "machine" and isinstance(value, str):
+                changed[name] = value if own.get("machine_chosen") is True else self._all("host", value)
             elif name in ("redactions", "opt_outs", "tool", "transport"):
                 changed[name] = value
             else:
                 changed[name] = self._value(value)
+        if self._machine is not None:
+            changed["machine"], is_chosen = self._machine
+            changed |= {"machine_chosen": True} if is_chosen else {}
         known = changed.get("redactions")
         known = [str(word) for word in known if word != "key-not-kept"] if isinstance(known, list) else []
         changed["redactions"] = list(dict.fromkeys([*known, *REDACTIONS, "key-not-kept"]))

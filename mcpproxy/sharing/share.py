@@ -50,6 +50,9 @@ class Wanted:
     """How long before the end of the capture the copy begins; None for all."""
     renames: bool = False
     """Whether the copy, in the folder named, is called as the original is, redacted."""
+    machine: tuple[str, bool] | None = None
+    """What the copy calls its machine, and whether a user chose that; None if a chosen name stays and a host name is
+    replaced."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -84,7 +87,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     findings = Findings() if wanted.compares else None
     copier = Copier(
         FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
-        RecordRedactor(redactor),
+        RecordRedactor(redactor, wanted.machine),
         account,
         findings.feed if findings is not None else lambda _: None,
     )

@@ -53,6 +53,8 @@ class State:
     redacted: bool
     findings: bool
     raw: bool
+    machine: str | None = None
+    """What the captures were told to call their machine; None if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ def manifest_of(data: bytes, where: str) -> Manifest:
             capture=str(values["capture"]),
             shipment=str(values["shipment"]),
             day=str(values["day"]),
-            state=State(segments, state["last"], state["redacted"], state["findings"], state["raw"]),
+            state=State(
+                segments, state["last"], state["redacted"], state["findings"], state["raw"], state.get("machine")
+            ),
             is_damaged=bool(values["is_damaged"]),
             files=_files(values),
             replaced=_checked(values["replaced"]),

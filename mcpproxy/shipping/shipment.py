@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from captures.errors import CaptureError
 from captures.file import create_directory, is_live
 from captures.listing import segment_number, segments
 from captures.places import SUFFIX, segment_path
+from captures.reader import Capture
 from mcpproxy.sharing import Wanted, redacted_copy
 from mcpproxy.shipping.compaction import sha256_of, withdraw
 from mcpproxy.shipping.destination import Destination
@@ -47,6 +48,10 @@ class Choices:
     """Whether the rules run, too."""
     raw: bool = False
     """Whether the captures themselves go along."""
+    machine: str = ""
+    """What the captures call their machine; empty if a chosen name stays."""
+    tag: Callable[[str], str | None] = lambda _: None
+    """What stands for a host name, if it may be compared with those of other shipments of this user."""
 
 
 class Shipped(NamedTuple):
@@ -82,7 +87,7 @@ def ship(path: Path, id_: str, choices: Choices, to: Destination, room: Path) ->
     if known is not None and known.state == state and is_current(known, to):
         return Shipped(_tidied(known, to), ())
     try:
-        manifest, local = _made(path, id_, state, known, room)
+        manifest, local = _made(path, id_, state, choices, known, room)
         if state_of(segments(path), choices) != state:
             raise Changed(f"{path} changed while it was read; the next run ships it")
         for name, file in local.items():
@@ -112,7 +117,7 @@ def state_of(files: Iterable[Path], choices: Choices) -> State:
             raise CaptureError(f"cannot read {file}: {error.strerror}") from error
         sizes.append((segment_number(file), size))
         last = int(end[1]) if end else None
-    return State(tuple(sizes), last, choices.redacted, choices.findings, choices.raw)
+    return State(tuple(sizes), last, choices.redacted, choices.findings, choices.raw, choices.machine or None)
 
 
 def is_current(manifest: Manifest, to: Destination) -> bool:
@@ -132,18 +137,25 @@ def is_complete(manifest: Manifest, to: Destination) -> bool:
     return all(to.size(file.name) == file.size for file in files)
 
 
-def _made(path: Path, id_: str, state: State, known: Manifest | None, room: Path) -> tuple[Manifest, dict[str, Path]]:
+def _made(
+    path: Path, id_: str, state: State, choices: Choices, known: Manifest | None, room: Path
+) -> tuple[Manifest, dict[str, Path]]:
     """The manifest, and the local file of each name."""
     source, is_damaged = path, False
     if state.redacted:
         copies = room / "copy"
         create_directory(str(copies))
-        account = redacted_copy(path, copies, Wanted(compares=False, renames=True))
+        account = redacted_copy(path, copies, Wanted(compares=False, renames=True, machine=_machine(path, choices)))
         source, is_damaged = account.path, account.is_damaged
     tables = room / "tables"
     try:
         done = export(
-            [Source(source, id_, None)], "parquet", tables, findings=state.findings, names_only=state.redacted
+            [Source(source, id_, None)],
+            "parquet",
+            tables,
+            findings=state.findings,
+            names_only=state.redacted,
+            machine=choices.machine,
         )
     except TooLarge as error:
         raise CaptureError(
@@ -166,6 +178,18 @@ def _made(path: Path, id_: str, state: State, known: Manifest | None, room: Path
     )
     replaced = () if known is None else (*known.replaced, *(file.name for file in known.files))
     return Manifest(id_, shipment, day, state, is_damaged, files, replaced), local
+
+
+def _machine(path: Path, choices: Choices) -> tuple[str, bool] | None:
+    """What the copy of a capture calls its machine, and whether a user chose that; None for what a copy says anyway."""
+    if choices.machine:
+        return choices.machine, True
+    header = Capture(path).header.members
+    name = header.get("machine")
+    if not isinstance(name, str) or header.get("machine_chosen") is True:
+        return None
+    tag = choices.tag(name)
+    return None if tag is None else (tag, False)
 
 
 def _shipment(id_: str, state: State, known: Manifest | None) -> str:

@@ -124,7 +124,7 @@ def test_nothing_is_reported_as_fine_that_is_not(home: Path) -> None:
         assert line.endswith("write the server's own URL into ~/.cursor/mcp.json")
         assert b"Nothing to restore" not in done.stdout
     done = run(home, "doctor", "cursor", "far")
-    assert b"records of `install` are lost" in done.stdout
+    assert b"records of `install` are lost" in b" ".join(done.stdout.split())
     left = servers(home)
     assert (left["files"]["command"], left["mine"]["command"]) == (SERVER[0], SERVER[0])
     left["far"]["url"] = "http://127.0.0.1:9/open"

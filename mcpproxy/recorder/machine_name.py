@@ -1,0 +1,45 @@
+"""The name of the machine on which a capture is recorded: chosen by the user, else the host name.
+
+It is on the path of `mcpproxy run`, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+MachineName = tuple[str, bool]
+"""A name, and whether the user has chosen it: that is meant to be read, while a host name may identify somebody."""
+
+LONGEST: Final = 64
+VARIABLE: Final = "MCPPROXY_MACHINE"
+
+
+def machine_name(given: str = "") -> MachineName | None:
+    """The name of this machine; None if the system has none that could be written down.
+
+    Args:
+        given: what the user typed; empty if nothing.
+
+    Raises:
+        ValueError: what was typed, or else the environment variable, is not 1 to 64 printable characters.
+    """
+    for where, name in (("--machine", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
+        if name:
+            return checked(name, where), True
+    host = "".join([char for char in os.uname().nodename if char.isprintable()])[:LONGEST]
+    return (host, False) if host else None
+
+
+def checked(name: str, where: str) -> str:
+    """A name that a user has chosen.
+
+    Raises:
+        ValueError: it is not 1 to 64 printable characters; the text names `where` it was given.
+    """
+    if not name.isprintable() or not 0 < len(name) <= LONGEST:
+        raise ValueError(f"{where} must be 1 to {LONGEST} printable characters, not {name[:80]!r}")
+    return name
