@@ -26,7 +26,7 @@ from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
-from mcpproxy.shipping.destination import CannotShip, Destination
+from mcpproxy.shipping.destination import Broken, CannotShip, Destination
 from mcpproxy.shipping.opening import alone, opened, problem_of
 
 if TYPE_CHECKING:
@@ -109,11 +109,13 @@ class _Pass:
     bytes: int = 0
     there: list[tuple[Path, str]] = field(default_factory=list)
     """Captures that the destination has whole, with their ids."""
+    told: set[str] = field(default_factory=set)
+    """What has been said of things that are broken."""
 
     def run(self, paths: list[Path]) -> int:
         """Ship, then compact, then delete; returns the exit code."""
         # Loading DuckDB takes a tenth of a second, for which --help should not wait.
-        from mcpproxy.shipping.shipment import Choices, ship
+        from mcpproxy.shipping.shipment import Choices, Listing, ship
 
         options, progress = self.options, Progress()
         choices = Choices(
@@ -123,16 +125,17 @@ class _Pass:
             machine=options.machine or "",
             tag=_tag(),
         )
+        there = Listing(self.to)
         try:
             for number, (path, id_) in enumerate(self._identified(paths)):
                 progress.show(f"shipping, {number:,} of {len(paths):,}")
                 try:
-                    result = ship(path, id_, choices, self.to, self.room)
+                    result = ship(path, id_, choices, self.to, self.room, there)
                 except CannotCreate:
                     raise
                 except CaptureError as error:
                     progress.clear()
-                    self.code = fail(str(error))
+                    self._fail(error)
                     continue
                 self._count(path, id_, result)
             progress.clear()
@@ -150,6 +153,13 @@ class _Pass:
         lines.append(f"{counts}; {count_text(self.files, 'file')}, {size(self.bytes)}")
         sys.stdout.write("".join(f"{sanitise(self.to.shown)}: {line}\n" for line in lines))
         return self.code
+
+    def _fail(self, error: object) -> None:
+        """Say what is wrong, once: what is wrong with a day is wrong with each of its captures."""
+        self.code = int(Exit.USAGE)
+        if str(error) not in self.told:
+            self.told.add(str(error))
+            fail(str(error))
 
     def _identified(self, paths: list[Path]) -> Iterator[tuple[Path, str]]:
         """Captures with their ids, oldest first; of several with the same id, the largest."""
@@ -190,7 +200,11 @@ class _Pass:
         yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
         days = before = after = 0
         for day in days_to_compact(yesterday, self.to):
-            done = compact(day, self.to, self.room)
+            try:
+                done = compact(day, self.to, self.room, self._fail)
+            except Broken as error:
+                self._fail(error)
+                continue
             if done is not None:
                 days, before, after = days + 1, before + done.before, after + done.after
         return [f"{count_text(days, 'day')} compacted, {count_text(before, 'file')} into {after:,}"]
@@ -207,13 +221,16 @@ class _Pass:
             candidate = removable(path)
             if candidate is None or candidate.age_s <= self.options.keep:
                 continue
-            manifest = manifest_at(id_, self.to)
-            if manifest is None or manifest.state != state_of(segments(path), choices):
+            try:
+                manifest = manifest_at(id_, self.to)
+                if manifest is None or manifest.state != state_of(segments(path), choices):
+                    continue
+                is_whole = is_complete(manifest, self.to)
+            except Broken as error:
+                self._fail(error)
                 continue
-            if not is_complete(manifest, self.to):
-                self.code = fail(
-                    f"{path} stays: {self.to.shown} lacks files of it; delete its manifest to ship it again"
-                )
+            if not is_whole:
+                self.code = fail(f"{path} stays: {self.to.shown} lacks files of it; the next run ships it again")
                 continue
             try:
                 remove(candidate)

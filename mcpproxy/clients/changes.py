@@ -87,7 +87,7 @@ def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper
     if wrapped.is_there:
         edits = _upgrade(server, form, wrapped, wrapper) if is_known else []
         if edits:
-            return Change(server, "route", "again, with the options of this version", edits)
+            return Change(server, "route", "again, with new options", edits)
         return Change(server, "keep", "already routed")
     if form.args is None or len(wrapper.program) > 1 or server.words[1] != "run":
         return Change(server, "skip", f"routed by {wrapped.program}, which is missing; run mcpproxy uninstall first")
@@ -115,8 +115,8 @@ def _upgrade(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper)
     if added:
         # Words can be put only in front of a list: those that come before the new ones move by rewriting.
         now = (*head[skipped:], *added)
-        edits.append(Prepend(place, now[: len(added)]))
         edits += [SetValue((*place, at), word) for at, word in enumerate(now[len(added) :])]
+        edits.append(Prepend(place, now[: len(added)]))
     return edits
 
 

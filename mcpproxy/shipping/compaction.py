@@ -13,13 +13,13 @@ import hashlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.store.parquet_merge import merge
 from analysis.store.tables import NAMES
-from mcpproxy.shipping.destination import CannotShip, Destination, Stored
+from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Stored
 from mcpproxy.shipping.manifest import COMPACT, RAW, Day, File, Manifest, day_at, day_name, manifest_at
 
 LEAST: Final = 4
@@ -63,23 +63,25 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
     )
 
 
-def compact(day: str, to: Destination, room: Path) -> Compacted | None:
+def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object] = lambda _: None) -> Compacted | None:
     """Rewrite the files of a day; None if there is not enough to do, or another machine changed it meanwhile.
 
     Args:
         day: as in the names of its files.
         to: the destination.
         room: a private folder for copies of the files.
+        tell: called with what is wrong with a capture's manifest; the capture keeps its own files.
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        CannotExport: a file there is not Parquet, or the disk is full.
+        Broken: the manifest of the day is broken, or not ours.
+        CannotExport: the disk is full.
     """
     known, stored = day_at(day, to)
     held = known.captures if known is not None else {}
-    manifests = _single(day, to)
+    manifests = _single(day, to, tell)
     _delete_leftovers(day, known, manifests, to)
-    added = [manifest for manifest in manifests if manifest.capture not in held]
+    added = [manifest for manifest in manifests if manifest.capture not in held and _has_files(manifest, to)]
     if len(added) < LEAST:
         return None
     singles = [file for manifest in added for file in manifest.files if file.table != RAW]
@@ -127,11 +129,14 @@ def _rewritten(
     held = "".join(f"{capture} {captures[capture]}\n" for capture in sorted(captures))
     for table in dict.fromkeys(file.table for file in files):
         with tempfile.TemporaryDirectory(prefix=COMPACT, dir=room) as folder:
-            local = _fetched([file for file in files if file.table == table], to, Path(folder))
-            if local is None:
+            fetched = _fetched([file for file in files if file.table == table], to, Path(folder))
+            if fetched is None:
                 return None
+            local, lost = fetched
+            # Named still, so that the machines of its captures see that it is gone, and ship them again.
+            new += lost if captures else []
             target = Path(folder, "compact.parquet")
-            rows = merge(local, target, without)
+            rows = merge(local, target, without) if local else 0
             if rows:
                 sha256 = sha256_of(target)
                 digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
@@ -142,15 +147,26 @@ def _rewritten(
     return manifest if to.replace(day_name(day), manifest.encoded(), stored) else None
 
 
-def _fetched(files: list[File], to: Destination, folder: Path) -> list[Path] | None:
-    """Local copies of files; None if one is not what its manifest says: it is being replaced, or deleted."""
-    local = []
+def _has_files(manifest: Manifest, to: Destination) -> bool:
+    """Whether a capture's own files are there; otherwise its machine ships it again."""
+    return all(to.size(file.name) == file.size for file in manifest.files if file.table != RAW)
+
+
+def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Path], list[File]] | None:
+    """Local copies of files, and the files of a compaction that are gone or broken; nobody replaces those.
+
+    None if another one is not what its manifest says: it is being replaced, or deleted.
+    """
+    local, lost = [], []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
-        if not to.fetch(file.name, path) or sha256_of(path) != file.sha256:
+        if to.fetch(file.name, path) and sha256_of(path) == file.sha256:
+            local.append(path)
+        elif f"/{COMPACT}" in file.name:
+            lost.append(file)
+        else:
             return None
-        local.append(path)
-    return local
+    return local, lost
 
 
 def _delete(files: Iterable[File], to: Destination) -> None:
@@ -182,12 +198,20 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
         to.delete(name)
 
 
-def _single(day: str, to: Destination) -> list[Manifest]:
+def _single(day: str, to: Destination, tell: Callable[[str], object]) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
     ids = {
         name.removesuffix(".parquet").partition("-")[0]
         for entry in to.entries(f"captures/day={day}")
         if not (name := entry.name.rpartition("/")[2]).startswith(COMPACT)
     }
-    manifests = (manifest_at(id_, to) for id_ in sorted(ids))
-    return [manifest for manifest in manifests if manifest is not None and manifest.day == day]
+    manifests = []
+    for id_ in sorted(ids):
+        try:
+            manifest = manifest_at(id_, to)
+        except Broken as error:
+            tell(str(error))
+            continue
+        if manifest is not None and manifest.day == day:
+            manifests.append(manifest)
+    return manifests

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from captures.errors import CannotCreate
+from captures.errors import CannotCreate, CaptureError
 
 
 class CannotShip(CannotCreate):
     """The destination cannot be read or written; the text says what was tried, and never holds a credential."""
+
+
+class Broken(CaptureError):
+    """One thing at the destination is broken, or not ours; it costs only what depends on it. The text says which."""
 
 
 class Entry(NamedTuple):
@@ -36,7 +40,8 @@ class Stored(NamedTuple):
 class Destination(Protocol):
     """A place for files.
 
-    Every method raises `CannotShip` if the place cannot be reached, read or written.
+    Every method raises `CannotShip` if the place cannot be reached, read or written, and `Broken` if only what has the
+    name cannot be.
     """
 
     shown: str

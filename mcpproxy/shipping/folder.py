@@ -4,19 +4,23 @@ A file is written in a hidden folder, synced to the disk and renamed, and the re
 removes the hidden folder of a killed process. All files are private to their owner.
 """
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from captures.leftovers import claim, sweep
-from mcpproxy.shipping.destination import CannotShip, Entry, Stored
+from mcpproxy.shipping.destination import Broken, CannotShip, Entry, Stored
 
 _PRIVATE: Final = ".mcpproxy-ship-"
 _LOCK: Final = ".mcpproxy-lock"
+_OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
+"""What the system answers if something else has a name, or is in the place of a folder."""
 
 
 class Folder:
@@ -81,7 +85,8 @@ class Folder:
         """Bytes of a file; None if there is none of this name."""
         with self._told("read", name):
             try:
-                return (self.root / name).stat().st_size
+                status = (self.root / name).stat()
+                return status.st_size if stat.S_ISREG(status.st_mode) else None
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -131,7 +136,8 @@ class Folder:
         try:
             yield
         except OSError as error:
-            raise CannotShip(f"cannot {what} {self.root / name}: {error.strerror or error}") from error
+            kind = Broken if name and error.errno in _OF_ONE and self.root.is_dir() else CannotShip
+            raise kind(f"cannot {what} {self.root / name}: {error.strerror or error}") from error
 
 
 def _make(folder: Path) -> None:

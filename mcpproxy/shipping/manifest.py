@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from mcpproxy.shipping.destination import CannotShip, Destination, Stored
+from mcpproxy.shipping.destination import Broken, Destination, Stored
 
 FORMAT: Final = 1
 RAW: Final = "raw"
@@ -112,7 +112,7 @@ def manifest_at(capture: str, to: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
-        CannotShip: it cannot be read, or is not a manifest of a version that we know.
+        Broken: it cannot be read, or is not a manifest of a version that we know.
     """
     stored = to.read(manifest_name(capture))
     return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(capture)}")
@@ -122,7 +122,7 @@ def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
     """The manifest of a day at a destination, if there is one, and as it was read, for `replace`.
 
     Raises:
-        CannotShip: it cannot be read, or is not a manifest of a version that we know.
+        Broken: it cannot be read, or is not a manifest of a version that we know.
     """
     stored = to.read(day_name(day))
     return (None if stored is None else day_of(stored.data, f"{to.shown}/{day_name(day)}")), stored
@@ -132,7 +132,7 @@ def manifest_of(data: bytes, where: str) -> Manifest:
     """Parse a capture's manifest; `where` is what an error calls it.
 
     Raises:
-        CannotShip: it is not a manifest of a version that we know.
+        Broken: it is not a manifest of a version that we know.
     """
     values = _decoded(data, where)
     try:
@@ -157,7 +157,7 @@ def day_of(data: bytes, where: str) -> Day:
     """Parse a day's manifest; `where` is what an error calls it.
 
     Raises:
-        CannotShip: it is not a manifest of a version that we know.
+        Broken: it is not a manifest of a version that we know.
     """
     values = _decoded(data, where)
     try:
@@ -197,9 +197,9 @@ def _decoded(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(values, dict) or type(values.get("format")) is not int:
         raise _unknown(where)
     if values["format"] > FORMAT:
-        raise CannotShip(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
+        raise Broken(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
     return values
 
 
-def _unknown(where: str) -> CannotShip:
-    return CannotShip(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")
+def _unknown(where: str) -> Broken:
+    return Broken(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")

@@ -62,8 +62,29 @@ class Shipped(NamedTuple):
     """The files that were put; none if this state was at the destination already."""
 
 
-def ship(path: Path, id_: str, choices: Choices, to: Destination, room: Path) -> Shipped | None:
-    """Ship a capture, unless the destination has it in this state.
+class Listing:
+    """The sizes of the files at a destination, a folder at a time."""
+
+    def __init__(self, to: Destination) -> None:
+        self._to = to
+        self._sizes: dict[str, dict[str, int]] = {}
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, as of when its folder was listed; None if it was not there."""
+        folder = name.rpartition("/")[0]
+        if folder not in self._sizes:
+            self._sizes[folder] = {entry.name: entry.size for entry in self._to.entries(folder)}
+        return self._sizes[folder].get(name)
+
+    def forget(self) -> None:
+        """Files have changed."""
+        self._sizes.clear()
+
+
+def ship(
+    path: Path, id_: str, choices: Choices, to: Destination, room: Path, there: Listing | None = None
+) -> Shipped | None:
+    """Ship a capture, unless the destination has it in this state, with all of its files.
 
     Args:
         path: one of its files.
@@ -71,25 +92,29 @@ def ship(path: Path, id_: str, choices: Choices, to: Destination, room: Path) ->
         choices: what to ship.
         to: where.
         room: a private folder, empty before and after.
+        there: what the destination holds, for a quick look at many captures; None to look for this one alone.
 
     Returns:
         What is at the destination now; None if the capture is being recorded.
 
     Raises:
         CannotShip: the destination or the room cannot be written.
+        Broken: something of this capture at the destination is broken, or not ours.
         CaptureError: the capture cannot be read.
     """
     files = segments(path)
     if any(map(is_live, files)):
         return None
+    there = there or Listing(to)
     state = state_of(files, choices)
     known = manifest_at(id_, to)
-    if known is not None and known.state == state and is_current(known, to):
+    if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
         return Shipped(_tidied(known, to), ())
     try:
         manifest, local = _made(path, id_, state, choices, known, room)
         if state_of(segments(path), choices) != state:
             raise Changed(f"{path} changed while it was read; the next run ships it")
+        there.forget()
         for name, file in local.items():
             to.put(name, file)
         to.write(manifest_name(id_), manifest.encoded())
@@ -126,15 +151,27 @@ def is_current(manifest: Manifest, to: Destination) -> bool:
     return day is None or not day.has_another(manifest.capture, manifest.shipment)
 
 
-def is_complete(manifest: Manifest, to: Destination) -> bool:
-    """Whether the destination has every file of a shipment in its size, or of the day in which it was compacted."""
+def _is_there(manifest: Manifest, to: Destination, there: Listing) -> bool:
+    """`is_complete`, asking for single files only if the listing lacks one: others write there meanwhile."""
+    return is_complete(manifest, to, there.size) or is_complete(manifest, to)
+
+
+def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int | None] | None = None) -> bool:
+    """Whether the destination has every file of a shipment in its size, or of the day in which it was compacted.
+
+    Args:
+        manifest: of the shipment.
+        to: the destination.
+        size: the bytes of a file; by default as the destination says now.
+    """
+    size = size or to.size
     day, _ = day_at(manifest.day, to)
     files = manifest.files
     if day is not None and manifest.capture in day.captures:
         if day.has_another(manifest.capture, manifest.shipment):
             return False
         files = (*day.files, *(file for file in files if file.table == RAW))
-    return all(to.size(file.name) == file.size for file in files)
+    return all(size(file.name) == file.size for file in files)
 
 
 def _made(

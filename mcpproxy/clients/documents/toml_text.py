@@ -117,6 +117,8 @@ class TomlText(EditableText):
         return container
 
     def _value_span(self, path: Path) -> Span:
+        if isinstance(path[-1], int):
+            return self._list_spans(path[:-1])[1][path[-1]]
         return self._spans[path]
 
     def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
@@ -175,7 +177,8 @@ class TomlText(EditableText):
 
 def _places(edit: Edit) -> Iterator[Path]:
     """The values whose places an edit needs; of an item of a list, the list."""
-    yield edit.after if isinstance(edit, AddMember) else edit.path
+    place = edit.after if isinstance(edit, AddMember) else edit.path
+    yield place[:-1] if isinstance(place[-1], int) else place
     values: tuple[Item, ...] = ()
     if isinstance(edit, Prepend):
         values = edit.items

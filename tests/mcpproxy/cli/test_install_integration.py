@@ -65,9 +65,9 @@ def test_what_an_earlier_install_wrote_is_brought_up_to_date(home: Path) -> None
     mine = contents(home)[".cursor/mcp.json"]
     done = run(home, "install", "--all")
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"now starts even on a full disk" in done.stdout
+    assert b"routed again, with new options" in done.stdout
     words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
-    assert words["args"] == ["run", "--name=files", PASSES, "--", *SERVER]
+    assert words["args"] == ["run", PASSES, "--name", "files", "--", *SERVER]
     assert contents(home)[".cursor/mcp.json"] == mine, "words that install did not write were changed"
     run(home, "uninstall", "--all")
     assert contents(home)[".claude.json"] == before[".claude.json"]

@@ -256,12 +256,12 @@ def test_secrets_of_a_url_are_in_no_file_of_ours_and_in_no_list_of_processes(tmp
 
 @pytest.mark.parametrize("program", [("/opt/bin/mcpproxy",), ("/my home/50%$x/python", "-P", "-m", "mcpproxy")])
 def test_units_start_the_program_as_it_is(tmp_path: Path, program: tuple[str, ...]) -> None:
-    linux = write_unit(Machine("linux", tmp_path), program)
+    linux = write_unit(Machine("linux", tmp_path), (*program, "up"))
     parsed = configparser.ConfigParser(interpolation=None)
     parsed.read(linux.path)
     words = shlex.split(parsed["Service"]["ExecStart"].replace("%%", "%").replace("$$", "$"))
     assert words == [*program, "up"]
-    mac = write_unit(Machine("macos", tmp_path), program)
+    mac = write_unit(Machine("macos", tmp_path), (*program, "up"))
     assert plistlib.loads(mac.path.read_bytes())["ProgramArguments"] == [*program, "up"]
     assert subprocess.run(["bash", "-n", "-c", linux.start], check=False).returncode == 0
     assert shlex.split(mac.start)[-1] == str(mac.path)

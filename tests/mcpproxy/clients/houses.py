@@ -27,6 +27,7 @@ class House:
         self.state = State(home / "state")
         self.probes = {homes.URL: Probe("open")}
         self.ways: list[Way] = []
+        self.wrapper = WRAPPER
 
     def servers(self, client: Client) -> list[Server]:
         return find(client, self.machine).servers
@@ -38,7 +39,7 @@ class House:
         return [change for plan in planned for change in carry_out(plan, decide, self.state)]
 
     def install(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
-        return self._all(client, routing(WRAPPER, self.state, self.probes, self.ways), wanted)
+        return self._all(client, routing(self.wrapper, self.state, self.probes, self.ways), wanted)
 
     def uninstall(self, client: Client, wanted: Callable[[Server], bool] = lambda _: True) -> list[Change]:
         chosen = lambda server: is_routed(server, self.state) and wanted(server)  # noqa: E731

@@ -16,10 +16,11 @@ from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client, ConfigFile
 from mcpproxy.clients.machine import System
 from mcpproxy.clients.probe import Probe
+from mcpproxy.clients.wrapper import Wrapper
 from tests.examples import examples
 from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.clients import homes
-from tests.mcpproxy.clients.houses import WRAPPER, House, client_of
+from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
 from tests.rows import row
 
 ROWS = [(client, config) for client in CLIENTS for config in client.files]
@@ -76,6 +77,13 @@ def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Pa
             for server in house.servers(client):
                 assert server.words == (*WRAPPER.words(server.name), *homes.COMMAND)
             assert {change.action for change in house.install(client)} == {"keep"}
+            # Options that were not written then come in front of the others, and are changed where they are.
+            for machine in ("one", "two"):
+                house.wrapper = Wrapper((PROGRAM,), machine=machine)
+                assert {change.action for change in house.install(client)} == {"route"}
+                for server in house.servers(client):
+                    own = (PROGRAM, "run", f"--machine={machine}", *WRAPPER.words(server.name)[2:])
+                    assert server.words == (*own, *homes.COMMAND)
             house.state.files[str(path)].after.clear()  # so that it is undone by edits, as in a file that was edited
             house.uninstall(client)
             assert path.read_bytes() == before

@@ -1,0 +1,182 @@
+"""What is broken at a destination or not ours costs itself alone, and what is missing there is shipped again."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.shipping.bucket import Bucket
+from mcpproxy.shipping.folder import Folder
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.shipping.data_set import DAY, OPENED, documents, is_tidy, rows, written
+from tests.mcpproxy.shipping.s3 import copied, environment, server
+
+COUNT = 5
+"""Of captures, all of one day but the last."""
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[int]:
+    """The port of the server."""
+    with server() as port:
+        yield port
+
+
+class Lake:
+    """A destination, and two machines that ship to it."""
+
+    def __init__(self, home: Path, name: str, port: int | None) -> None:
+        self.home = home
+        self.name = name
+        self.port = port
+        self.environment = {} if port is None else environment(port)
+        for key, value in self.environment.items():
+            os.environ[key] = value
+        self.shown = str(home / name) if port is None else f"s3://lake/{name}"
+        self.there = Folder(home / name) if port is None else Bucket(self.shown)
+        for number in range(COUNT):
+            wall_ns = OPENED + (DAY if number == COUNT - 1 else 0)
+            written(home / "captures", number, wall_ns, tables=4)
+
+    def ship(self, *arguments: str | Path) -> "subprocess.CompletedProcess[bytes]":
+        given = arguments or (self.home / "captures",)
+        variables: Any = {"XDG_STATE_HOME": str(self.home)} | self.environment
+        return mcpproxy("ship", self.shown, "--unredacted", *given, **variables)
+
+    def shipped(self, *arguments: str | Path) -> str:
+        done = self.ship(*arguments)
+        assert (done.returncode, complaints(done)) == (0, b"")
+        return done.stdout.decode()
+
+    def refused(self, *arguments: str | Path) -> tuple[str, str]:
+        """What it says on stdout, and the one complaint."""
+        done = self.ship(*arguments)
+        assert done.returncode == 2
+        (line,) = complaints(done).decode().splitlines()
+        return done.stdout.decode(), line
+
+    def capture(self, number: int) -> Path:
+        return self.home / f"captures/{number}.mcpcap"
+
+    def files(self, folder: str) -> list[str]:
+        return sorted(entry.name for entry in self.there.entries(folder) if entry.name.endswith(("parquet", "json")))
+
+    def here(self) -> Path:
+        """The destination as a folder."""
+        if self.port is None:
+            return self.home / self.name
+        into = self.home / f"copy-{os.urandom(4).hex()}"
+        into.mkdir()
+        return copied(self.port, into, self.name)
+
+    def cut(self, name: str) -> None:
+        """Leave the first half of a file."""
+        stored = self.there.read(name)
+        assert stored is not None
+        self.there.write(name, stored.data[: len(stored.data) // 2])
+
+
+@pytest.fixture(params=["directory", "S3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    port = request.getfixturevalue("s3") if request.param == "S3" else None
+    for name in () if port is None else environment(port):
+        monkeypatch.setenv(name, "")
+    return Lake(tmp_path, f"lake-{os.urandom(4).hex()}", port)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"format": 99}', b"[1]", b'{"format": 1, "files": []}'], ids=repr)
+def test_a_manifest_that_is_not_ours_costs_its_capture(lake: Lake, text: bytes) -> None:
+    lake.shipped(lake.capture(0), lake.capture(1))
+    name = f"_manifests/{0:032x}.json"
+    lake.there.write(name, text)
+    said, line = lake.refused()
+    assert f"{COUNT - 2} captures shipped, 1 unchanged" in said
+    assert f"{lake.shown}/{name}" in line
+    stored = lake.there.read(name)
+    assert (stored and stored.data) == text
+    lake.there.delete(name)
+    assert "1 capture shipped, 4 unchanged" in lake.shipped()
+    assert "5 unchanged" in lake.shipped()
+
+
+@pytest.mark.costly("it ships five captures four times")
+def test_what_is_gone_or_cut_short_is_shipped_again(lake: Lake) -> None:
+    lake.shipped("--raw", lake.home / "captures")
+    expected = rows(lake.here())
+    (frames,) = [name for name in lake.files("frames") if f"{0:032x}" in name]
+    (sessions,) = [name for name in lake.files("sessions") if f"{1:032x}" in name]
+    (raw,) = [entry.name for entry in lake.there.entries("raw") if f"{2:032x}" in entry.name]
+    lake.there.delete(frames)
+    lake.cut(sessions)
+    lake.there.delete(raw)
+    assert "3 captures shipped, 2 unchanged" in lake.shipped("--raw", lake.home / "captures")
+    assert "5 unchanged" in lake.shipped("--raw", lake.home / "captures")
+    here = lake.here()
+    assert (rows(here), is_tidy(here)) == (expected, True)
+
+
+@pytest.mark.costly("it ships five captures, and each of them again")
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_a_compacted_file_that_is_gone_is_made_good_by_each_machine(lake: Lake, how: str) -> None:
+    everything = lake.home / "captures"
+    lake.shipped(everything)
+    expected = rows(lake.here())
+    assert "1 day compacted, 16 files into 4" in lake.shipped("--compact", everything)
+    (name,) = [name for name in lake.files("exchanges") if "compact-" in name]
+    if how == "gone":
+        lake.there.delete(name)
+    else:
+        lake.cut(name)
+    # One machine has the first two captures, another one the others.
+    assert "2 captures shipped" in lake.shipped(lake.capture(0), lake.capture(1))
+    assert "2 captures shipped, 1 unchanged" in lake.shipped(*(lake.capture(number) for number in (2, 3, 4)))
+    if how == "cut":
+        lake.there.delete(name)  # nobody names it, and a compaction would delete it in a day
+    here = lake.here()
+    assert (rows(here), is_tidy(here)) == (expected, True)
+    assert "5 unchanged" in lake.shipped(everything)
+    assert "1 day compacted" in lake.shipped("--compact", everything)
+    here = lake.here()
+    assert (rows(here), is_tidy(here)) == (expected, True)
+
+
+@pytest.mark.costly("it ships five captures three times")
+def test_a_broken_manifest_of_a_day_costs_that_day_and_is_told_once(lake: Lake) -> None:
+    everything = lake.home / "captures"
+    lake.shipped("--compact", everything)
+    (day,) = lake.files("_days")
+    lake.there.write(day, b"not ours")
+    said, line = lake.refused("--compact", everything)
+    assert "0 captures shipped, 1 unchanged" in said
+    assert f"{lake.shown}/{day}" in line
+    assert [len(one["files"]) for one in documents(lake.here(), "_manifests")] == [4] * COUNT
+
+
+def test_a_compaction_goes_on_without_a_capture_whose_manifest_is_broken(lake: Lake) -> None:
+    other = written(lake.home / "captures", 7, OPENED, tables=4)
+    everything = lake.home / "captures"
+    lake.shipped(everything)
+    name = f"_manifests/{7:032x}.json"
+    lake.there.write(name, b"{")
+    said, line = lake.refused("--compact", everything)
+    assert name in line
+    assert "1 day compacted, 16 files into 4" in said
+    assert [name for name in lake.files("captures") if f"{7:032x}" in name]
+    lake.there.delete(name)
+    assert "1 capture shipped" in lake.shipped(other)
+
+
+def test_other_things_in_the_place_of_files_and_folders(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "lake", None)
+    (tmp_path / f"lake/_manifests/{0:032x}.json").mkdir(parents=True)
+    said, line = lake.refused()
+    assert "4 captures shipped" in said
+    assert line.endswith(f"{0:032x}.json: Is a directory")
+    last = written(tmp_path / "captures", 8, OPENED + 2 * DAY, tables=4)
+    (tmp_path / "lake/captures/day=2026-11-20").write_bytes(b"a file")
+    said, line = lake.refused(last, lake.capture(1))
+    assert "0 captures shipped, 1 unchanged" in said
+    assert "day=2026-11-20" in line
