@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -133,7 +134,7 @@ def test_install_writes_it_and_brings_its_own_entries_up_to_date(tmp_path: Path)
     config.write_text(json.dumps({"mcpServers": {"one": {"command": "cat"}, "two": {"command": "cat", "args": ["-"]}}}))
     before = config.read_bytes()
 
-    def install(*words: str, **variables: str) -> None:
+    def install(*words: str, **variables: Any) -> None:
         done = mcpproxy("install", "cursor", *words, cwd=tmp_path, HOME=str(tmp_path), **variables)
         assert (done.returncode, done.stderr) == (0, b"")
 
