@@ -45,7 +45,7 @@ from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.recorder.stdio import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
-from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
+from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, make_room, occupy_stdio, replace_us
 from mcpproxy.relay.stdio import Ending, StdioRelay
 
 TYPE_CHECKING = False
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 STACK: Final = 2 << 20
 """Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. What
 is left is then not enough for glibc's arenas, and an allocation fails where C does not expect it."""
+FILES: Final = 24
+"""How many files may have to be open at a time, including some that we were started with."""
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
@@ -166,14 +168,21 @@ def run(arguments: list[str]) -> int:
     threading.stack_size(STACK)
     closed = occupy_stdio()
     environment = EnvironmentBlock()
+    allowed, files = make_room(FILES)
     try:
+        if allowed < FILES:
+            raise CannotCreate(
+                f"cannot record with a limit of {allowed} open files: {FILES} are needed; raise it (ulimit -n {FILES})"
+            )
         recorder = _recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
             tell(str(error))
             return 73
-        os._exit(_pass_on(str(error), options, environment, closed))
-    status = _relay(recorder, options, environment, closed, began)
+        if allowed < FILES:
+            return _give_way(str(error), options, environment, closed)
+        os._exit(_pass_on(str(error), options, environment, closed, files))
+    status = _relay(recorder, options, environment, closed, files, began)
     os._exit(status)
 
 
@@ -196,7 +205,12 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
 
 
 def _relay(
-    recorder: Recorder, options: Options, environment: EnvironmentBlock, closed: frozenset[int], began: float
+    recorder: Recorder,
+    options: Options,
+    environment: EnvironmentBlock,
+    closed: frozenset[int],
+    files: int | None,
+    began: float,
 ) -> int:
     """Run the server until it ends; returns our exit status, or kills the process by the server's signal."""
     waiting = SignalWait()
@@ -208,6 +222,7 @@ def _relay(
         rescue=options.policy == "pass",
         waits_for_sync=options.fsync == "always",
         survivor=recorder.recovery,
+        files=files,
     )
     recorder.on_stop = lambda: relay.stop("record_error")
     recorder.on_segment = relay.begin_segment
@@ -225,14 +240,27 @@ def _relay(
     return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
 
 
-def _pass_on(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
+def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
+    """Become the server, as not even a relay can run; returns the exit status if there is no such command."""
+    tell(f"{why}; the server runs unrecorded until it is started again")
+    waiting = SignalWait()
+    try:
+        replace_us(options.command, environment, closed, waiting.dispositions, waiting.mask)
+    except SpawnError as error:
+        tell(str(error))
+        return error.status
+
+
+def _pass_on(
+    why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int], files: int | None
+) -> int:
     """Run the server without a recorder until it ends; returns our exit status, or kills the process like `_relay`."""
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
 
     tell(f"{why}; the server runs unrecorded until it is started again")
     waiting = SignalWait()
-    relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed)
+    relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed, files=files)
     sys.setswitchinterval(SWITCH_S)
     with noted(options.values["--name"] or server_name(options.command), why):
         try:
@@ -245,10 +273,16 @@ def _pass_on(why: str, options: Options, environment: EnvironmentBlock, closed: 
 
 
 def _as_it_ended(ending: Ending, waiting: SignalWait) -> int:
-    """The exit status of the server; does not return if a signal ended it."""
+    """The exit status of the server; does not return if a signal ended it.
+
+    A server that has not noticed that its output could not be written would have failed without us.
+    """
+    if ending.unwritable is not None:
+        tell(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
     if ending.signum is not None:
         waiting.die_by(ending.signum)
-    return ending.status if ending.status is not None else 128 + (ending.signum or 0)
+    status = ending.status if ending.status is not None else 128 + (ending.signum or 0)
+    return 1 if status == 0 and ending.unwritable is not None else status
 
 
 def _summary(recorder: Recorder, seconds: float) -> str:

@@ -35,6 +35,7 @@ STUCK_SYNC_NS: Final = 1_000_000_000
 LOOK_S: Final = 0.01
 QUIET_LOOKS: Final = 100
 STALL_NS: Final = 1_000_000
+_READER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
 LATE_NS: Final = 20_000_000
 """If two checks by the rescuer are further apart than this, it was not scheduled in time."""
 
@@ -73,7 +74,7 @@ class Tap(Protocol):
         """The chunk shown last waited this long to be forwarded."""
 
     def ended(self, by: Ender, error: int | None) -> None:
-        """The direction has ended; `error` is an errno if reading failed."""
+        """The direction has ended; `error` is an errno if reading failed, or writing to a receiver that is there."""
 
     def failed(self, error: Exception) -> None:
         """The tap itself raised, which is a bug; from now on the pump only adds chunks to `missed`."""
@@ -109,7 +110,9 @@ class Pump:
         self.thread = 0
         """The system's number of the thread that reads."""
         self.broken = False
-        """The stream has no reader any more."""
+        """The stream has no reader any more, or cannot be written."""
+        self.unwritable: int | None = None
+        """The errno with which writing failed, if not because the reader is gone: a full device, for example."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self._is_stopped = False
@@ -304,9 +307,13 @@ class Pump:
             if count != len(chunk):
                 _write_rest(self.sink, chunk, count)
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK) or not self._write_patiently(chunk):
+            failure: OSError | None = error
+            if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+                failure = self._write_patiently(chunk)
+            if failure is not None:
                 self.broken = True
-                if self._tapped(turn, self.tap.ended, "receiver", None):
+                self.unwritable = None if failure.errno in _READER_GONE else failure.errno
+                if self._tapped(turn, self.tap.ended, "receiver", self.unwritable):
                     self._end()
                 return False
         self.delivered += len(chunk)
@@ -315,12 +322,13 @@ class Pump:
             return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 
-    def _write_patiently(self, chunk: bytes) -> bool:
+    def _write_patiently(self, chunk: bytes) -> OSError | None:
+        """Write all of it to a descriptor that has been made non-blocking; returns the error, if there is one."""
         try:
             _write_rest(self.sink, chunk, 0)
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return error
+        return None
 
     def _end(self) -> None:
         # In this order: the thread that `finish` wakes checks `done`.

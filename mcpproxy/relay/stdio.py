@@ -64,6 +64,8 @@ class Ending(NamedTuple):
     signum: int | None
     cause: str
     """`server`, `client`, `signal` or `record_error`: who asked for the end."""
+    unwritable: int | None
+    """The errno with which stdout could not be written; None if it could be, or if only its reader is gone."""
 
 
 class Observer(Protocol):
@@ -98,6 +100,7 @@ class StdioRelay:
         rescue: bool = True,
         waits_for_sync: bool = False,
         survivor: Survivor | None = None,
+        files: int | None = None,
     ) -> None:
         """Prepare.
 
@@ -109,6 +112,7 @@ class StdioRelay:
             rescue: whether a hanging tap loses its chunk; otherwise traffic waits for it.
             waits_for_sync: whether taps return only once their records are on disk.
             survivor: completes the recording, in the guard, if we are killed.
+            files: how many files the server may open, if we have raised that limit for ourselves.
         """
         self.stop_reason: str | None = None
         self._taps = taps
@@ -118,6 +122,7 @@ class StdioRelay:
         self._rescue = rescue
         self._stuck_ns = STUCK_SYNC_NS if waits_for_sync else STUCK_NS
         self._survivor = survivor
+        self._files = files
         self._guard: Guard | None = None
         self._pumps: dict[int, Pump] = {}
         self._parent = os.getppid()
@@ -157,7 +162,9 @@ class StdioRelay:
         for pump in self._pumps.values():
             pump.stop()
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause)
+        heard = self._pumps.get(1)
+        unwritable = None if heard is None else heard.unwritable
+        return Ending(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause, unwritable)
 
     def _start_server(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> tuple[Guard, dict[int, int], int]:
         """Returns the guard, our ends of the server's pipes, and its pid; raises SpawnError if any is unavailable."""
@@ -167,7 +174,15 @@ class StdioRelay:
             self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             self._watch = ReaderWatch(1, self._lose_reader)
             ours, theirs = self._open_pipes()
-            pid = spawn(argv, environment, theirs, self._waiting.dispositions, self._waiting.mask, guard.watch_me)
+            pid = spawn(
+                argv,
+                environment,
+                theirs,
+                self._waiting.dispositions,
+                self._waiting.mask,
+                announce=guard.watch_me,
+                files=self._files,
+            )
         except (SpawnError, OSError) as error:
             if guard is not None:
                 guard.dismiss()
