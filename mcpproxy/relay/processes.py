@@ -83,10 +83,18 @@ def _stat(pid: int) -> tuple[int, str] | None:
 
 
 def _table_from_ps() -> dict[int, tuple[int, str]]:
-    """The same from POSIX `ps`, for systems without /proc; start times have a resolution of one second."""
-    with os.popen("LC_ALL=C ps -A -o pid= -o ppid= -o stat= -o lstart=") as output:  # noqa: S605 - a fixed command
+    """The same from POSIX `ps`, for systems without /proc; start times have a resolution of one second.
+
+    Empty if there is no `ps` that can say this; what it or the shell says about that is not for the client's stderr.
+    """
+    command = "{ LC_ALL=C ps -A -o pid= -o ppid= -o stat= -o lstart=; } 2>/dev/null"
+    with os.popen(command) as output:  # noqa: S605 - a fixed command
         rows = [line.split(None, 3) for line in output]
-    return {int(row[0]): (int(row[1]), row[3].strip()) for row in rows if len(row) == 4 and not row[2].startswith("Z")}
+    return {
+        int(pid): (int(parent), start.strip())
+        for pid, parent, state, start in (row for row in rows if len(row) == 4)
+        if pid.isdecimal() and parent.isdecimal() and not state.startswith("Z")
+    }
 
 
 def start_time(pid: int) -> str | None:
@@ -101,7 +109,7 @@ def tree(*roots: Process) -> list[Process]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    pids = dict.fromkeys(root.pid for root in roots if table.get(root.pid, (0, ""))[1] == root.start)
+    pids = dict.fromkeys(root.pid for root in roots if _is_in(table, root))
     waiting = list(pids)
     while waiting:
         new = [pid for pid in children.get(waiting.pop(0), ()) if pid not in pids and pid not in (1, os.getpid())]
@@ -115,7 +123,13 @@ def alive(processes: list[Process]) -> list[Process]:
     if _is_proc_ours():
         return [process for process in processes if start_time(process.pid) == process.start]
     table = process_table()
-    return [process for process in processes if table.get(process.pid, (0, ""))[1] == process.start]
+    return [process for process in processes if _is_in(table, process)]
+
+
+def _is_in(table: dict[int, tuple[int, str]], process: Process) -> bool:
+    """Whether a table has a process: not another one of its pid, nor one of which nothing is known."""
+    known = table.get(process.pid)
+    return known is not None and known[1] == process.start
 
 
 def send(processes: list[Process], signum: int) -> list[int]:
