@@ -501,7 +501,7 @@ class Writer:
             if self._written == before or self._whole or not finishing.is_alive():
                 break  # once all is written, only the sync is left, and that never shows whether it goes on
         if not self._whole:
-            return self._give_up()
+            return self._give_up(closing)
         if self.lost.records:
             self._tell(
                 f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}"
@@ -516,10 +516,7 @@ class Writer:
                 self._drain_once()
             if self._backlog.carry:
                 self._make_room()
-            with self._order:
-                self._end_gap()
-                self._number([closing()])
-                self._over = True
+            self._end(closing)
             for pause_s in LAST_PAUSES_S:
                 time.sleep(pause_s)
                 self._write_queue(last=True)
@@ -532,6 +529,14 @@ class Writer:
                 if self._fsync != "never":
                     self._keeper.sync()
                 self._file.close()
+
+    def _end(self, closing: Callable[[], Entry]) -> None:
+        """Give the last record its number, once."""
+        with self._order:
+            if not self._over:
+                self._end_gap()
+                self._number([closing()])
+                self._over = True
 
     def _make_room(self) -> None:
         """Drop the waiting records on a disk that stays full; the reserve makes room for the record of their loss."""
@@ -546,10 +551,12 @@ class Writer:
             gap, self._gap = self._gap, None
             self._number([gap.entry()])
 
-    def _give_up(self) -> bool:
+    def _give_up(self, closing: Callable[[], Entry]) -> bool:
         with self._order:
             waiting = self._inflight + len(self._backlog.carry) + len(self._backlog.queue)
             waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
+        # With the last record in the journal, the guard leaves a capture that says how its session ended.
+        self._end(closing)
         # The guard writes the records in the journal as soon as the disk allows.
         still = "are not yet" if self._backlog.outlives_us else "are not"
         self._tell(

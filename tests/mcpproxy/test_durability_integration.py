@@ -563,6 +563,20 @@ class TestFaultyCalls:
         assert told is not None
         assert len(session.frames()) + int(told[1]) >= 60
 
+    @pytest.mark.costly("a disk that hangs for longer than the end waits for it")
+    def test_a_disk_that_comes_back_after_the_end_gets_the_closing_record(self, place: Place, tmp_path: Path) -> None:
+        session = traced(place, tmp_path / "x.mcpcap", "write:delay_enter=6s:when=10", server=peer("echo", "--raw"))
+        trips(session, 30)
+        session.hang_up()
+        assert session.end() == 0
+        assert b"are not yet in the capture" in session.errors()
+        capture = tmp_path / "x.mcpcap"
+        wait_until(lambda: inspect(Capture(capture)).state == "complete", "the guard to complete the capture")
+        assert len(session.frames()) == 60
+        (close,) = members_of(capture, "close")
+        assert (close["ending"], close["status"], close["totals"]["lost"]["records"]) == ("server", 0, 0)
+        assert [members["event"] for members in members_of(capture, "process")] == ["spawned", "ended"]
+
     def test_syncs_come_once_a_second_while_something_is_written(self, place: Place, tmp_path: Path) -> None:
         session = traced(place, tmp_path / "x.mcpcap", "fstat:delay_enter=0", server=peer("echo", "--raw"))
         log = place.root / "strace"
