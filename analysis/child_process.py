@@ -147,10 +147,6 @@ class PythonChild:
         """Kill it, whatever it is doing; its pipes stay open."""
         self._process.kill()
 
-    def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        self._process.send_signal(number)
-
     def wait(self) -> int:
         """Wait until it has ended; its exit status, or the negative number of the signal that killed it."""
         return self._process.wait()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
+from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
 from analysis.store.table_export import MEMORY
@@ -39,7 +40,7 @@ def columns_of(table: str) -> tuple[tuple[str, str], ...]:
     Args:
         table: one of `tables.NAMES`.
     """
-    with duckdb.connect() as connection:
+    with connect() as connection:
         connection.execute(creation())
         columns = connection.execute(f"describe {table}").fetchall()
     return tuple((name, PORTABLE.get(type_, type_)) for name, type_, *_ in columns)
@@ -114,15 +115,13 @@ class Rows:
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
     """Empty tables in memory, with one thread, as a worker of a cluster has one processor; no extension is loaded."""
     # Set now, as a thread that is started and ended again takes longer than most captures.
-    connection = duckdb.connect(
-        config={
-            "threads": 1,
-            "preserve_insertion_order": False,
-            "memory_limit": MEMORY,
-            "temp_directory": str(folder),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
+    connection = connect(
+        threads=1,
+        preserve_insertion_order=False,
+        memory_limit=MEMORY,
+        temp_directory=str(folder),
+        autoinstall_known_extensions=False,
+        autoload_known_extensions=False,
     )
     connection.execute(creation())
     return connection

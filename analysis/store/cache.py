@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 import duckdb
 
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
+from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import SMALLEST as SMALLEST_BY_SQL
@@ -193,7 +194,7 @@ def _has_just(connection: duckdb.DuckDBPyConnection, name: str, statements: str)
 @cache
 def _tables_of(statements: str) -> dict[str, str]:
     """The statements that create tables, by name, as DuckDB writes them."""
-    with duckdb.connect() as connection:
+    with connect() as connection:
         connection.execute(statements)
         return dict(connection.execute("select table_name, sql from duckdb_tables()").fetchall())
 
@@ -228,7 +229,7 @@ def weed(files: Iterable[Path], error: Exception) -> bool:
 def _is_sound(file: Path) -> bool:
     """Whether every row can be read."""
     try:
-        with duckdb.connect(config={"memory_limit": bytes_of(MEMORY)}) as connection:
+        with connect(memory_limit=bytes_of(MEMORY)) as connection:
             connection.execute(f"attach {quoted(file)} as looked_at (read_only)")
             tables = "select table_name from duckdb_tables() where database_name = 'looked_at'"
             for (table,) in connection.execute(tables).fetchall():
@@ -377,7 +378,7 @@ def _load(target: Path, path: Path, id_: str, key: str, *, progress: Progress | 
 def _attached(target: Path, memory: int) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection whose schema in use is that of a file being made."""
     spilled = str(target.parent / "spilled")
-    with duckdb.connect(config={"memory_limit": bytes_of(memory), "temp_directory": spilled}) as connection:
+    with connect(memory_limit=bytes_of(memory), temp_directory=spilled) as connection:
         connection.execute(f"attach {quoted(target)} as made ({_OPTIONS})")
         connection.execute("use made")
         yield connection

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 import duckdb
 
 from analysis.store import cache, cache_workers
+from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.tables import NAMES, copy_from, creation, definition
@@ -119,7 +120,7 @@ def _opened(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyCon
     """A connection with all sources, and the remarks about them."""
     if not all_sources.readable:
         raise all_sources.refused[0][1]
-    connection = duckdb.connect()
+    connection = connect()
     gone = prepare(connection, all_sources.readable, findings=findings)
     _describe(connection)
     return connection, [*all_sources.doubles, *(str(error) for _, error in (*all_sources.refused, *gone))]

@@ -14,6 +14,7 @@ import duckdb
 
 from analysis.store.cache import private_folder
 from analysis.store.cache_files import is_utf8
+from analysis.store.connection import connect
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 
 BATCH: Final = 2048
@@ -78,7 +79,7 @@ def _write(
     staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
     with (
         private_folder(path.parent, ".mcpproxy-") as folder,
-        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": os.path.abspath(folder)}) as connection,
+        connect(memory_limit=MEMORY, temp_directory=os.path.abspath(folder)) as connection,
     ):
         declared = ", ".join(f"{field} {type_}" for field, type_ in zip(fields, staged, strict=True))
         connection.execute(f"create table answer ({declared})")

@@ -9,8 +9,7 @@ from collections import defaultdict
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-import duckdb
-
+from analysis.store.connection import connect
 from analysis.store.tables import definition
 
 COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
@@ -64,7 +63,7 @@ def relations() -> list[Relation]:
     """All relations: the views by name, then the tables in the order in which they are made."""
     tables, views = definition(), view_texts().values()
     columns: defaultdict[str, list[Column]] = defaultdict(list)
-    with duckdb.connect() as connection:
+    with connect() as connection:
         for text in (tables, *views):
             connection.execute(text)
         for name, *column in connection.execute(_COLUMNS).fetchall():

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import duckdb
 
 from analysis.store.cache import BY_SQL, bytes_of
+from analysis.store.connection import connect
 from analysis.store.open import Progress, Source, prepare
 
 By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
@@ -477,4 +478,4 @@ def connected(memory: int) -> duckdb.DuckDBPyConnection:
         memory: bytes that DuckDB may hold.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return duckdb.connect(config={"memory_limit": bytes_of(memory), **extensions})
+    return connect(memory_limit=bytes_of(memory), **extensions)

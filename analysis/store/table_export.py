@@ -19,6 +19,7 @@ import duckdb
 
 from analysis.store.cache import private_folder, quoted, sweep
 from analysis.store.cache_files import is_utf8
+from analysis.store.connection import connect
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
@@ -247,7 +248,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
 def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
     """A connection to a fresh database in memory, which loads no extension; what exceeds `MEMORY` goes to a folder."""
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": folder, **extensions})
+    return connect(memory_limit=MEMORY, temp_directory=folder, **extensions)
 
 
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:

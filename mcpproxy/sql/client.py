@@ -5,9 +5,9 @@ dies, that is reported, and the next query starts another. No database is loaded
 """
 
 import os
-import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -76,6 +76,8 @@ class SqlClient:
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
         self._turn = 0
+        self._killed = 0
+        """The last turn that did not stop when it was asked to."""
 
     def start(self) -> None:
         """Start the process, which reports the available relations."""
@@ -131,9 +133,11 @@ class SqlClient:
 
         def insist() -> None:
             if self.is_busy and self._turn == turn:
+                self._killed = turn
                 process.kill()
 
-        process.send_signal(signal.SIGINT)
+        with suppress(OSError, ValueError):  # it has just ended
+            process.send({"stop": turn})
         timer = threading.Timer(GRACE_S, insist)
         timer.daemon = True
         timer.start()
@@ -160,7 +164,8 @@ class SqlClient:
             process.kill()  # what it wrote makes no sense
         process.wait()
         if process is self._process and self.is_busy:
-            self._fail("the process that answers has ended; ask again to start another")
+            has_died = self._killed != self._turn
+            self._fail("the process that answers has ended; ask again to start another" if has_died else "stopped")
             self._tell()
 
     def _tell(self) -> None:

@@ -2,10 +2,11 @@
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
 and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
-outlives the screens, however they end. SIGINT stops the running query and leaves everything else unchanged.
+outlives the screens, however they end.
 
 Requests: `{"turn": N, "paths": […], "sql": "…"}`; `"anew": true` reloads captures that have grown. With `write`, the
           result is written: `{"form": "csv" or "json", "place": a new file, or null for a text, "most": its bytes}`.
+          `{"stop": N}` stops that turn, even if it has not begun, and leaves everything else unchanged.
 Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` that they belong to: `progress`
           [done, total], `note` (a text), and at the end `answer`, `written` or `error` (lines). An answer is bounded:
           `more` says that rows were left out.
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, main_thread
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -64,7 +65,10 @@ class SqlWorker:
         self._load_s = 0.0
         self._reported_s = 0.0
         self._turn = 0
+        self._stopped = 0
+        """The last turn that was stopped."""
         self._may_stop = False
+        """Whether a query is running that a signal may interrupt."""
 
     def serve(self) -> NoReturn:
         """Run queries, one after another."""
@@ -95,17 +99,26 @@ class SqlWorker:
         """Receive queries. When stdin ends, so does this process, whatever is running."""
         for line in os.fdopen(self._requests, "rb"):
             # Not orjson: a path may hold bytes that are not UTF-8.
-            self._queries.put(json.loads(line))
+            request = json.loads(line)
+            if "stop" in request:
+                self._stopped = request["stop"]
+                signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+            else:
+                self._queries.put(request)
         os._exit(0)
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
-        if self._may_stop:
+        # A signal for an earlier turn must not stop this one.
+        if self._may_stop and self._turn <= self._stopped:
             self._may_stop = False
             raise KeyboardInterrupt
 
     def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             self._may_stop = True
+            # In this order: what is stopped from now on raises, and what was stopped before is seen here.
+            if self._turn <= self._stopped:
+                return _STOPPED
             if "write" in question:
                 return {"written": self._write(question, **question["write"])}
             return {"answer": self._ask(question)}

@@ -20,6 +20,7 @@ import duckdb
 import orjson
 
 from analysis.child_process import take_pipes
+from analysis.store.connection import connect
 from analysis.store.sandbox.protocol import read, write
 from analysis.store.tables import clocked, creation
 
@@ -129,18 +130,15 @@ def locked(setup: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     database, spilled, *segments = (
         os.fsdecode(bytes.fromhex(name)) for name in (setup["database"], setup["spilled"], *setup["segments"])
     )
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "allow_community_extensions": False,
-            "allow_persistent_secrets": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "memory_limit": f"{setup['memory'] // 1000}KB",
-            "python_enable_replacements": False,
-            "temp_directory": spilled,
-            "threads": setup["threads"],
-        },
+    connection = connect(
+        allow_community_extensions=False,
+        allow_persistent_secrets=False,
+        autoinstall_known_extensions=False,
+        autoload_known_extensions=False,
+        memory_limit=f"{setup['memory'] // 1000}KB",
+        python_enable_replacements=False,
+        temp_directory=spilled,
+        threads=setup["threads"],
     )
     connection.execute(f"attach {_quoted(database)} as made ({setup['options']})")
     connection.execute("use made")

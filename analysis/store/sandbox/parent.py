@@ -160,8 +160,13 @@ class Sandbox:
         self._turn += 1
         self._counts_reader = counts_reader
         self._until_s = time.monotonic() + self._limits.timeout_s
-        self._send({"sql": sql})
+        # Before it is sent: Ctrl-C in between must not leave a query running of which nothing is known.
         self._is_busy = True
+        try:
+            self._send({"sql": sql})
+        except QueryError:
+            self._is_busy = False
+            raise
         try:
             columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
         except (TypeError, ValueError):
@@ -172,7 +177,6 @@ class Sandbox:
         """Stop the query that is being answered, if any; the child survives if it obeys in time."""
         if not self._is_busy:
             return
-        self._is_busy = False
         try:
             self._send({"stop": True})
             self._until_s = time.monotonic() + GRACE_S
@@ -180,6 +184,11 @@ class Sandbox:
                 pass
         except (QueryError, TimeoutError):
             self.close()
+        except BaseException:  # Ctrl-C once more: what the child has still to say would be taken for the next answer
+            self.close()
+            raise
+        finally:
+            self._is_busy = False
 
     def close(self) -> None:
         """End the child, whatever it is doing."""

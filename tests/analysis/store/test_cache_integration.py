@@ -557,12 +557,12 @@ def test_limit_on_files_is_done_without_and_leaves_nothing(capture: Path, folder
 ASKED = """
 import sys
 from pathlib import Path
-import duckdb
 from analysis.store import cache
+from analysis.store.connection import connect
 from analysis.store.open import prepare, sources
 cache.SMALLEST = int(sys.argv[2])
 found = sources([Path(sys.argv[1])])
-with duckdb.connect() as connection:
+with connect() as connection:
     prepare(connection, found.readable)
     print(found.readable[0].database is not None, connection.execute("select count(*) from frames").fetchall()[0][0])
 """

@@ -398,9 +398,17 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["query.csv", "y.jsonl"]
 
 
+def children_before() -> set[int]:
+    """Our children before a test starts a worker: some may still be ending, and one is there that forks workers."""
+    client = SqlClient()
+    client.start()
+    wait_until(lambda: client.relations)
+    client.close()
+    return set(children(os.getpid()))
+
+
 def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_path: Path) -> None:
-    # Whoever else runs tests here may have left a child that is still ending.
-    before = set(children(os.getpid()))
+    before = children_before()
     client = SqlClient()
     try:
         client.ask([captured(tmp_path)], RUNAWAY)
@@ -419,6 +427,28 @@ def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_pa
     finally:
         client.close()
     wait_until(lambda: not set(children(os.getpid())) - before)
+
+
+def test_a_question_is_stopped_however_early_and_its_process_stays(tmp_path: Path) -> None:
+    before = children_before()
+    client, capture = SqlClient(), captured(tmp_path)
+    try:
+        pids = set()
+        for number in range(10):
+            client.ask([capture], RUNAWAY)
+            if number % 2:
+                client.ask([capture], RUNAWAY)  # which stops the one before
+            assert client.stop()
+            wait_until(lambda: not client.is_busy, "the question to be stopped")
+            assert list(client.error) == ["stopped"]
+            pids |= set(children(os.getpid())) - before
+            client.ask([capture], f"select {number} as x")
+            wait_until(lambda: not client.is_busy, "the next question to be answered")
+            assert client.answer is not None
+            assert client.answer.rows == [[f"{number}"]]
+        assert len(pids) == 1
+    finally:
+        client.close()
 
 
 ASKING = """
