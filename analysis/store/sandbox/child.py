@@ -148,6 +148,10 @@ class Child:
         statements = self._connection.extract_statements(sql)
         if not statements:
             raise QueryError("empty", "there is no SQL to run")
+        for statement in statements:
+            # DuckDB refuses files, but would attach a second database in memory.
+            if str(statement.type).endswith(".ATTACH"):
+                raise QueryError("permission", "no database can be attached here")
         for statement in statements[:-1]:
             self._connection.execute(statement)
         columns, cursor = self._run(statements[-1])

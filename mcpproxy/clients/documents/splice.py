@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 Span = tuple[int, int]
@@ -105,6 +106,13 @@ def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comme
         comments: what a comment begins with in this format.
     """
     text = splices.text
+    if items and count >= len(items) and "\n" in blank_before(text, items[0][0]):
+        opening = items[0][0] - len(blank_before(text, items[0][0]))
+        between = [text[left[1] : right[0]] for left, right in itertools.pairwise(items)]
+        if text[opening - 1] == "[" and not "".join([*between, text[items[-1][1] : end]]).replace(",", "").strip():
+            # A list that its client has laid out: the white space around no items would be a blank line.
+            splices.replace((opening, end), "")
+            return
     for index in range(min(count, len(items))):
         start, stop = items[index]
         last = index + 1 == len(items)

@@ -97,7 +97,7 @@ class YamlText(EditableText):
         start = line_start(self.text, key.start_mark.index)
         if self.text[start : key.start_mark.index].strip():
             raise ConfigError(f"{path[-1]!r} shares its line with something else")
-        splices.replace(whole_lines(self.text, (key.start_mark.index, node.end_mark.index)), "")
+        splices.replace(whole_lines(self.text, (key.start_mark.index, _end(node))), "")
 
     def _at(self, path: Path) -> yaml.Node:
         node = self._top
@@ -216,3 +216,11 @@ def _shared(top: yaml.Node | None) -> set[int]:
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
     return shared
+
+
+def _end(node: yaml.Node) -> int:
+    """Where a node ends; the mark of a block of items or members is where the next thing begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)

@@ -183,6 +183,9 @@ DATABASES = [
     "attach or replace '{database}' as memory",
     "use nothing_of_that_name; attach '{new}' as o",
     "create database o",
+    "attach ':memory:'",
+    "attach ':memory:' as o",
+    "select 1; attach if not exists ':memory:' as o; select 2",
     "connect 'x'",
     "connect '{near}/other.duckdb'",
 ]

@@ -286,3 +286,24 @@ def test_any_file_is_edited_exactly_or_refused(form: Format, servers: Any, data:
         assert back == before
     if form == "toml":
         assert tomllib.loads(after.decode()) == meant
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "after"),
+    [
+        ("json", '{"a": {"args": [\n    "run",\n    "x"\n  ]}}\n', '{"a": {"args": []}}\n'),
+        ("jsonc", '{"a": {"args": [\n  // mine\n  "run",\n  "x"\n]}}\n', '{"a": {"args": [\n  // mine\n  \n]}}\n'),
+        ("toml", '[a]\nargs = [\n  "run",\n  "x",\n]\n', "[a]\nargs = []\n"),
+        ("yaml", "a:\n  args: [run,\n    x]\n", "a:\n  args: []\n"),
+        ("yaml", "a:\n  args:\n  - run\n  - x\n  type: stdio\n", "a:\n  args: []\n  type: stdio\n"),
+    ],
+)
+def test_a_list_that_its_client_has_laid_out_anew_leaves_no_blank_line(form: Format, before: str, after: str) -> None:
+    edited = Document(before.encode(), form).edited([DropHead(("a", "args"), 2)])
+    assert edited.decode() == after
+
+
+def test_a_block_of_yaml_ends_before_the_next_member() -> None:
+    before = "a:\n  cmd: x\n  args:\n  - run\n  - cat\n  # theirs\n  type: stdio\n"
+    edited = Document(before.encode(), "yaml").edited([RemoveMember(("a", "args"))])
+    assert edited.decode() == "a:\n  cmd: x\n  # theirs\n  type: stdio\n"
