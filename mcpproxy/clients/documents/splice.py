@@ -108,8 +108,8 @@ def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comme
     text = splices.text
     if items and count >= len(items) and "\n" in blank_before(text, items[0][0]):
         opening = items[0][0] - len(blank_before(text, items[0][0]))
-        between = [text[left[1] : right[0]] for left, right in itertools.pairwise(items)]
-        if text[opening - 1] == "[" and not "".join([*between, text[items[-1][1] : end]]).replace(",", "").strip():
+        gaps = [text[left[1] : right[0]] for left, right in itertools.pairwise(items)]
+        if text[opening - 1] == "[" and not "".join([*gaps, text[items[-1][1] : end]]).replace(",", "").strip():
             # A list that its client has laid out: the white space around no items would be a blank line.
             splices.replace((opening, end), "")
             return
