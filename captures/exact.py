@@ -329,9 +329,10 @@ _LOW: Final = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALF_PAIR: Final = re.compile(f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
 
 
-def _has_lone_surrogate(json: _Json) -> bool:
+def has_half_pair(text: str) -> bool:
+    """Whether a string in a JSON text holds half of a surrogate pair."""
     # An escaped backslash is replaced by two other characters, so that separate parts do not join up.
-    return "\\u" in json.source and _HALF_PAIR.search(json.source.replace("\\\\", "__")) is not None
+    return "\\u" in text and _HALF_PAIR.search(text.replace("\\\\", "__")) is not None
 
 
 def _is_no_id(json: _Json) -> bool:
@@ -348,7 +349,7 @@ _OF_ANY_TEXT: Final[tuple[_Rule, ...]] = (
     ("framing/too-deep", lambda json: json.is_deep),
     ("framing/duplicate-key", lambda json: json.is_repeated),
     ("framing/non-json-number", lambda json: json.has_constant),
-    ("framing/lone-surrogate", _has_lone_surrogate),
+    ("framing/lone-surrogate", lambda json: has_half_pair(json.source)),
 )
 _OF_OBJECTS: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/missing-version", lambda json: "jsonrpc" not in json),

@@ -1,28 +1,20 @@
 """Records as lines of JSON, as `show --json` prints them and the screens copy and export them.
 
 A line has the members of the record (for frames, judged by today's rules), then `at`, the wall time, and, if the frame
-is flawless JSON, `message`, its text unchanged, so that numbers keep every digit.
+is JSON that every parser reads alike, `message`, its text unchanged, so that numbers keep every digit.
 """
 
 import re
 from typing import Final
 
+from captures.ambiguity import ambiguity
+from captures.exact import nesting
 from captures.frame import Frame
+from captures.limits import DEEP
 from captures.reader import Damage
 from captures.record import Record, frame_members, seal
 from mcpproxy.report.units import utc
 from mcpproxy.sanitise import sanitise
-
-_AMBIGUOUS: Final = frozenset(
-    {
-        "framing/bom",
-        "framing/duplicate-key",
-        "framing/lone-surrogate",
-        "framing/non-json-number",
-        "framing/too-deep",
-    }
-)
-"""What JSON readers disagree about: such a frame is shown as bytes only."""
 
 # With the character before: a combining mark is drawn onto it.
 _FOREIGN: Final = re.compile(r"[ -~]?[^ -~]+")
@@ -39,7 +31,7 @@ def row_of(item: Record, parsed: object, wall_ns: int | None) -> str:
     line = _as_judged_now(item, parsed) if isinstance(parsed, Frame) else item.line[:-1]
     if wall_ns is not None:
         line += b',"at":"%b"' % utc(wall_ns + min(item.t_ns, 1 << 62)).encode()
-    if isinstance(parsed, Frame) and _is_flawless(parsed):
+    if isinstance(parsed, Frame) and _is_read_alike(parsed):
         line += b',"message":%b' % parsed.raw
     return line.decode() + "}"
 
@@ -99,10 +91,15 @@ def _as_judged_now(record: Record, frame: Frame) -> bytes:
     return seal(record.seq, record.t_ns, "frame", middle).removesuffix(b"}\n")
 
 
-def _is_flawless(frame: Frame) -> bool:
-    """Whether every JSON reader reads this frame alike, in one line."""
-    verdict = frame.verdict
-    return verdict.kind not in ("invalid", "unjudged") and verdict.problem not in _AMBIGUOUS and b"\n" not in frame.raw
+def _is_read_alike(frame: Frame) -> bool:
+    """Whether a frame is a message that every parser reads alike, in one line; others are shown as bytes only."""
+    # The problem of its verdict does not tell: it is the first of several, and duplicates below the top level are none.
+    return (
+        frame.verdict.kind not in ("invalid", "unjudged")
+        and b"\n" not in frame.raw
+        and nesting(frame.raw) <= DEEP
+        and (frame.body is not None or ambiguity(frame.raw) is None)
+    )
 
 
 def _harmless(match: re.Match[str]) -> str:

@@ -162,6 +162,7 @@ def test_message_is_the_text_of_the_frame_to_the_digit(tmp_path: Path, raw: byte
 AMBIGUOUS = [
     b"no JSON",
     b'{"jsonrpc":"2.0","id":1,"id":2,"result":{}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"a":{"b":[{"c":1,"c":2}]}}}',
     b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN}}',
     b'{"jsonrpc":"2.0","id":1,"result":{"a":"\\ud800"}}',
     b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}',
@@ -177,6 +178,15 @@ def test_what_readers_disagree_about_has_no_message(tmp_path: Path, raw: bytes) 
     output = mcpproxy("show", "--json", capture).stdout
     assert "message" not in rows(output)[1]
     assert len(rows(output)) == 3
+
+
+@pytest.mark.parametrize("raw", [raw for raw in AMBIGUOUS if raw.isascii()], ids=str)
+def test_last_line_without_its_end_has_no_message_either(tmp_path: Path, raw: bytes) -> None:
+    """The missing end is the first rule that it breaks, and hides the others."""
+    last = ("frame", members(dir="s2c", delim="", whole=False, raw=raw.decode()))
+    capture = written(tmp_path / "cut.mcpcap", lines([("header", header()), last, CLOSE]))
+    row = rows(shown_here(capture))[1]
+    assert (row["raw"], "message" in row) == (raw.decode(), False)
 
 
 @given(raw=st.binary(max_size=80) | st.text(max_size=40).map(lambda text: json.dumps({"jsonrpc": text}).encode()))

@@ -1,0 +1,63 @@
+"""What parsers can disagree about in a text that should be JSON.
+
+A reader that takes one part of a message from one parser and another part from another must not find two different
+messages: of two members with one name most parsers keep the last, DuckDB the first; some read NaN, a comma before a
+bracket, or half of a surrogate pair.
+"""
+
+from json.decoder import JSONDecoder
+from typing import Any, Final, Literal, TypeAlias
+
+from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
+
+from captures.exact import has_half_pair
+
+Ambiguity: TypeAlias = Literal["not JSON", "too deep", "duplicate member"]
+
+NOT_JSON: Final = "not JSON"
+"""Not what RFC 8259 calls JSON, in UTF-8 without a byte order mark, or a string in it that UTF-8 cannot represent."""
+TOO_DEEP: Final = "too deep"
+"""Nested more deeply than our own parsers can follow: hundreds of levels."""
+DUPLICATE: Final = "duplicate member"
+"""An object, at any depth, has two members with one name."""
+
+
+def ambiguity(raw: bytes) -> Ambiguity | None:
+    """What parsers can disagree about in a text; None if all that can read it read the same.
+
+    It never raises, and takes time linear in the bytes: some 1 µs for 100.
+    """
+    # orjson keeps the last of two members, and writes a colon only behind a name and where a string has one. So if what
+    # it writes has as many colons, no member was dropped; unless the text spells a colon as an escape.
+    if b"\\u003" not in raw:
+        try:
+            if dumps(loads(raw)).count(b":") == raw.count(b":"):
+                return None
+        except (JSONDecodeError, JSONEncodeError):
+            pass  # it also refuses numbers that no float holds
+    return _walked(raw)
+
+
+def _walked(raw: bytes) -> Ambiguity | None:
+    """The same, by a look at each object."""
+    is_repeated = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal is_repeated
+        is_repeated = is_repeated or len(dict(pairs)) < len(pairs)
+
+    try:
+        text = raw.decode()
+        # Numbers stay text: int() refuses those of more than 4,300 digits.
+        JSONDecoder(object_pairs_hook=look, parse_int=str, parse_float=str, parse_constant=_refuse).decode(text)
+    except ValueError:
+        return NOT_JSON
+    except RecursionError:
+        return TOO_DEEP
+    if has_half_pair(text):
+        return NOT_JSON
+    return DUPLICATE if is_repeated else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
