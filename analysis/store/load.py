@@ -2,10 +2,10 @@
 
 It makes one pass of the reader and the fold, in batches of bounded size; the tables agree with every other command.
 Nothing in a capture makes a load fail: numbers that no column can hold become NULL, lone surrogates are replaced, and
-text that DuckDB's JSON parser would refuse is kept only as bytes. Loading the same capture again gives the same rows.
+text that parsers could read in different ways is kept only as bytes. Loading a capture again gives the same rows.
 
 Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tables, and one INSERT … SELECT for each
-batch computes what SQL computes faster: wall clocks, the capture's id, whether `message` is JSON. In a trial with ten
+batch computes what SQL computes faster, such as wall clocks. In a trial with ten
 columns a row took 4.5 µs of processor time this way; the appender with all columns took 6.7, with batches of 2,500 rows
 9.6; lists as parameters with `unnest` 19; an intermediate NDJSON or CSV file, which would also touch the disk, 10. A
 frame with its share of the exchanges takes some 10 µs to insert, of some 40 for its whole load
@@ -32,6 +32,7 @@ from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
+from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.frame import Frame
@@ -352,7 +353,7 @@ class _Load:
                 code,
                 problem,
                 request,
-                (body is not None or _is_json(kind, problem)) and (size < _SHALLOW or is_shallow(raw)),
+                None if body is not None and size < _SHALLOW else _message_problem(kind, raw, body),
                 raw,
             )
         )
@@ -576,11 +577,16 @@ class _Load:
 
 _SHALLOW: Final = 2 * DEEPEST
 """Bytes that cannot nest too deeply."""
-_STILL_JSON: Final = frozenset({"framing/duplicate-key", "framing/missing-final-newline", "framing/not-a-message"})
 
 
-def _is_json(kind: str, problem: str | None) -> bool:
-    """Whether a frame is JSON by RFC 8259: DuckDB also accepts NaN, and commas before a bracket."""
+def _message_problem(kind: str, raw: bytes, body: object) -> str | None:
+    """Why the column `message` of a frame is NULL; None if it is not.
+
+    Only frames without a parsed `body` can be ambiguous. The verdict does not tell: it looks for duplicates at the top
+    level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also accepts
+    NaN, and commas before a bracket.
+    """
     if kind == "unjudged":
-        return False
-    return problem is None or not problem.startswith("framing/") or problem in _STILL_JSON
+        return "unjudged"
+    found = None if body is not None else ambiguity(raw)
+    return TOO_DEEP if found != NOT_JSON and not is_shallow(raw) else found

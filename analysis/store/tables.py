@@ -20,6 +20,7 @@ from typing import Any, Final
 import duckdb
 
 from analysis.store.values import CLOCKED
+from captures.ambiguity import DUPLICATE
 
 Row = tuple[Any, ...]
 
@@ -52,7 +53,7 @@ _COMPUTED: Final[dict[str, dict[str, str]]] = {
         "time": "clock(t_ns)",
         "size": "octet_length(raw)",
         "waited_ns": "null",  # see _STALLED
-        "is_json": "is_json and try(decode(raw)) is not null",  # `message`, generated from it, must never raise
+        "is_json": f"message_problem is null or message_problem = '{DUPLICATE}'",
     },
     "exchanges": {
         "time": "clock(started_ns)",
@@ -68,7 +69,6 @@ _COMPUTED: Final[dict[str, dict[str, str]]] = {
 }
 # Values that rows have in place of a computed column, from which SQL computes it.
 _IN_PLACE_OF: Final = {
-    ("frames", "is_json"): ("is_json", "boolean"),
     ("exchanges", "stall_ms"): ("stall_ns", "bigint"),
     ("exchanges", "waiting_ms"): ("waiting_ns", "bigint"),
 }

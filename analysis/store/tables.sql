@@ -70,16 +70,16 @@ comment on column sessions.last_ns is 'when its last message was read';
 comment on column sessions.opened is 'when it began, UTC';
 comment on column sessions.frames is 'frames in it';
 comment on column sessions.requests is 'requests in it, from both sides';
-comment on column sessions.client_capabilities is 'what the client declared, as JSON';
-comment on column sessions.server_capabilities is 'what the server declared, as JSON';
+comment on column sessions.client_capabilities is 'what the client declared, as JSON; of two members with one name, the last';
+comment on column sessions.server_capabilities is 'what the server declared, in the same way';
 
 --     select seq, message ->> '$.params.arguments' as arguments from frames where method = 'tools/call'
 create table frames (
     capture varchar not null, seq bigint not null, t_ns bigint not null, time timestamp_ns, dir varchar not null,
     session integer, conn bigint not null, exchange bigint, unit varchar not null, event_id varchar, kind varchar not null,
     id varchar, method varchar, name varchar, code bigint, problem varchar, size bigint not null, waited_ns bigint,
-    request bigint, is_json boolean not null, raw blob not null,
-    message json generated always as (case when is_json then try_cast(decode(raw) as json) end) virtual
+    request bigint, is_json boolean not null, message_problem varchar, raw blob not null,
+    message json generated always as (case when message_problem is null then try_cast(decode(raw) as json) end) virtual
 );
 comment on table frames is 'one row per frame: a line, an HTTP body or the data of an event';
 comment on column frames.capture is 'id of the capture';
@@ -93,7 +93,7 @@ comment on column frames.exchange is 'number of the HTTP exchange that carried i
 comment on column frames.unit is 'line, http_body or sse_event';
 comment on column frames.event_id is 'id of the event in a stream; NULL if it has none';
 comment on column frames.kind is 'request, response, error, notification, batch, invalid (not a message) or unjudged (not parsed)';
-comment on column frames.id is 'id of the message as JSON writes it: 7 and "7" differ; NULL if it has none, if it is longer than 256 bytes, or an array or object; NULL for batches and parts of messages';
+comment on column frames.id is 'id of the message as JSON writes it: 7 and "7" differ; NULL if it has none, if it is longer than 256 bytes, too large for a float, or an array or object; NULL for batches and parts of messages';
 comment on column frames.method is 'its method; NULL for responses';
 comment on column frames.name is 'tool, prompt or resource that it is about (for a response, that of its request), cut at 256 characters; NULL if it names none, or an empty one';
 comment on column frames.code is 'code of an error';
@@ -102,7 +102,8 @@ comment on column frames.size is 'its bytes, without the delimiter';
 comment on column frames.waited_ns is 'how long it waited because its receiver did not read it; NULL if it did not wait';
 comment on column frames.request is 'frame number of the request that it is or answers; NULL if it matches none';
 comment on column frames.is_json is 'whether it is JSON, and not nested too deeply for DuckDB';
-comment on column frames.message is 'its JSON; NULL if it is not JSON, or if DuckDB cannot read it';
+comment on column frames.message_problem is 'why message is NULL: unjudged (not parsed), not JSON (to the letter: with NaN, a byte order mark or half of a surrogate pair it is none), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns tell of the last, as most parsers do); NULL if there is a message';
+comment on column frames.message is 'its JSON, as it came; NULL if parsers could disagree about it, so that it never contradicts the other columns: message_problem has the reason';
 comment on column frames.raw is 'its exact bytes';
 
 --     select request, method, name, outcome, latency_ms
@@ -122,7 +123,7 @@ comment on column exchanges.session is 'number of the session';
 comment on column exchanges.request is 'frame number of the request';
 comment on column exchanges.item is 'its place in that frame, from 0, if the frame is a batch or holds several messages';
 comment on column exchanges.response is 'frame number of the response; NULL if there is none';
-comment on column exchanges.id is 'id of the request as JSON writes it, the same as in frames; NULL if it is longer than 256 bytes, or an array or object. In a batch, numbers and escapes are normalised';
+comment on column exchanges.id is 'id of the request as JSON writes it, the same as in frames; NULL if it is longer than 256 bytes, too large for a float, or an array or object. In a batch, numbers and escapes are normalised';
 comment on column exchanges.method is 'method of the request';
 comment on column exchanges.name is 'tool, prompt or resource that it names, cut at 256 characters; NULL if it names none, or an empty one';
 comment on column exchanges.asked_by is 'client or server';
@@ -221,7 +222,7 @@ comment on column tools.capture is 'id of the capture';
 comment on column tools.session is 'number of the session that received it';
 comment on column tools.name is 'name of the tool';
 comment on column tools.title is 'its title for people';
-comment on column tools.definition is 'the whole definition';
+comment on column tools.definition is 'the whole definition; of two members with one name, the last, as in the other columns: message_problem of the frame tells that there were two';
 comment on column tools.bytes is 'size of the definition as compact JSON';
 comment on column tools.tokens_estimate is 'bytes / 4, an estimate of the tokens that a model reads for it';
 comment on column tools.hash is 'a hash of the definition that does not depend on the order of its members';

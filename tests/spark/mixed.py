@@ -118,6 +118,7 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
         _answer(one, rng, at, id_, took, is_down=is_down)
         at += took + rng.choice((0, 0.5, 40, 1100))
     one.say(at, "s2c", id=None, error={"code": -32700, "message": rng.choice(("what?", 7, {"a": [1.50]}, None))})
+    one.raw(at, "s2c", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"first","message":"last"}}')
     one.answer(at + 1, rng.choice((4711, "0", None)), content=[])
     path.write_bytes(one.close(at + 2).read_bytes())
 

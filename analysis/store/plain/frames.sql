@@ -5,7 +5,8 @@ select
     getvariable('id') as capture, line.seq, line.t_ns, clock(line.t_ns) as time, line.dir, 1 as session,
     coalesce(line.conn, 0) as conn, line.exchange, coalesce(line.unit, 'line') as unit,
     line.event_id, line.kind, line.id::varchar as id, line.method, link.name, line.code, strlen(line.raw) as size,
-    link.request, true as is_json, encode(line.raw) as raw
+    link.request, line.raw <> '' as is_json, if(line.raw = '', 'not JSON', null) as message_problem,
+    encode(line.raw) as raw
 from (
     select seq, t_ns, dir, conn, exchange, unit, event_id, kind, id, method, code, raw
     from read_json(

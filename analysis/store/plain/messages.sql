@@ -41,9 +41,9 @@ parsed as (
             '$.params.ref.uri', '$.params._meta.progressToken', '$.params.progressToken', '$.params.requestId',
             '$.params.reason', '$.result.task', '$.error.code', '$.error.message', '$.result.tools'
         ]) end as type,
-        case when is_readable then json_keys(raw, [
-            '$', '$.params', '$.params._meta', '$.params.ref', '$.result', '$.error'
-        ]) end as names
+        -- In brackets, as the path is that of what is inside. Objects with one member need not be looked at.
+        case when is_readable then list_filter(json_keys('[' || raw || ']', '$..*'), lambda names: len(names) > 1)
+        end as names
     from read
 ),
 typed as (
@@ -79,8 +79,7 @@ failed as (
     select
         *,
         case when is_tool_error and is_message then json_type(raw, ['$.result.content[0]', '$.result.content[0].text'])
-        end as block_type,
-        case when is_tool_error and is_message then json_keys(raw, '$.result.content[0]') end as block_names
+        end as block_type
     from keyed
 )
 select
@@ -129,10 +128,7 @@ select
         and coalesce(strlen(told) <= if(type[10] = 'VARCHAR', 200, 15) and not contains(told, '\'), true)
         and coalesce(strlen(cancels) <= if(type[11] = 'VARCHAR', 200, 15) and not contains(cancels, '\'), true)
         and coalesce(strlen(reason) = length(reason), true)
-        and (
-            not is_tool_error
-            or (block_type[1] = 'OBJECT' and block_type[2] = 'VARCHAR' and len(block_names) = list_unique(block_names))
-        ),
+        and (not is_tool_error or (block_type[1] = 'OBJECT' and block_type[2] = 'VARCHAR')),
         false
     ) as is_plain,
     coalesce(
@@ -146,19 +142,14 @@ select
     names
 from failed;
 
--- Objects with a member twice. Peers use few sets of names, so each set is looked at once.
+-- Messages in which an object, at any depth, has a member twice. Peers use few sets of names, so each is looked at once.
 create temp table repeated as
 select names::varchar as names
 from (select distinct names from said where is_plain)
-where len(names[1]) <> list_unique(names[1])
-    or len(names[2]) <> list_unique(names[2])
-    or len(names[3]) <> list_unique(names[3])
-    or len(names[4]) <> list_unique(names[4])
-    or len(names[5]) <> list_unique(names[5])
-    or len(names[6]) <> list_unique(names[6]);
+where len(list_filter(names, lambda each: len(each) <> list_unique(each))) > 0;
 
 update said set is_plain = false
 where is_plain and exists (from repeated) and names::varchar in (select names from repeated);
 
--- Half of the bytes of a message, and not needed any more.
+-- Many bytes, and not needed any more.
 alter table said drop column names;

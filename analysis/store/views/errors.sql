@@ -70,6 +70,6 @@ comment on column errors.outcome is 'tool_error (a result with isError), error (
 comment on column errors.code is 'code of the error; NULL for tool errors';
 comment on column errors.meaning is 'meaning of the code in JSON-RPC or MCP; of a failed HTTP exchange, its status';
 comment on column errors.failed_by is 'of a failed HTTP exchange: who failed, as far as HTTP shows: server, gateway, network or client; NULL for other errors';
-comment on column errors.text is 'message of the error, the first text that the tool returned, or what an HTTP response says instead of an answer, cut at 300 characters. Untrusted text';
+comment on column errors.text is 'message of the error, the first text that the tool returned, or what an HTTP response says instead of an answer, cut at 300 characters; NULL if the error matches no request and frames.message is NULL. Untrusted text';
 comment on column errors.latency_ms is 'how long the response took; NULL if there is none';
 comment on column errors.is_cancelled is 'whether the call had been cancelled before: the error is then a reaction to that, and latency does not count it';

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from base64 import b64encode
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from analysis.checking.checker import Checker
 from analysis.conversation import routing
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Request, Response
+from analysis.conversation.message import Request, Response, number_text
 from analysis.rules.finding import Finding
 from analysis.store import load as load_module
 from analysis.store.load import Loader, create
@@ -471,38 +472,58 @@ def test_batches_and_messages_over_lines_have_their_rows(tmp_path: Path) -> None
         assert sum(rows(connection, "select list(request_bytes) from exchanges")[0][0]) < len(json.dumps(both))
 
 
+NOT_JSON = (
+    b"not json",
+    b"",
+    b"   ",
+    b"\xff\xfe",
+    b"NaN",
+    b'"\\ud800"',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":NaN}}',
+    b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a","params":{"x":-Infinity}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"\\ud800"}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"\xed\xa0\x80"}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":1e400,"y":"\\ud800"}}',
+    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"a"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a",}',
+    b'{"jsonrpc":"2.0","id":nan,"method":"a"}',
+    b'{"jsonrpc":"2.0","id":01,"method":"a"}',
+    b'{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","method":"a"}',
+    b'{"jsonrpc":"2.0","method":"a"}\x00',
+    b'{"jsonrpc":"2.0","method":"a"} x',
+)
+"""Frames that some parsers read nevertheless, among them that of DuckDB."""
+
+
 def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> None:
     talk = Written(tmp_path / "a.mcpcap", "a")
     deep = b"[" * DEEPEST + b"]" * DEEPEST
     good = [
         b'{"jsonrpc":"2.0","id":1,"method":"a"}',
         b' {"jsonrpc": "2.0", "id": 12345678901234567890123, "method": "a", "params": {"x": 1e400}} ',
-        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":1,"x":2,"\\u0000":"\\ud83d\\ude00"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":1,"y":2,"\\u0000":"\\ud83d\\ude00"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x\\u003ay":"\\u003a","x":"x:y"}}',
         b'{"no":"message"}',
         b"[]",
         b"12",
         deep,
         b'{"jsonrpc":"2.0","id":1,"method":"' + b"[" * 300 + b'"}',
     ]
-    bad = [
-        b"not json",
-        b"",
-        b"\xff\xfe",
-        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":NaN}}',
-        b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"\\ud800"}}',
-        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"a"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"a",}',
+    too_deep = [
         b"[" + deep + b"]",
         b'{"jsonrpc":"2.0","id":1,"method":"a","params":' + b'{"a":' * 150 + b"1" + b"}" * 151,
-        b'{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","method":"a"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":' + b'{"a":' * 150 + b'1,"a":2' + b"}" * 151,
+        b'{"jsonrpc":"2.0","id":1,"method":"a","params":' + b"[" * 300 + b"]" * 300 + b"}",
     ]
-    for raw in (*good, *bad):
+    unjudged = [b"[" * 600 + b"]" * 600]
+    wanted: list[tuple[Any, ...]] = [(raw, raw.decode(), None, True) for raw in good]
+    wanted += [(raw, None, "not JSON", False) for raw in NOT_JSON]
+    wanted += [(raw, None, "too deep", False) for raw in too_deep]
+    wanted += [(raw, None, "unjudged", False) for raw in unjudged]
+    for raw, *_ in wanted:
         talk.raw(0, "c2s", raw)
     with loaded(talk.close()) as connection:
-        found = rows(connection, "select message, raw from frames order by seq")
-        assert [message for message, _ in found] == [*(raw.decode() for raw in good), *[None] * len(bad)]
-        assert [raw for _, raw in found] == [*good, *bad]
+        assert rows(connection, "select raw, message, message_problem, is_json from frames order by seq") == wanted
         for use in (
             "json_structure(message)",
             "message ->> '$.params.x'",
@@ -513,6 +534,101 @@ def test_message_is_json_only_where_no_query_can_fail_on_it(tmp_path: Path) -> N
             "json_group_structure(message)",
         ):
             connection.execute(f"select {use} from frames").fetchall()
+
+
+TWICE = (
+    b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}',
+    b'{"jsonrpc":"2.0","id":1,"\\u0069d":2,"method":"a"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","x":1,"x":1}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a", "name": "b"}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1,"progressToken":2}}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":[{"\xc3\xa9":1,"\\u00e9":2}]}}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","type":"array"}}]}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"a:b":1,"c":{"x\\u003ay":1,"x:y":"\\u003a"}}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"a","message":"b"}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"a","data":{"":1e400,"":2}}}',
+    b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"id":3,"method":"a"}]',
+    b'{"no":"message","no":"sense"}',
+)
+"""Frames that a parser reads with the first or the last of two members, as it likes."""
+
+
+def test_no_row_says_two_things_of_a_member_that_comes_twice(tmp_path: Path) -> None:
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    for raw in TWICE:
+        talk.raw(0, "c2s", raw)
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select raw, message, message_problem, is_json from frames order by seq")
+        assert found == [(raw, None, "duplicate member", True) for raw in TWICE]
+        # The columns are those of the last member, and nothing contradicts them.
+        assert rows(connection, "select id, message ->> '$.id' from frames where seq = 1") == [("2", None)]
+        assert rows(connection, "select name from frames where seq = 4") == [("b",)]
+
+
+def test_bodies_events_and_unfinished_lines_have_no_message_if_they_are_not_json(tmp_path: Path) -> None:
+    """What a rule about lines says of a text is not said of the others."""
+    path = tmp_path / "a.mcpcap"
+    lines = [seal(0, 0, "header", members(format=1, capture="0" * 32, transport="http"))]
+    wanted: list[tuple[Any, ...]] = []
+    places: tuple[dict[str, Any], ...] = (
+        {"unit": "line", "whole": False},
+        {"unit": "http_body", "exchange": 1},
+        {"unit": "http_body", "exchange": 1, "whole": False},
+        {"unit": "sse_event", "exchange": 1},
+    )
+    plain = b'{"jsonrpc":"2.0","id":1,"method":"a"}'
+    told = [(plain, None), *((raw, "not JSON") for raw in NOT_JSON), *((raw, "duplicate member") for raw in TWICE)]
+    for place in places:
+        for raw, why in told:
+            number = len(lines)
+            given = {"raw": raw.decode()} if raw.isascii() else {"raw_b64": b64encode(raw).decode()}
+            lines.append(seal(number, number, "frame", members(dir="c2s", **place, **given)))
+            wanted.append((raw, raw.decode() if why is None else None, why))
+    lines.append(
+        seal(len(lines), len(lines), "frame", members(dir="s2c", unit="sse_event", exchange=1, event="x", raw="{}"))
+    )
+    path.write_bytes(b"".join(lines))
+    with loaded(path) as connection:
+        found = rows(connection, "select raw, message, message_problem from frames order by seq")
+        assert found == [*wanted, (b"{}", None, "unjudged")]
+
+
+def test_the_id_in_a_row_is_the_id_in_its_message(tmp_path: Path) -> None:
+    """However it is spelt: the column has the text as it came, and DuckDB writes numbers and escapes in its own way."""
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    whole = ("1", "-0", "1.0", "1e2", "9007199254740993", "18446744073709551616", str(2**70), "-9223372036854775809")
+    floats = ("0.1000000000000000055511151231257827", "1.5", "1e300", "1e-400")
+    texts = ('"a"', '"\\u0061"', '"\\/"', '"é"', '"\\u00e9"', '"a\\u0000b"', '"1"', '""')
+    for id_ in (*whole, *floats, *texts, "true", "null"):
+        talk.raw(0, "c2s", f'{{"jsonrpc":"2.0","id":{id_},"method":"a"}}'.encode())
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select id, message -> '$.id', message_problem from frames order by seq")
+    assert [(id_, why) for id_, _, why in found] == [(id_, None) for id_ in (*whole, *floats, *texts, "true", "null")]
+    for id_, in_message, _ in found:  # none is too large for a float: the column has none of those
+        if id_ in whole:
+            assert number_text(id_) == number_text(in_message)
+        else:
+            assert json.loads(id_) == json.loads(in_message)
+
+
+def test_json_columns_made_of_a_message_with_a_member_twice_agree_with_their_row(tmp_path: Path) -> None:
+    """A definition and capabilities are written anew, with the last of two members, as all other columns of the row."""
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    talk.raw(
+        0,
+        "c2s",
+        b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        b'"capabilities":{"roots":{}},"capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}',
+    )
+    talk.answer(1, 0, protocolVersion="2025-06-18", capabilities={}, serverInfo={"name": "s", "version": "1"})
+    talk.ask(2, 1, "tools/list")
+    listed = talk.raw(3, "s2c", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","name":"b","title":"x"}]}}')
+    with loaded(talk.close()) as connection:
+        assert rows(connection, "select client_capabilities from sessions") == [('{"sampling":{}}',)]
+        found = rows(connection, "select name, definition, definition ->> '$.name', bytes, listed from tools")
+        assert found == [("b", '{"name":"b","title":"x"}', "b", len('{"name":"b","title":"x"}'), listed)]
+        assert rows(connection, f"select message_problem from frames where seq = {listed}") == [("duplicate member",)]
 
 
 def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
@@ -799,6 +915,9 @@ def test_anything_can_be_loaded_and_agrees_with_the_fold(
         assert rows(
             connection, "select count(*) from frames where message is not null and not json_valid(message)"
         ) == [(0,)]
+        assert rows(connection, "select count(*) from frames where (message is null) = (message_problem is null)") == [
+            (0,)
+        ]
 
 
 def test_every_column_comes_from_python_or_is_computed() -> None:

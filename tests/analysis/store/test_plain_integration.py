@@ -25,6 +25,7 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.lines import Lines
 from analysis.store.plain.parent import load_plain
 from captures.errors import CaptureError
+from captures.frame import Direction
 from captures.reader import Capture, Damage
 from captures.record import Record, members
 from tests.analysis.store.both_ways import MEMORY, Both, InThread, Silent, Ways
@@ -146,6 +147,52 @@ def test_segments_are_loaded_as_one_and_one_odd_frame_does_not_cost_the_others(
     made.talk(100, oddity=0.0, trouble=0.0)
     ((problems,),) = told(equal(made, tmp_path, monkeypatch), "select count(problem) from frames")
     assert problems > 5
+
+
+TALK: tuple[tuple[Direction, bytes, str | None], ...] = (
+    ("c2s", b'{"jsonrpc":"2.0","id":"t1","method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}', "a"),
+    ("s2c", b'{"jsonrpc":"2.0","id":"t1","result":{"content":[{"type":"text","text":"a","text":"b"}]}}', "a"),
+    ("c2s", b'{"jsonrpc": "2.0", "id": "t2", "method": "tools/call", "params": {"name": "a", "name": "b"}}', "b"),
+    (
+        "s2c",
+        b'{"jsonrpc":"2.0","id":"t2","result":{"content":[{"type":"text","text":"a","text":"b"}],"isError":true}}',
+        "b",
+    ),
+    (
+        "c2s",
+        b'{"jsonrpc":"2.0","id":"t3","method":"tools/call","params":{"name":"c","arguments":{"a":[{"\xc3\xa9":1,"\\u00e9":1}]}}}',
+        "c",
+    ),
+    ("s2c", b'{"jsonrpc":"2.0","id":"t3","error":{"code":1,"message":"a","data":{"a":{"b":1,"b":2}}}}', "c"),
+    ("c2s", b'{"jsonrpc":"2.0","method":"notifications/x","params":{"":1,"":2}}', None),
+    (
+        "c2s",
+        b'{"jsonrpc":"2.0","id":"t4","method":"x","params":{"_meta":{"a":1},"list":[{"a":1},{"a":1}]},"a":":"}',
+        None,
+    ),
+    ("s2c", b'{"jsonrpc":"2.0","id":"t4","result":{"a":{"a":{"a":1}},"b":[]}}', None),
+)
+"""In all but the last two, an object has a member twice: at various depths, in different spellings."""
+
+
+def test_message_that_has_a_member_twice_anywhere_is_none_in_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, first = maker(40), {}
+    for direction, raw, name in TALK:
+        first[made.seq] = raw, name
+        made.raw(direction, raw)
+    made.talk(40, oddity=0.0, trouble=0.0)
+    both = equal(made, tmp_path, monkeypatch)
+    sql = f"select seq, raw, name, message, message_problem from frames where seq in {tuple(first)} order by seq"
+    assert told(both, sql) == [
+        *((seq, raw, name, None, "duplicate member") for seq, (raw, name) in [*first.items()][:-2]),
+        *((seq, raw, name, raw.decode(), None) for seq, (raw, name) in [*first.items()][-2:]),
+    ]
+    rest = f"from frames where seq not in {tuple(first)}"
+    assert told(both, f"select count(*) filter (where message is null), count(message_problem) {rest}") == [(0, 0)]
+    errors = told(both, "select error from exchanges where id in ('\"t2\"', '\"t3\"') order by request")
+    assert errors == [("b",), ("a",)]
 
 
 # ---- while it grows

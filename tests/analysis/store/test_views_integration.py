@@ -418,6 +418,19 @@ def test_errors_by_heart(written: Base) -> None:
     )
 
 
+def test_error_that_parsers_read_differently_has_a_code_and_no_text(tmp_path: Path) -> None:
+    """The code is that of the last member: the text of the first one would be that of another error."""
+    talk = Written(tmp_path / "a.mcpcap", "a")
+    error = b'{"code":-32700,"message":"first"}', b'{"code":-32600,"message":"last"}'
+    talk.raw(0, "s2c", b'{"jsonrpc":"2.0","id":null,"error":%b,"error":%b}' % error)
+    talk.raw(0, "s2c", b'{"jsonrpc":"2.0","id":null,"error":%b}' % error[0])
+    with loaded([talk.close()]) as base:
+        assert base.ask("select code, meaning, text from errors order by response") == [
+            (-32600, "Invalid Request", None),
+            (-32700, "Parse error", "first"),
+        ]
+
+
 def test_codes_have_the_meaning_that_their_number_gives_them(tmp_path: Path) -> None:
     meanings = {
         -32700: "Parse error",
