@@ -206,6 +206,10 @@ def record_in(piece: bytes, offset: int) -> Record | None:
     return None
 
 
+LOOKS: Final = 50
+"""How often a capture is listed again because its ring has deleted the first segment meanwhile."""
+
+
 class Capture:
     """A capture on disk, over all its segments. Iterate it for `Record | Damage`, as often as needed."""
 
@@ -219,8 +223,19 @@ class Capture:
         self.path = Path(path)
         self.segments = segments(self.path)
         """The files, as last listed."""
-        self.header = self._first_header()
+        self.header = self._header_of_the_ring()
         """Only `format` if this record is damaged but others are whole."""
+
+    def _header_of_the_ring(self) -> Record:
+        """The first header; if the ring deletes that segment before we open it, the next one has it as well."""
+        for _ in range(LOOKS):
+            try:
+                return self._first_header()
+            except NotACapture as error:
+                listed, self.segments = self.segments, segments(self.path)
+                if not isinstance(error.__cause__, FileNotFoundError) or listed == self.segments:
+                    raise
+        return self._first_header()
 
     def _first_header(self) -> Record:
         with open_capture(self.segments[0]) as file:

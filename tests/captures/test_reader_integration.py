@@ -59,3 +59,33 @@ def test_memory_is_bounded_whatever_a_file_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, _, size) in FILLS.items() if size])
 def test_memory_is_bounded_however_much_a_file_holds(tmp_path: Path, name: str) -> None:
     check_memory(tmp_path, 230, {name: FILLS[name][2]})
+
+
+RING = """
+import os, sys
+from captures.errors import NotACapture
+from captures.reader import Capture
+def ring(event, arguments, left=int(sys.argv[2])):
+    name = str(arguments[0]) if event == "open" else ""
+    if os.path.exists(name) and name.endswith(".mcpcap") and left >= int(name.split(".")[-2]):
+        os.unlink(name)
+sys.addaudithook(ring)
+try:
+    print(Capture(sys.argv[1]).header.members["segment"])
+except NotACapture as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("taken", "said"), [(4, "5"), (6, "No such file or directory")])
+def test_a_segment_that_the_ring_takes_as_it_is_opened_is_not_missed(tmp_path: Path, taken: int, said: str) -> None:
+    """Each segment up to one of them is deleted just before it is opened."""
+    for number in range(2, 7):
+        (tmp_path / f"x.{number}.mcpcap").write_bytes(seal(number, 0, "header", header(number)))
+    done = subprocess.run(
+        [sys.executable, "-c", RING, str(tmp_path / "x.2.mcpcap"), str(taken)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip().endswith(said)
