@@ -322,8 +322,11 @@ def unfit(first: Record, capture: object) -> Cause | None:
 
 
 def _cut(file: BinaryIO, cutter: LineCutter, size: int = CHUNK) -> Iterator[list[Record | Damage]]:
-    while chunk := file.read(size):
+    """What a file holds now: one that grows faster than it is read would have no end."""
+    left = os.fstat(file.fileno()).st_size
+    while left > 0 and (chunk := file.read(min(size, left))):
         yield cutter.feed(chunk)
+        left -= len(chunk)
         size = CHUNK
     yield cutter.end()
 

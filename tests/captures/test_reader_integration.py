@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.record import LINE_START, members, seal
+from captures.reader import Capture
+from captures.record import LINE_START, Record, members, seal
 from tests.captures.samples import header, lost
 
 FILLS = {
@@ -89,3 +90,17 @@ def test_a_segment_that_the_ring_takes_as_it_is_opened_is_not_missed(tmp_path: P
         check=True,
     )
     assert done.stdout.strip().endswith(said)
+
+
+def test_a_file_that_grows_faster_than_it_is_read_has_an_end(tmp_path: Path) -> None:
+    """A record comes to it for each one that is read from it."""
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(seal(number, 0, "header" if number == 0 else "x", header()) for number in range(100)))
+    with path.open("ab", buffering=0) as file:
+        found = []
+        for item in Capture(path):
+            assert isinstance(item, Record)
+            found.append(item.seq)
+            file.write(seal(len(found) + 99, 0, "x", header()))
+            assert len(found) <= 200
+    assert found == list(range(100))
