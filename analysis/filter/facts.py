@@ -37,6 +37,8 @@ class Facts:
     """Whether it is a JSON-RPC error, or the result of a tool that failed."""
     is_failure: bool = False
     """Whether it is that, or a request that failed, that got no response, or that was abandoned."""
+    is_waiting: bool = False
+    """Whether it is a request that is still open at the end of a capture that is being recorded."""
     is_answered: bool = False
     """Whether it is one half of an exchange that has both."""
     problem: str | None = None
@@ -49,6 +51,8 @@ class Facts:
     """Number of its session in the capture, from 1."""
     exchange: int | None = None
     """Number of the HTTP exchange that carried it."""
+    index: int | None = None
+    """Its place in a batch; -1 for the batch as a whole."""
     frames: tuple[int, int] | None = None
     """Numbers of its first and last frame; for a record that is not a frame, its own number."""
     is_marked: bool = False
@@ -63,6 +67,7 @@ def facts_of(
     *,
     rules: tuple[str, ...] = (),
     level: str | None = None,
+    is_open: bool = False,
 ) -> Facts:
     """The facts of a message.
 
@@ -71,6 +76,7 @@ def facts_of(
         exchange: for a request, its outcome once known. For a response it is known from `seen`.
         rules: the rules that have findings about it.
         level: the most severe level of these.
+        is_open: whether the capture is still being recorded, so that a response may still come.
     """
     message = seen.message
     exchange = exchange or seen.exchange
@@ -78,6 +84,8 @@ def facts_of(
     frames = message.frames
     raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
     is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
+    asked = exchange if isinstance(message, Request) else None
+    is_waiting = is_open and asked is not None and _waits(asked)
     return Facts(
         method=named.method if isinstance(named, Request | Notification) else None,
         name=name_in(named.params) if isinstance(named, Request | Notification) else None,
@@ -89,16 +97,24 @@ def facts_of(
         size=sum(len(frame.raw) for frame in frames),
         code=code_of(message),
         is_error=is_error,
-        is_failure=is_error or (exchange is not None and isinstance(message, Request) and _has_failed(exchange)),
+        is_failure=is_error or (asked is not None and not is_waiting and _has_failed(asked)),
+        is_waiting=is_waiting,
         is_answered=exchange is not None and exchange.response is not None,
         problem=None if seen.is_beside else problem_of(message),
         rules=rules,
         level=level,
         session=seen.session.number or None,
         exchange=frames[0].exchange,
+        index=message.index,
         frames=(frames[0].seq, frames[-1].seq),
         raw=raw,
     )
+
+
+def _waits(exchange: Exchange) -> bool:
+    """Whether a request without a response can still get one that somebody wants."""
+    is_open = exchange.outcome is Outcome.UNANSWERED and exchange.abandoned_ns is None
+    return is_open and exchange.request.method not in ENDLESS
 
 
 def _has_failed(exchange: Exchange) -> bool:
@@ -116,6 +132,7 @@ def facts_of_batch(frame: Frame) -> Facts:
         size=len(frame.raw),
         problem=frame.problem,
         exchange=frame.exchange,
+        index=-1,
         frames=(frame.seq, frame.seq),
         raw=frame.raw,
     )

@@ -179,6 +179,7 @@ KEYS: Final[dict[str, Key]] = {
             "answer": lambda facts: facts.is_answered,
             "error": lambda facts: facts.is_error,
             "failure": lambda facts: facts.is_failure,
+            "waiting": lambda facts: facts.is_waiting,
             "problem": lambda facts: facts.problem is not None,
             "finding": lambda facts: bool(facts.rules),
             "mark": lambda facts: facts.is_marked,

@@ -20,9 +20,11 @@ from typing import Final, Protocol
 
 import orjson
 
+from analysis.conversation.exchange import Exchange
 from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse
+from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse, selected_at_the_end
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
@@ -78,7 +80,7 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     try:
-        options.filter = None if options.filter is None else _filter(options.filter)
+        options.filter = None if options.filter is None else _filter(options.filter, follows=options.follow)
         single = None if options.frame is None and options.id is None else wanted_messages(options)
     except FilterError as error:
         say_of_filter(error)
@@ -126,11 +128,13 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     return None
 
 
-_NOT_YET_KNOWN: Final = OF_FINDINGS | {"has:answer", "has:failure", "has:mark"}
-"""Keys that are unknown when a message is printed: no rules run, responses come later, marks belong to `tui`."""
+_NEVER_KNOWN: Final = OF_FINDINGS | {"has:mark"}
+"""Keys that `show` does not know: it runs no rules, and marks belong to `tui`."""
+_KNOWN_LATER: Final = frozenset({"has:answer", "has:failure", "has:waiting"})
+"""Keys for which a capture is read to its end before it is printed."""
 
 
-def _filter(text: str) -> Filter:
+def _filter(text: str, *, follows: bool) -> Filter:
     """Parse the filter.
 
     Raises:
@@ -138,9 +142,25 @@ def _filter(text: str) -> Filter:
     """
     only = parse(text)
     for key, at in only.keys.items():
-        if key in _NOT_YET_KNOWN:
-            raise FilterError(f"`{key}` is not known yet when `show` prints a message", text, at)
+        if key in _NEVER_KNOWN:
+            raise FilterError(f"`show` does not know `{key}`: it runs no rules, and marks are those of `tui`", text, at)
+        if follows and key == "has:answer":
+            raise FilterError("`has:answer` is not known yet when `show --follow` prints a message", text, at)
+        if follows and key == "has:waiting":
+            raise FilterError(
+                "`show --follow` prints what has happened; `mcpproxy status` and `ls` say what waits", text, at
+            )
     return only
+
+
+def _known_at_the_end(path: Path, options: argparse.Namespace) -> argparse.Namespace:
+    """The options with a filter that knows how each request will have ended, if it depends on that."""
+    if options.filter is None or _KNOWN_LATER.isdisjoint(options.filter.keys):
+        return options
+    capture, assembler = Capture(path), FrameAssembler()
+    entries = chain((entry for item in capture if (entry := assembler.feed(item)) is not None), assembler.end())
+    only = selected_at_the_end(options.filter, entries, is_open=is_live(capture.segments[-1]))
+    return argparse.Namespace(**{**vars(options), "filter": only})
 
 
 def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Printer":
@@ -152,6 +172,7 @@ def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Prin
 
 
 def _print(path: Path, options: argparse.Namespace) -> int:
+    options = _known_at_the_end(path, options)
     capture = Capture(path)
     printer = _printer(path, options)
     damage = _DamageReport()
@@ -353,6 +374,8 @@ class _Json:
         self._fold = Fold()
         self._pending: dict[int, tuple[Record, Frame]] = {}
         """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
+        self._asked: dict[int, tuple[Record, Frame]] = {}
+        """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
         self.caught_up = False
         self._wall_ns: int | None = None
         self._assembler = FrameAssembler()
@@ -371,6 +394,8 @@ class _Json:
             if isinstance(entry, Frame):
                 self._pending[entry.seq] = item, entry
             yield from self._selected(self._fold.feed(entry), self._only)
+            if isinstance(entry, Record) and entry.rec == "exchange":
+                yield from self._failed(self._fold.let_go, self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
@@ -383,14 +408,36 @@ class _Json:
             if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
                 self.has_selected = True
                 yield row_of(item, frame, self._wall_ns)
+            else:
+                self._asked[seq] = item, frame
+        for message in seen:
+            if not isinstance(message.message, Request):
+                for frame in message.message.frames:
+                    self._asked.pop(frame.seq, None)
+            if message.exchange is not None:
+                self._asked.pop(message.exchange.request.seq, None)
+            elif message.cancelled is not None:
+                yield from self._failed([message.cancelled], only)
+
+    def _failed(self, exchanges: Iterable[Exchange], only: Filter) -> Iterator[str]:
+        """Yields the row of each request that the filter selects now that it has ended without a response."""
+        for exchange in exchanges:
+            asked = self._asked.pop(exchange.request.seq, None)
+            if asked is None or exchange.session is None:
+                continue
+            if only.matches(facts_of(Seen(exchange.request, exchange.session), exchange)):
+                self.has_selected = True
+                yield row_of(*asked, self._wall_ns)
 
     def text(self, row: Row) -> str:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
-    def finish(self, *, still_open: bool) -> Iterator[Row]:  # noqa: ARG002 - records say all that there is to say
+    def finish(self, *, still_open: bool) -> Iterator[Row]:
         """Yields rows that a filter held back. Without one, the parts of an unfinished frame are already printed."""
         if self._only is not None:
             yield from self._selected(self._fold.rest(), self._only)
+            if not still_open:
+                yield from self._failed(self._fold.finish(), self._only)
 
 
 class _Markdown:

@@ -154,7 +154,7 @@ class Examination:
         found = [located for item in self._assembler.end() for located in self._feed(item)]
         fold = self._checker.fold
         if self._wanted.only is not None:
-            self._note_outcomes(fold.finish())
+            self._note_outcomes(fold.finish(), is_open=still_open)
         found += self._located(
             self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
         )
@@ -215,12 +215,14 @@ class Examination:
             self._note_outcomes(self.fold.let_go)
         return self._located(findings) if findings else ()
 
-    def _note_outcomes(self, exchanges: Iterable[Exchange]) -> None:
-        """Note how requests ended that got no response."""
+    def _note_outcomes(self, exchanges: Iterable[Exchange], *, is_open: bool = False) -> None:
+        """Note how requests ended that got no response; with `is_open`, one may still come."""
         for exchange in exchanges:
             if exchange.session is not None:
                 seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
-                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(seen, exchange)
+                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(
+                    seen, exchange, is_open=is_open
+                )
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:

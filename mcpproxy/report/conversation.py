@@ -6,7 +6,7 @@ all three.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
@@ -85,6 +85,8 @@ class Conversation:
         self._whole = whole
         self._held: list[str] | None = []
         self._posts: set[int] = set()
+        self._failed: set[tuple[int, int | None]] = set()
+        """The requests that were shown when they became a failure."""
         self._items = 0
         self._named = False
         self._ended = False
@@ -142,6 +144,7 @@ class Conversation:
                 return ()
             things = tuple(Thing(item.t_ns, message) for message in seen if self._selects(message))
             has_head = item.verdict.kind == "batch" and (bool(things) or self._selects(item))
+            things += self._failures(message.cancelled for message in seen)
             return (Thing(item.t_ns, Batch(item, len(seen))), *things) if has_head else things
         if isinstance(item, Record):
             self._last_ns = item.t_ns
@@ -151,6 +154,7 @@ class Conversation:
             late += tuple(
                 Thing(item.t_ns, message) for message in self.session.abandoned_by(item) if self._selects(message)
             )
+            late += self._failures(one for one in self.session.let_go if one not in self.session.abandoned_by(item))
         remark = remark_on(item, ended=self._ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
             remark = Remark("▲", begins_text(item.seq), "bad")
@@ -174,6 +178,26 @@ class Conversation:
         is_selected = self._only.matches(facts)
         self.has_selected = self.has_selected or is_selected
         return is_selected
+
+    def _failures(self, ended: Iterable[Exchange | None]) -> tuple[Thing, ...]:
+        """The requests that a filter selects now that they have failed; without `live`, it knew so before."""
+        if self._only is None or not self._live:
+            return ()
+        failed = [
+            exchange
+            for exchange in ended
+            if exchange is not None and not self._selects_alone(exchange) and self._selects(exchange)
+        ]
+        self._failed |= {(exchange.request.seq, exchange.request.index) for exchange in failed}
+        return tuple(Thing(exchange.request.t_ns, exchange) for exchange in failed)
+
+    def _selects_alone(self, exchange: Exchange) -> bool:
+        """Whether a request was worth a line before its end was known."""
+        return (
+            self._only is None
+            or exchange.session is None
+            or self._only.matches(facts_of(Seen(exchange.request, exchange.session)))
+        )
 
     def _note_post(self, record: Record) -> None:
         request, number = record.members.get("request"), record.members.get("exchange")
@@ -210,7 +234,9 @@ class Conversation:
         open_ = [
             exchange
             for exchange in self.session.finish()
-            if exchange.request.method not in ENDLESS and self._selects(exchange)
+            if exchange.request.method not in ENDLESS
+            and (exchange.request.seq, exchange.request.index) not in self._failed
+            and self._selects(exchange)
         ]
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
         yield from self._listed(by[Outcome.FAILED], "failed")

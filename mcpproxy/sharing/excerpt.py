@@ -14,6 +14,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of
+from captures.file import is_live
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler, stream_of
 from captures.record import Record
@@ -108,7 +109,7 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
     if last_ns is not None:
         end_ns = max((item.t_ns for item in capture if isinstance(item, Record)), default=0)
         since_ns = max(0, end_ns - last_ns)
-    selection = _Selection(only, since_ns)
+    selection = _Selection(only, since_ns, is_open=is_live(capture.segments[-1]))
     assembler = FrameAssembler()
     open_parts: dict[object, list[int]] = {}
     for record in capture:
@@ -127,7 +128,8 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
 class _Selection:
     """Selects the messages of a capture, as they come."""
 
-    def __init__(self, only: Filter | None, since_ns: int) -> None:
+    def __init__(self, only: Filter | None, since_ns: int, *, is_open: bool) -> None:
+        self._is_open = is_open
         self.excerpt = Excerpt(since_ns=since_ns, is_by_time=only is None)
         self._only = only
         self._since_ns = since_ns
@@ -162,7 +164,7 @@ class _Selection:
 
     def _wants(self, seen: Seen, exchange: Exchange | None) -> bool:
         is_late = self._is_late(seen.message) or (exchange is not None and exchange.request is seen.message)
-        return is_late and (self._only is None or self._only.matches(facts_of(seen, exchange)))
+        return is_late and (self._only is None or self._only.matches(facts_of(seen, exchange, is_open=self._is_open)))
 
     def _is_late(self, message: Message) -> bool:
         return message.frames[-1].t_ns >= self._since_ns

@@ -73,6 +73,7 @@ def facts_in(
             latency_ns=latency_ns if latency_ns >= 0 else None,
             is_answered=latency_ns >= 0,
             is_failure=facts.is_error or (facts.kind == "request" and _has_failed(reading, number)),
+            is_waiting=facts.kind == "request" and _waits(reading, number),
             is_marked=entry.seq in marks,
             **_findings_at(reading, row),
         )
@@ -88,6 +89,16 @@ def _has_failed(reading: Reading, number: int) -> bool:
     if number == NONE or reading.calls.all[reading.exchanges.call[number]].method in ENDLESS:
         return False
     return reading.outcome(number) in _UNANSWERED or number in reading.exchanges.abandoned_ns
+
+
+def _waits(reading: Reading, number: int) -> bool:
+    """Whether a request is still open, and a recorder still writes the capture."""
+    return (
+        number != NONE
+        and reading.is_live
+        and reading.waited_ns(number) is not None
+        and not _has_failed(reading, number)
+    )
 
 
 def _findings_at(reading: Reading, row: int) -> RowFindings:
@@ -207,6 +218,14 @@ class ColumnFacts(_OfRow):
         return _has_failed(self._reading, self._number) if self._is_request else self.is_error
 
     @property
+    def is_waiting(self) -> bool:
+        return self._is_request and _waits(self._reading, self._number)
+
+    @property
+    def index(self) -> None:
+        return None
+
+    @property
     def frames(self) -> tuple[int, int]:
         seq = self._reading.index.entry(self._row).seq
         return seq, seq
@@ -313,6 +332,16 @@ class RowFacts(_OfRow):
         if number == NONE or self._reading.exchanges.request[number] != self._row:
             return self.is_error
         return isinstance(self._parsed(), Request) and _has_failed(self._reading, number)
+
+    @property
+    def is_waiting(self) -> bool:
+        number = self._number
+        is_asked = number != NONE and self._reading.exchanges.request[number] == self._row
+        return is_asked and isinstance(self._parsed(), Request) and _waits(self._reading, number)
+
+    @property
+    def index(self) -> int | None:
+        return self._parsed().index
 
     @property
     def problem(self) -> str | None:

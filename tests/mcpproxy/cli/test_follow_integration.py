@@ -12,7 +12,7 @@ from typing import IO
 import pytest
 
 from captures.file import CaptureFile
-from captures.record import members
+from captures.record import members, seal
 from tests.captures.samples import frame, header, lines
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, started
@@ -39,6 +39,11 @@ class Growing:
         for line in lines(middles, self.seq):
             self.file.append(line)
             self.seq += 1
+
+    def add_at(self, seconds: int, middle: tuple[str, bytes]) -> None:
+        """A record of a later time."""
+        self.file.append(seal(self.seq, seconds * 10**9, *middle))
+        self.seq += 1
 
     def end(self) -> None:
         """Let go of the file, as a recorder does."""
@@ -136,3 +141,64 @@ def test_follow_of_a_closed_capture_is_the_same_as_show(growing: Growing) -> Non
     capture = growing.file.path
     assert mcpproxy("show", "-f", "--json", capture).stdout == mcpproxy("show", "--json", capture).stdout
     assert mcpproxy("show", "-f", capture).stdout == mcpproxy("show", capture).stdout
+
+
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}'
+FAILED = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"no"}}'
+REST = [
+    ("frame", frame("c2s", CALL % 3)),
+    ("frame", frame("s2c", ANSWER % 1)),
+    ("frame", frame("s2c", FAILED % 3)),
+    ("frame", frame("c2s", CANCEL % 2)),
+    ("frame", frame("c2s", CALL % 4)),
+]
+"""After requests 1 and 2, records 1 and 2: 1 is answered, 2 is abandoned, 3 fails, 4 waits."""
+
+
+def grow(growing: Growing) -> None:
+    growing.add(*REST[:3])
+    for middle in REST[3:]:  # it was given up after a minute
+        growing.add_at(60, middle)
+
+
+def selected(path: Path, expression: str) -> list[int]:
+    done = mcpproxy("show", "--json", "--filter", expression, path)
+    assert done.returncode == 0, done.stderr
+    return numbers(done.stdout.decode())
+
+
+def test_what_waits_and_what_has_failed_in_a_capture_that_grows_and_in_a_closed_one(growing: Growing) -> None:
+    grow(growing)
+    path = Path(growing.file.path)
+    assert selected(path, "has:waiting") == [7]
+    assert selected(path, "has:failure") == [2, 5]
+    assert selected(path, "has:answer") == [1, 3, 4, 5]
+    assert selected(path, "kind:request not has:answer not has:failure") == [7]
+    text = mcpproxy("show", "--filter", "has:waiting", path).stdout.decode()
+    assert "#4" in text
+    growing.add_at(70, CLOSE)
+    growing.end()
+    assert selected(path, "has:waiting") == []
+    assert selected(path, "has:failure") == [2, 5, 7]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_follow_shows_a_request_when_it_has_failed(growing: Growing, form: str) -> None:
+    command = ("show", "--follow", "--format", form, "--filter", "has:failure", growing.file.path)
+    with started(*command) as process:
+        grow(growing)
+        growing.add_at(70, CLOSE)
+        growing.end()
+        output, errors = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, errors) == (0, b"")
+    if form == "json":
+        assert numbers(output.decode()) == [5, 2, 7]
+    else:
+        shown = [line for line in output.decode().splitlines() if "#" in line]
+        assert [line[line.index("#") :][:2] for line in shown] == ["#3", "#2", "#4"]
+
+
+def test_follow_says_where_to_look_for_what_waits(growing: Growing) -> None:
+    done = mcpproxy("show", "--follow", "--filter", "has:waiting", growing.file.path)
+    assert done.returncode == 2
+    assert b"mcpproxy status" in done.stderr

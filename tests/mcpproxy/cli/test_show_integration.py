@@ -335,10 +335,9 @@ def test_damage_is_told_with_a_filter_too(damaged: Path) -> None:
         ("dir:c2s latency>fast", 16, "expected a time"),
         ("a (b", 4, "expected `)`"),
         ("a\x1b[2J and\n", 10, "expected a term"),
-        ("a rule:id/*", 2, "`rule` is not known yet when `show` prints"),
-        ("has:failure", 0, "`has:failure` is not known yet when `show` prints"),
-        ("a or has=answer", 5, "`has:answer` is not known yet when `show` prints"),
-        ("level>note", 0, "`level` is not known yet when `show` prints"),
+        ("a rule:id/*", 2, "`show` does not know `rule`"),
+        ("a or has=mark", 5, "`show` does not know `has:mark`"),
+        ("level>note", 0, "`show` does not know `level`"),
     ],
 )
 def test_a_wrong_filter_is_exit_2_and_points_at_the_place(capture: Path, text: str, at: int, wrong: str) -> None:

@@ -1,0 +1,92 @@
+"""What a filter selects in a whole capture, once everything is known: how requests ended is only known later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from analysis.conversation.exchange import Exchange
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from analysis.filter.facts import Facts, facts_of, facts_of_batch
+from analysis.filter.parser import Filter
+from captures.frame import Frame
+from captures.record import Record
+
+_Key = tuple[int, int | None]
+"""Number of the first frame of a message, and its place in a batch; -1 for the batch as a whole."""
+
+
+def selected_at_the_end(only: Filter, items: Iterable[object], *, is_open: bool) -> Filter:
+    """A filter that selects the same messages, but knows at each of them how it will have ended.
+
+    Args:
+        only: the filter.
+        items: of one capture: frames, other records, damage.
+        is_open: whether it is still being recorded.
+    """
+    selection = _Selection(only, is_open=is_open)
+    for item in items:
+        selection.feed(item)
+    chosen = selection.finish()
+    return replace(only, matches=lambda facts: _key_of(facts) in chosen)
+
+
+def _key_of(facts: Facts) -> _Key | None:
+    return None if facts.frames is None else (facts.frames[0], facts.index)
+
+
+class _Selection:
+    """Reads a capture; memory grows with what is selected, and with the requests that have no response yet."""
+
+    def __init__(self, only: Filter, *, is_open: bool) -> None:
+        self._only = only
+        self._is_open = is_open
+        self._fold = Fold()
+        self._chosen: set[_Key | None] = set()
+        self._open: dict[_Key | None, tuple[Seen, Exchange | None]] = {}
+        """The requests whose outcome may change, with what is known of it."""
+
+    def feed(self, item: object) -> None:
+        """The next item."""
+        for seen in self._fold.feed(item):
+            self._note(seen)
+        if isinstance(item, Frame) and item.verdict.kind == "batch":
+            self._choose(facts_of_batch(item))
+        if isinstance(item, Record) and item.rec == "exchange":
+            for exchange in self._fold.let_go:
+                self._settle(exchange)
+
+    def finish(self) -> set[_Key | None]:
+        """The keys of all selected messages."""
+        for seen in self._fold.rest():
+            self._note(seen)
+        for exchange in self._fold.finish():
+            self._settle(exchange)
+        for seen, ended in self._open.values():
+            self._choose(facts_of(seen, ended, is_open=self._is_open))
+        return self._chosen
+
+    def _note(self, seen: Seen) -> None:
+        message = seen.message
+        if isinstance(message, Request):
+            self._open[message.seq, message.index] = seen, None
+        else:
+            self._choose(facts_of(seen))
+        exchange = seen.exchange or seen.cancelled
+        if exchange is not None:
+            self._settle(exchange)
+            if seen.exchange is not None and exchange.response is not None:
+                asked = self._open.pop((exchange.request.seq, exchange.request.index), None)
+                if asked is not None:
+                    self._choose(facts_of(asked[0], exchange))
+
+    def _settle(self, exchange: Exchange) -> None:
+        key = exchange.request.seq, exchange.request.index
+        if key in self._open:
+            self._open[key] = self._open[key][0], exchange
+
+    def _choose(self, facts: Facts) -> None:
+        if self._only.matches(facts):
+            self._chosen.add(_key_of(facts))
