@@ -69,6 +69,8 @@ class Summary(NamedTuple):
     """Requests that ended in an error of JSON-RPC or of a tool, or failed over HTTP."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Exchange.abandoned_ns`."""
+    waiting: int = 0
+    """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
     """While it is being recorded: the stamp of the client's oldest unanswered request."""
     answered: int = 0
@@ -143,6 +145,7 @@ class Summarizer:
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
         # Only the end shows which streams were never resumed after they had ended or been left.
         left = fold.finish() if fold.transport == "http" and not live else ()
+        waiting = self._waiting_since_ns() if live else []
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
             name=_short(fold.name),
@@ -156,7 +159,8 @@ class Summarizer:
             frames=self.frames,
             errors=self.errors + sum(exchange.outcome in _BAD for exchange in left),
             abandoned=self.abandoned + sum(exchange.is_ended_by_leaving for exchange in left),
-            waiting_since_ns=self._waiting_since_ns() if live else None,
+            waiting=len(waiting),
+            waiting_since_ns=waiting[0] if waiting else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],
             lost=fold.lost,
@@ -171,11 +175,13 @@ class Summarizer:
             del self._clients[min(self._clients, key=lambda known: self._clients[known])]
         self._clients[client] = t_ns
 
-    def _waiting_since_ns(self) -> int | None:
-        for waiting in self.fold.tables["client"].waiting():
-            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS:
-                return waiting.request.t_ns
-        return None
+    def _waiting_since_ns(self) -> list[int]:
+        """When the requests that wait were sent, the oldest first."""
+        return [
+            waiting.request.t_ns
+            for waiting in self.fold.tables["client"].waiting()
+            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS
+        ]
 
     def _count(self, t_ns: int) -> None:
         while t_ns >= BUCKETS * self._bucket_ns:

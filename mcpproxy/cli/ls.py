@@ -54,6 +54,8 @@ class Row:
     """Number of abandoned requests; None if the capture has no summary and is too large to read for one."""
     ending: str | None = None
     """How it ended, if it did not end normally: `exit 1`, `SIGKILL`, `killed` (not closed)."""
+    waiting: int = 0
+    """How many requests wait for a response, while the capture is being recorded."""
     waited_ns: int | None = None
     """How long the oldest unanswered request has waited, while the capture is being recorded."""
 
@@ -83,6 +85,7 @@ def run(arguments: list[str]) -> int:
                     summary = summarise(path)
                 if summary is not None:
                     row.abandoned, row.waited_ns = summary.abandoned, summary.waited_ns
+                    row.waiting = summary.waiting
                 rows.append(row)
             except CaptureError as error:
                 code = fail(str(error))
@@ -147,6 +150,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "lost_records": row.lost,
         "begins_at": row.begins_at,
         "abandoned": row.abandoned,
+        "waiting": row.waiting,
         "waiting_ms": None if row.waited_ns is None else row.waited_ns / 1e6,
         "size": row.size,
     }
@@ -175,7 +179,8 @@ def _text(rows: list[Row], most: int) -> str:
         if row.abandoned:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
-            remarks.append(f"a request has waited for {duration(row.waited_ns)}")
+            several = f"{count_text(row.waiting, 'request')} wait, the oldest for {duration(row.waited_ns)}"
+            remarks.append(several if row.waiting > 1 else f"a request has waited for {duration(row.waited_ns)}")
         note = f"▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"

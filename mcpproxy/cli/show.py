@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.exchange import ABANDONED_NS, Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
@@ -39,7 +39,8 @@ from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, Span, Style, cells
+from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text
+from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise
 
 
@@ -230,6 +231,8 @@ class _Following:
                     self._write(printer, waiting.popleft())
                 if item is None:
                     sys.stdout.flush()
+                    for line in printer.waiting():
+                        say(f"{label}  {line}" if label else line)
             for row in printer.finish(still_open=False):
                 self._write(printer, row)
             sys.stdout.flush()
@@ -306,6 +309,9 @@ class _Printer(Protocol):
     def text(self, row: Row) -> str:
         """A row as it is printed."""
 
+    def waiting(self) -> Iterator[str]:
+        """What to say of the calls that wait, once for each."""
+
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """The rows about the end of the capture."""
 
@@ -329,6 +335,8 @@ class _Text:
         )
         self._assembler = FrameAssembler()
         self._headed = False
+        self._told: set[int] = set()
+        """The requests of which it was said that they wait."""
         self._label = style.paint([Span(f"{label}  ", "dim")]) if label else ""
 
     @property
@@ -351,6 +359,18 @@ class _Text:
         lines = [] if self._headed else list(self._conversation.heading())
         self._headed = True
         return "".join(f"{self._label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
+
+    def waiting(self) -> Iterator[str]:
+        """How many calls wait and how long the oldest does, each time that one has waited for long."""
+        waits = self._conversation.waits
+        if not self._conversation.session.tables["client"].oldest(1):
+            return
+        late = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
+        new = [wait for wait in late if wait.request.seq not in self._told]
+        self._told |= {wait.request.seq for wait in new}
+        if new and len(late) > 1:
+            yield f"{count_text(len(late), 'call')} waiting, the oldest for {duration(waits.waited_ns(late[0]))}"
+        yield from (waits.text(wait) for wait in new)
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """Yields the rows about the end of the capture."""
@@ -432,6 +452,10 @@ class _Json:
     def text(self, row: Row) -> str:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
+    def waiting(self) -> Iterator[str]:
+        """Nothing: the lines are for programs."""
+        yield from ()
+
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """Yields rows that a filter held back. Without one, the parts of an unfinished frame are already printed."""
         if self._only is not None:
@@ -466,6 +490,9 @@ class _Markdown:
         head = "" if self._headed else self._page.heading()
         self._headed = True
         return f"{head}{row}"
+
+    def waiting(self) -> Iterator[str]:
+        yield from ()
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         for frame in self._assembler.end():

@@ -8,8 +8,12 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from captures.errors import CaptureError
+from captures.file import is_live
+from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -28,7 +32,8 @@ from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text
-from mcpproxy.report.units import utc
+from mcpproxy.report.units import duration, utc
+from mcpproxy.report.waits import Waits, waits_in
 from mcpproxy.sanitise import sanitise
 
 LOOK_S: Final = 0.5
@@ -36,6 +41,10 @@ LOOK_S: Final = 0.5
 _MIN_NS: Final = 60_000_000_000
 _NARROWEST: Final = 4
 """The least width of a column."""
+_WAITS_NS: Final = 1_000_000_000
+"""Calls that have waited for less are just being answered."""
+_WAITS_BYTES: Final = 64 << 20
+"""How large a capture may be that is read for the calls that wait in it; this takes one to two seconds."""
 _NAMES: Final = 3
 """The maximum number of servers named in a line of advice."""
 
@@ -97,7 +106,8 @@ def run(arguments: list[str]) -> int:
             code = fail(told_unknown(server, machine))
     rows = _rows(servers, machine, state, captures)
     if options.format == "json":
-        sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
+        waits = {id(row): waits for row, waits in _waiting(rows)}
+        sys.stdout.writelines(json_line(_as_json(row, waits.get(id(row)))) for row in rows)
     else:
         sys.stdout.writelines(f"{line}\n" for line in [*_table(rows), *elsewhere_lines(inventories)])
     return code
@@ -124,8 +134,9 @@ def _rows(servers: list[Server], machine: Machine, state: State, captures: Captu
     return rows
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: Row, waits: Waits | None) -> dict[str, Any]:
     server, last = row.server, row.last
+    waiting = [] if waits is None else waits.all
     return {
         "client": server.client.id,
         "server": server.name,
@@ -144,6 +155,8 @@ def _as_json(row: Row) -> dict[str, Any]:
         "heard_from": None if last is None else last.client,
         "parent": None if last is None else last.parent,
         "capture": None if last is None else str(last.capture),
+        "waiting": len(waiting),
+        "waiting_ms": waits.waited_ns(waiting[0]) / 1e6 if waits is not None and waiting else None,
         "unrecorded_since": None if row.unrecorded is None else utc(row.unrecorded.since_ns),
         "unrecorded_why": None if row.unrecorded is None else row.unrecorded.why or None,
     }
@@ -170,9 +183,38 @@ def _table(rows: list[Row]) -> list[str]:
         command = "mcpproxy install" if "user" in left else "mcpproxy install --scope project"
         lines[-1] += f"; {command} routes the rest, or says why it cannot"
     lines += _advice(rows)
+    lines += _waiting_lines(rows)
     if any(row.is_expected and row.last is None for row in rows):
         lines.append("If a server stays silent, run mcpproxy doctor to find out why")
     return lines
+
+
+def _waiting(rows: list[Row]) -> Iterator[tuple[Row, Waits]]:
+    """The routed servers for which calls wait now, once each, with these calls."""
+    read: set[Path] = set()
+    for row in rows:
+        path = None if row.last is None or not row.is_routed else row.last.capture
+        if path is None or path in read:
+            continue
+        read.add(path)
+        try:
+            capture = Capture(path)
+            if is_live(capture.segments[-1]) and capture.size <= _WAITS_BYTES:
+                waits = waits_in(path)
+                if waits.all:
+                    yield row, waits
+        except CaptureError:
+            continue
+
+
+def _waiting_lines(rows: list[Row]) -> Iterator[str]:
+    """How many calls wait, how long the oldest has, and what has happened since."""
+    for row, waits in _waiting(rows):
+        every = [wait for wait in waits.all if waits.waited_ns(wait) >= _WAITS_NS]
+        if every:
+            oldest = f"the oldest for {duration(waits.waited_ns(every[0]))}"
+            yield f"{sanitise(row.server.name, 40)}: {count_text(len(every), 'call')} waiting, {oldest}"
+            yield from (f"  {waits.text(wait)}" for wait in every[:_NAMES])
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:

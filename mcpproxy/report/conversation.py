@@ -21,6 +21,7 @@ from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.report.waits import Waits
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -74,6 +75,8 @@ class Conversation:
         """
         self.session = Fold()
         """The state of the conversation so far."""
+        self.waits = Waits(self.session)
+        """The calls that wait in it."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
         self._times = times
@@ -136,6 +139,9 @@ class Conversation:
         such an event shows it.
         """
         seen = self.session.feed(item)
+        self.waits.note(seen)
+        if isinstance(item, Record):
+            self.waits.look(item)
         if isinstance(item, Record) and item.rec == "exchange":
             self._note_post(item)
         if isinstance(item, Frame):

@@ -217,19 +217,6 @@ sys.exit(3)
     assert after == b""
 
 
-@pytest.mark.parametrize("descriptors", [8, 12, 16])
-def test_too_few_descriptors_are_one_clear_line_and_nothing_left(place: Place, descriptors: int) -> None:
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))"
-    session = place.start(peer("echo"), before=limit)
-    session.hang_up()
-    assert session.rest() == b""
-    assert session.end() == 126
-    errors = session.errors()
-    assert errors.endswith(b"Too many open files\n")
-    assert errors.count(b"\n") == 1
-    assert members_of(session.capture or Path(), "process")[0]["event"] == "failed"
-
-
 def test_two_dozen_descriptors_are_enough(place: Place) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))"
     talk(place.start(peer("echo", "--raw", "--status", "3"), before=limit))

@@ -1,0 +1,129 @@
+"""The calls that wait in a session that is being recorded, and what has happened since each of them was sent."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.conversation.exchange import ENDLESS
+from analysis.conversation.fold import Fold
+from analysis.conversation.message import Request
+from analysis.conversation.session import Seen
+from captures.reader import Capture, FrameAssembler
+from captures.record import Record
+from mcpproxy.relay.processes import start_time
+from mcpproxy.report.text import count_text
+from mcpproxy.report.units import duration
+from mcpproxy.report.wording import id_text, name_of
+from mcpproxy.sanitise import sanitise
+
+ANSWERED: Final = 1000
+"""How many answered calls are remembered; of more, only the latest."""
+_OPEN: Final = 50_000
+"""How many calls without a response are remembered."""
+_NAMED: Final = 3
+
+
+class Wait(NamedTuple):
+    """A call that waits."""
+
+    request: Request
+    messages: int
+    """How many messages the server has sent since."""
+    answered: tuple[str, ...]
+    """The ids of later calls that were answered meanwhile, as they are printed."""
+
+
+class Waits:
+    """The calls that wait in one session."""
+
+    def __init__(self, fold: Fold) -> None:
+        """Nothing has happened yet.
+
+        Args:
+            fold: the session; whoever feeds it calls `note` and `look`.
+        """
+        self._fold = fold
+        self._heard = 0
+        self._heard_before: dict[tuple[int, int | None], int] = {}
+        self._answered: deque[tuple[int, str]] = deque(maxlen=ANSWERED)
+        self._process: tuple[int, str] | None = None
+
+    def note(self, messages: Iterable[Seen]) -> None:
+        """Take what the fold made of the next item."""
+        for seen in messages:
+            message = seen.message
+            self._heard += message.frames[0].dir == "s2c"
+            if isinstance(message, Request) and message.sender == "client":
+                self._heard_before[message.seq, message.index] = self._heard
+                if len(self._heard_before) > _OPEN:
+                    del self._heard_before[next(iter(self._heard_before))]
+            if seen.exchange is not None:
+                request = seen.exchange.request
+                self._heard_before.pop((request.seq, request.index), None)
+                self._answered.append((request.seq, id_text(request.id).strip()))
+
+    def look(self, record: Record) -> None:
+        """Take a record that is not a frame: it may tell which process the server is."""
+        if record.rec == "process" and record.members.get("event") == "spawned":
+            pid, start = record.members.get("pid"), record.members.get("start")
+            self._process = (pid, str(start)) if type(pid) is int and isinstance(start, int | str) else None
+
+    @property
+    def all(self) -> list[Wait]:
+        """The calls that wait, the oldest first."""
+        return [
+            Wait(
+                waiting.request,
+                self._heard - self._heard_before.get((waiting.request.seq, waiting.request.index), self._heard),
+                tuple(id_ for seq, id_ in self._answered if seq > waiting.request.seq),
+            )
+            for waiting in self._fold.tables["client"].waiting()
+            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS
+        ]
+
+    def waited_ns(self, wait: Wait) -> int:
+        """How long a call has waited by the wall clock."""
+        return max(0, time.time_ns() - (self._fold.wall_ns or 0) - wait.request.t_ns)
+
+    def text(self, wait: Wait) -> str:
+        """What there is to know of it, in a line: since when, what happened since, and whether the server lives."""
+        request = wait.request
+        name = name_of(request)
+        what = f"{sanitise(request.method, 60)}{f' {name}' if name else ''}{id_text(request.id)}"
+        began = time.strftime("%H:%M:%S", time.localtime(((self._fold.wall_ns or 0) + request.t_ns) // 10**9))
+        heard = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"
+        answered = ""
+        if wait.answered:
+            named = ", ".join(wait.answered[:_NAMED]) + (", …" if len(wait.answered) > _NAMED else "")
+            answered = f", and answered {count_text(len(wait.answered), 'later call')} ({named})"
+        return (
+            f"{what} has waited for {duration(self.waited_ns(wait))}, since {began}; {heard}{answered}{self._alive()}"
+        )
+
+    def _alive(self) -> str:
+        if self._process is None:
+            return ""
+        pid, start = self._process
+        return f"; its process {pid} {'is running' if start_time(pid) == start else 'has ended'}"
+
+
+def waits_in(path: Path) -> Waits:
+    """The calls that wait in a capture as it is now.
+
+    Raises:
+        CaptureError: it cannot be read.
+    """
+    fold, assembler = Fold(), FrameAssembler()
+    waits = Waits(fold)
+    for item in Capture(path):
+        entry = assembler.feed(item)
+        if entry is None:
+            continue
+        waits.note(fold.feed(entry))
+        if isinstance(entry, Record):
+            waits.look(entry)
+    return waits

@@ -1,0 +1,100 @@
+"""A call that hangs, in a session that is being recorded: what `ls`, `status` and `show --follow` say of it."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import DEADLINE_S, Place, Session, is_alive, wait_until
+from tests.mcpproxy.cli.typed import mcpproxy, started
+
+SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["params"]["name"] == "slow":
+        note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": os.getpid()}}
+        print(json.dumps(note), flush=True)
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}}), flush=True)
+"""
+
+
+def call(id_: int, name: str) -> bytes:
+    params = {"name": name, "arguments": {}}
+    return json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}).encode() + b"\n"
+
+
+@pytest.fixture
+def session(place: Place) -> Iterator[tuple[Session, Path, int]]:
+    """Two slow calls wait, and two others were answered; with the capture and the server's pid."""
+    run = [place.python, "-P", "-m", "mcpproxy", "run", "--name", "files", "--"]
+    session = place.start([*run, place.python, "-c", SERVER], direct=True)
+    session.say(call(1, "slow") + call(2, "slow") + call(3, "quick") + call(4, "quick"))
+    pid = json.loads(session.line())["params"]["data"]
+    for _ in range(3):
+        session.line()
+    yield session, place.newest(), pid
+    session.hang_up()
+    session.end()
+
+
+def test_ls_and_status_say_how_many_wait_and_how_long(place: Place, session: tuple[Session, Path, int]) -> None:
+    _, path, pid = session
+    home = Path(place.environment.get("HOME") or place.root / "home")
+    entry = {"command": place.python, "args": ["-P", "-m", "mcpproxy", "run", "--name", "files", "--"]}
+    entry["args"] += [place.python, "-c", SERVER]
+    (home / ".cursor").mkdir(parents=True, exist_ok=True)
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
+    environment = {name: value for name, value in place.environment.items() if name.startswith(("XDG", "MCPPROXY"))}
+    given = {"cwd": home, "HOME": str(home), **environment}
+
+    def shown(*command: str) -> str:
+        done = mcpproxy(*command, **given)  # type: ignore[arg-type]
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode()
+
+    (row,) = map(json.loads, shown("ls", "--json", str(path)).splitlines())
+    assert row["waiting"] == 2
+    (row,) = map(json.loads, shown("status", "--json").splitlines())
+    assert row["waiting"] == 2
+    assert row["waiting_ms"] > 0
+    wait_until(lambda: "2 requests wait, the oldest for" in shown("ls", str(path)), "five seconds to pass")
+    text = shown("status")
+    assert re.search(r"^files: 2 calls waiting, the oldest for \d", text, re.MULTILINE)
+    assert re.search(
+        r"^  tools/call slow #1 has waited for [\d.]+\w+, since \d\d:\d\d:\d\d; "
+        rf"the server has sent 4 messages since, and answered 2 later calls \(#3, #4\); its process {pid} is running$",
+        text,
+        re.MULTILINE,
+    )
+
+
+def test_follow_tells_of_a_call_that_waits_and_whether_its_process_lives(session: tuple[Session, Path, int]) -> None:
+    _, path, pid = session
+    with started("show", "--follow", path) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline().decode() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE_S)
+    assert lines[0].startswith("mcpproxy: 2 calls waiting, the oldest for ")
+    assert "tools/call slow #1 has waited" in lines[1]
+    assert lines[2].endswith(f"its process {pid} is running\n")
+
+
+def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session, Path, int]) -> None:
+    """Its recorder was killed with it, and another process still holds the capture."""
+    from mcpproxy.report.waits import waits_in
+
+    recorded, path, pid = session
+    os.kill(pid, signal.SIGKILL)
+    recorded.hang_up()
+    recorded.end()
+    assert not is_alive(pid)
+    waits = waits_in(path)
+    assert [wait.request.id.text for wait in waits.all if wait.request.id is not None] == ["1", "2"]
+    assert waits.text(waits.all[0]).endswith(f"its process {pid} has ended")
