@@ -29,6 +29,7 @@ from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
+from captures.listing import segments
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
@@ -231,8 +232,9 @@ class _Following:
                     self._write(printer, waiting.popleft())
                 if item is None:
                     sys.stdout.flush()
-                    for line in printer.waiting():
-                        say(f"{label}  {line}" if label else line)
+                    if is_live(segments(path)[-1]):
+                        for line in printer.waiting():
+                            say(f"{label}  {line}" if label else line)
             for row in printer.finish(still_open=False):
                 self._write(printer, row)
             sys.stdout.flush()

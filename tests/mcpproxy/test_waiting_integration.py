@@ -46,8 +46,8 @@ def session(place: Place) -> Iterator[tuple[Session, Path, int]]:
 def test_ls_and_status_say_how_many_wait_and_how_long(place: Place, session: tuple[Session, Path, int]) -> None:
     _, path, pid = session
     home = Path(place.environment.get("HOME") or place.root / "home")
-    entry = {"command": place.python, "args": ["-P", "-m", "mcpproxy", "run", "--name", "files", "--"]}
-    entry["args"] += [place.python, "-c", SERVER]
+    words = ["-P", "-m", "mcpproxy", "run", "--name", "files", "--", place.python, "-c", SERVER]
+    entry = {"command": place.python, "args": words}
     (home / ".cursor").mkdir(parents=True, exist_ok=True)
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
     environment = {name: value for name, value in place.environment.items() if name.startswith(("XDG", "MCPPROXY"))}
@@ -96,5 +96,5 @@ def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session,
     recorded.end()
     assert not is_alive(pid)
     waits = waits_in(path)
-    assert [wait.request.id.text for wait in waits.all if wait.request.id is not None] == ["1", "2"]
+    assert [wait.request.id.text for wait in waits.all] == ["1", "2"]
     assert waits.text(waits.all[0]).endswith(f"its process {pid} has ended")
