@@ -48,7 +48,7 @@ Flight recorder for the Model Context Protocol: sits unseen between client and s
 {rows}
 
 `mcpproxy install` routes the servers of your MCP clients through mcpproxy; `mcpproxy tui` shows what they say.
-`mcpproxy COMMAND --help` explains a command; `mcpproxy --version` prints the version.
+`mcpproxy help COMMAND` explains a command; `mcpproxy --version` prints the version.
 """
 
 
@@ -64,6 +64,8 @@ def dispatch(arguments: list[str]) -> int:
         gc.freeze()
         gc.enable()
         return run.run(arguments[1:])
+    if name == "help" and len(arguments) == 2 and arguments[1] in COMMANDS:
+        return dispatch([arguments[1], "--help"])
     from importlib import import_module
 
     from mcpproxy.cli.diagnostics import guarded
@@ -94,7 +96,14 @@ def _let_ctrl_c_end_us() -> None:
 
 def _about(arguments: list[str]) -> int:
     """Handle arguments that name no command: a question about the program, or a mistake."""
+    from mcpproxy.cli.diagnostics import fail
+    from mcpproxy.sanitise import sanitise
+
     name = arguments[0] if arguments else ""
+    if name == "help" and len(arguments) > 1:
+        if len(arguments) > 2:
+            return fail(f"help explains one command at a time: mcpproxy help {sanitise(arguments[1], 64)}")
+        name = arguments[1]
     if not arguments or name in ("--help", "-h", "help"):
         sys.stdout.write(usage())
         return 0 if arguments else 2
@@ -104,9 +113,6 @@ def _about(arguments: list[str]) -> int:
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
     from difflib import get_close_matches
-
-    from mcpproxy.cli.diagnostics import fail
-    from mcpproxy.sanitise import sanitise
 
     near = get_close_matches(name, COMMANDS, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""

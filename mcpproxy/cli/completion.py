@@ -14,11 +14,16 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from analysis.store.reference import relation_names
+from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns, verdicts
 from mcpproxy.cli.diagnostics import Exit
+
+HELP: Final = Grammar("help", "explain a command", (), "words", tuple(COMMANDS))
+"""`mcpproxy help COMMAND`, which has no module."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the script."""
     shell = parser().parse_args(arguments).shell
-    sys.stdout.write(SCRIPTS[shell](grammars()))
+    sys.stdout.write(SCRIPTS[shell]([*grammars(), HELP]))
     return int(Exit.FINE)
 
 

@@ -26,6 +26,8 @@ DEADLINE_S = 600
 COMPLETED = [
     ("mcpproxy ", set(COMMANDS), {"a.mcpcap"}),
     ("mcpproxy ver", {"verify"}, {"run"}),
+    ("mcpproxy hel", {"help"}, {"run"}),
+    ("mcpproxy help ver", {"verify"}, {"run", "a.mcpcap"}),
     ("mcpproxy show ", {"a.mcpcap", "of two words.mcpcap", "folder/"}, {"note.txt", "run"}),
     ("mcpproxy show file", {"filesystem"}, {"a.mcpcap", "folder/", "weather"}),
     ("mcpproxy tui we", {"weather"}, {"filesystem"}),

@@ -27,6 +27,27 @@ def test_help_names_every_command() -> None:
     assert mcpproxy("help").stdout == mcpproxy("-h").stdout == done.stdout
 
 
+def test_help_of_a_command_is_what_its_own_option_prints() -> None:
+    for name in COMMANDS:
+        done = mcpproxy("help", name)
+        assert (done.returncode, done.stderr) == (0, b""), name
+        assert done.stdout == mcpproxy(name, "--help").stdout, name
+
+
+def test_help_of_itself_is_the_overview() -> None:
+    for more in ("help", "--help", "-h"):
+        assert mcpproxy("help", more).stdout == mcpproxy("--help").stdout, more
+
+
+def test_help_of_what_is_no_command_is_one_line_and_exit_2() -> None:
+    unknown = mcpproxy("help", "serv")
+    assert (unknown.returncode, unknown.stdout) == (2, b"")
+    assert unknown.stderr == mcpproxy("serv").stderr
+    two = mcpproxy("help", "show", "ls")
+    assert (two.returncode, two.stdout) == (2, b"")
+    assert two.stderr == b"mcpproxy: help explains one command at a time: mcpproxy help show\n"
+
+
 def test_no_command_is_help_and_wrong_usage() -> None:
     done = mcpproxy()
     assert done.returncode == 2
