@@ -114,6 +114,10 @@ def _about(arguments: list[str]) -> int:
         return 0
     from difflib import get_close_matches
 
+    from mcpproxy.cli.other_words import SERVED_BY
+
+    if name in SERVED_BY:
+        return fail(f"there is no command {name}; {SERVED_BY[name]}")
     near = get_close_matches(name, COMMANDS, 1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return fail(f"there is no command {sanitise(name, 64)}{hint}; mcpproxy --help lists them")

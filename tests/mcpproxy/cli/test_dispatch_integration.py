@@ -15,6 +15,8 @@ from captures.file import CaptureFile
 from captures.places import cache_directory
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
+from mcpproxy.cli.command_line import grammars
+from mcpproxy.cli.other_words import SERVED_BY
 from tests.captures.samples import header, lines
 from tests.harness import DEADLINE_S, ROOT
 from tests.mcpproxy.cli.typed import cold, mcpproxy, started
@@ -69,6 +71,39 @@ def test_unknown_command_is_one_line_and_exit_2() -> None:
 def test_a_mistyped_command_gets_a_suggestion() -> None:
     assert b"(did you mean check?)" in mcpproxy("chek").stderr
     assert b"did you mean" not in mcpproxy("zzzz").stderr
+
+
+def test_a_word_of_another_tool_leads_to_the_command_that_serves() -> None:
+    for word, serves in (
+        ("watch", "mcpproxy show --follow"),
+        ("tail", "mcpproxy show --follow"),
+        ("record", "mcpproxy run"),
+        ("capture", "mcpproxy run"),
+        ("proxy", "mcpproxy serve"),
+        ("wrap", "mcpproxy install"),
+        ("start", "mcpproxy install"),
+        ("inspect", "mcpproxy tui"),
+        ("log", "mcpproxy show"),
+        ("diff", "mcpproxy check --baseline"),
+        ("replay", "mcpproxy show"),
+        ("rm", "mcpproxy prune"),
+    ):
+        for words in ([word], [word, "--any", "thing"], ["help", word]):
+            done = mcpproxy(*words)
+            assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
+            assert done.stderr.startswith(f"mcpproxy: there is no command {word}; ".encode()), words
+            assert serves in done.stderr.decode(), words
+
+
+def test_words_of_other_tools_are_no_commands_and_lead_to_what_exists() -> None:
+    known = {command.name: {name for option in command.options for name in option.names} for command in grammars()}
+    for word, advice in SERVED_BY.items():
+        assert word not in {*COMMANDS, "help"}
+        named = re.findall(r"mcpproxy ((?:--)?[a-z]+)((?: --[a-z-]+)*)", advice)
+        assert named, word
+        for command, options in named:
+            assert command in {*COMMANDS, "help", "--version"}, word
+            assert set(options.split()) <= known.get(command, set()), word
 
 
 def test_every_command_has_a_help_that_refers_to_no_option_that_it_lacks() -> None:

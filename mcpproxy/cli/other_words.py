@@ -1,0 +1,40 @@
+"""Words that other tools have for what a command of ours does: what is said of them in place of a guess at a typo."""
+
+from typing import Final
+
+_FOLLOW: Final = "to see a session while it is recorded: mcpproxy show --follow, or mcpproxy tui"
+_LOOK: Final = "to see what was recorded: mcpproxy tui, or mcpproxy show"
+_RECORD: Final = (
+    "to record the servers of your clients: mcpproxy install; to record a single server: mcpproxy run -- COMMAND, or "
+    "mcpproxy serve URL"
+)
+_DELETE: Final = "to delete old captures: mcpproxy prune; to undo what install did: mcpproxy uninstall"
+_CHECK: Final = "to find violations of the protocol: mcpproxy check"
+_BEGIN: Final = "to route the servers of your clients through mcpproxy: mcpproxy install"
+_CONVERT: Final = "to write captures in another format: mcpproxy export; to read another format: mcpproxy import"
+_HIDE: Final = "to write a copy without secrets: mcpproxy share; to list likely secrets: mcpproxy scan"
+_SERVER: Final = "to see which servers are routed: mcpproxy status; to find out why one fails: mcpproxy doctor"
+
+SERVED_BY: Final = {
+    **dict.fromkeys(("watch", "tail", "follow", "monitor", "live", "attach"), _FOLLOW),
+    **dict.fromkeys(("inspect", "inspector", "view", "open", "ui", "browse", "log", "logs", "cat", "dump"), _LOOK),
+    **dict.fromkeys(("record", "capture", "proxy", "wrap", "start", "exec", "trace", "tee"), _RECORD),
+    **dict.fromkeys(("init", "setup", "add", "configure", "config"), _BEGIN),
+    **dict.fromkeys(("delete", "remove", "rm", "clean", "clear", "purge"), _DELETE),
+    **dict.fromkeys(("lint", "validate", "test", "analyze", "analyse"), _CHECK),
+    **dict.fromkeys(("convert", "har", "otlp"), _CONVERT),
+    **dict.fromkeys(("redact", "anonymize", "anonymise", "sanitize", "sanitise", "secrets"), _HIDE),
+    **dict.fromkeys(("debug", "diagnose", "ping", "servers"), _SERVER),
+    "diff": "to see only what is new since an accepted run: mcpproxy check --baseline F; to compare captures in SQL: "
+    "mcpproxy query",
+    "compare": "to compare captures in SQL: mcpproxy query; to see only what is new: mcpproxy check --baseline F",
+    "replay": "nothing sends recorded messages again; to see them: mcpproxy show, or mcpproxy tui",
+    "list": "to list captures: mcpproxy ls",
+    "sql": "to ask captures in SQL: mcpproxy query",
+    "html": "to write an HTML report: mcpproxy report",
+    "explain": "to explain a rule: mcpproxy rule; to explain a command: mcpproxy help COMMAND",
+    "upload": "to copy captures to a directory or object store: mcpproxy ship",
+    "push": "to copy captures to a directory or object store: mcpproxy ship",
+    "version": "to see the version: mcpproxy --version",
+}
+"""Word → what serves, with the command."""
