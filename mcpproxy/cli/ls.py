@@ -1,4 +1,4 @@
-"""List captures, newest first: their state, their size, and the total.
+"""List captures, those being recorded first, then the newest: their state, their size, and the total.
 
 `●` is being recorded, `○` ended normally, `✝` did not: its recorder was killed, or its server was ended by a signal or
 exited with a status other than 0. Captures that cannot be read are reported on stderr.
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """List captures, newest first; returns 2 if any cannot be read."""
+    """List captures, live ones first, then the newest; returns 2 if any cannot be read."""
     options = parser().parse_args(arguments)
     code = int(Exit.FINE)
     rows: list[Row] = []
@@ -89,6 +89,7 @@ def run(arguments: list[str]) -> int:
                 rows.append(row)
             except CaptureError as error:
                 code = fail(str(error))
+    rows.sort(key=lambda row: row.mark != "live")  # stable: the newest first in each part
     for note in unrecorded():
         say(f"▲ {told(note)}; it records again once it is started again")
     if options.format == "json":

@@ -58,3 +58,19 @@ def test_a_remark_that_does_not_fit_has_a_line_of_its_own(place: Place) -> None:
     assert session.capture is not None
     line, remark = mcpproxy("ls", session.capture, COLUMNS="80").stdout.decode().splitlines()[1:3]
     assert (line.endswith(".mcpcap"), remark) == (True, "    ▲ exit 3")
+
+
+def test_what_is_being_recorded_comes_first(tmp_path: Path) -> None:
+    """A session of days ago that goes on is not below those of today that have ended."""
+    names = ("20260101T000000Z-aaaa", "20260102T000000Z-bbbb", "20260103T000000Z-cccc", "20260104T000000Z-dddd")
+    files = {name[-4:]: CaptureFile(tmp_path / f"{name}.mcpcap") for name in names}
+    for name, file in files.items():
+        file.append(lines([("header", header())])[0])
+        if name not in ("aaaa", "cccc"):
+            file.close()
+    listed = [json.loads(row)["capture"][-11:-7] for row in mcpproxy("ls", "--json", tmp_path).stdout.splitlines()]
+    assert listed == ["cccc", "aaaa", "dddd", "bbbb"]
+    rows = mcpproxy("ls", tmp_path, COLUMNS="300").stdout.decode().splitlines()[1:5]
+    assert [row[0] for row in rows] == ["●", "●", "✝", "✝"]
+    for name in ("aaaa", "cccc"):
+        files[name].close()
