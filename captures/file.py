@@ -86,7 +86,12 @@ def _topmost(created: list[str]) -> str:
 
 
 def choose_path(
-    wanted: str | None, default: PathLike, wall_ns: int, warn: Callable[[str], None] = lambda _: None
+    wanted: str | None,
+    default: PathLike,
+    wall_ns: int,
+    warn: Callable[[str], None] = lambda _: None,
+    *,
+    replaces: bool = False,
 ) -> str:
     """The path of the new capture: `wanted` if it is a new file, else a new name in `wanted` or in `default`.
 
@@ -95,6 +100,7 @@ def choose_path(
         default: a directory.
         wall_ns: the time now.
         warn: called with a warning if others can read a directory that is for captures; a file's own mode protects it.
+        replaces: whether segments of an earlier capture of that name may be there.
 
     Raises:
         CannotCreate: the path's name is not that of a capture, segments of an earlier capture have the same name, or
@@ -116,7 +122,7 @@ def choose_path(
             f"cannot create the capture {path}: a capture's name ends in {SUFFIX}, without the number of a segment; "
             "name a folder with / at the end"
         )
-    if _has_other_segments(folder, segment[0]):
+    if not replaces and _has_other_segments(folder, segment[0]):
         raise CannotCreate(
             f"cannot create the capture {path}: an earlier capture of that name has segments there; name another file"
         )

@@ -1,4 +1,6 @@
-"""New captures that commands write: each gets its name once it is complete, and never replaces a file.
+"""New captures that commands write: each gets its name once it is complete, and never replaces a file by accident.
+
+On request, a capture replaces an earlier redacted copy, and never a recording: that exists only once.
 
 A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
 look like a session that was killed. So the files are written in a private folder beside the target; readers pass over
@@ -7,36 +9,44 @@ such folders, and the next capture that is written there removes what a killed p
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from captures.errors import CannotCreate
+from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, is_live, sync
-from captures.listing import UNPUBLISHED, segment_number
+from captures.listing import UNPUBLISHED, segment_number, segments
+from captures.reader import LineCutter, open_capture
+from captures.record import Record
 
 LEFT_S: Final = 3600
 """The age at which a folder may be what a killed process has left."""
+_HEADER: Final = 1 << 20
+"""Bytes in which to look for a header."""
 _NEVER: Final = 1 << 62
 """Bytes."""
 _BEGUN: Final = f"{UNPUBLISHED}capture-"
 
 
 @contextmanager
-def new_capture(target: Path) -> Iterator[CaptureFile]:
+def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]:
     """A capture that is published under its name if the block ends without an error, and deleted otherwise.
 
     No segment is deleted, and the next begins only if the block begins it.
 
     Args:
         target: the path of its first segment.
+        replace: whether a redacted copy of that name is replaced, with all its segments.
 
     Raises:
         CannotCreate: the capture cannot be created or written, or something of that name exists.
     """
-    if os.path.lexists(target):
+    if replace:
+        check_replaceable(target)
+    elif os.path.lexists(target):
         raise _taken(target)
     _sweep(target.parent)
     # The name is chosen before the folder is made, as a signal may come right after that.
@@ -56,9 +66,80 @@ def new_capture(target: Path) -> Iterator[CaptureFile]:
             raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
         finally:
             file.close()
-        _publish(folder, target.parent)
+        if replace:
+            _replace(folder, target)
+        else:
+            _publish(folder, target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_replaceable(target: Path) -> None:
+    """Refuse a name under which there is anything but a redacted copy or an empty file, which nobody has open.
+
+    Raises:
+        CannotCreate: what is there must not be replaced.
+    """
+    reason = next((why for path in _there(target) if (why := _kept_for(path)) is not None), None)
+    if reason is not None:
+        raise CannotCreate(f"cannot replace {target}: {reason}; name another file")
+
+
+def _there(target: Path) -> list[Path]:
+    return [path for path in segments(target) if os.path.lexists(path)]
+
+
+def _kept_for(path: Path) -> str | None:
+    """Why this file must not be replaced, if it must not."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return "it is not a regular file"
+        if is_live(path):
+            return "it is being recorded"
+        if not status.st_size:
+            return None
+        first = _first_record(path)
+    except (CaptureError, OSError):
+        return "it cannot be read"
+    if first is None:
+        return "it is not a copy that share has written"
+    return None if "redacted_by" in first.members else "it is a recording"
+
+
+def _first_record(path: Path) -> Record | None:
+    """The first whole record of this one file: each segment has a header of its own."""
+    with open_capture(path) as file:
+        cutter = LineCutter(path)
+        items = [*cutter.feed(file.read(_HEADER)), *cutter.end()]
+    return next((item for item in items if isinstance(item, Record)), None)
+
+
+def _replace(folder: Path, target: Path) -> None:
+    """Publish in place of what is there, if that still may be replaced; if it fails, what was there stays."""
+    check_replaceable(target)
+    there, made = _there(target), list(folder.iterdir())
+    try:
+        if len(made) == len(there) == 1 and made[0].name == there[0].name:
+            made[0].replace(there[0])
+            return
+        # In several steps, a reader must find no mixture of both: rather none for a moment.
+        aside = folder.with_name(f"{_BEGUN}{os.urandom(8).hex()}")
+        aside.mkdir(mode=0o700)
+        try:
+            for path in there:
+                path.rename(aside / path.name)
+            _publish(folder, target.parent)
+        except BaseException:
+            for path in aside.iterdir():
+                if not os.path.lexists(target.with_name(path.name)):
+                    path.rename(target.with_name(path.name))
+            with suppress(OSError):
+                aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    except OSError as error:
+        raise CannotCreate(f"cannot replace {target}: {error.strerror}") from error
 
 
 def _publish(folder: Path, to: Path) -> None:

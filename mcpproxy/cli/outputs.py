@@ -7,6 +7,7 @@ from pathlib import Path
 
 from captures.errors import CannotCreate, CaptureError
 from captures.listing import segments
+from captures.publication import check_replaceable
 from captures.reader import Capture
 from mcpproxy.cli.selection import meaning_of
 from mcpproxy.report.units import size
@@ -31,6 +32,28 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
             with suppress(OSError):
                 if os.path.samefile(output, segment):
                     raise CannotCreate(f"cannot write {output}: it is the capture that is read; name another file")
+
+
+def check_copy(output: str, path: Path, *, force: bool) -> None:
+    """Refuse a name for a redacted copy under which there is something that stays, before the work begins.
+
+    Args:
+        output: the file to write, or a folder.
+        path: the capture to read.
+        force: whether an earlier copy of that name is replaced.
+
+    Raises:
+        CannotCreate: a file of that name is the capture that is read, or is no copy, or may not be replaced.
+    """
+    if not os.path.lexists(output) or os.path.isdir(output):
+        return
+    check_output(output, [path])
+    if not force:
+        try:
+            check_replaceable(Path(output))
+        except CannotCreate:
+            return  # writing it will say why it stays in any case
+        raise CannotCreate(f"{output} exists; --force replaces it")
 
 
 def check_place(output: str, paths: Sequence[Path], *, force: bool) -> None:

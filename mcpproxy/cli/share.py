@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser, add_format, age, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.outputs import check_copy
 from mcpproxy.cli.selection import selected
 from mcpproxy.report.output import json_line
 
@@ -23,7 +24,8 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `share`."""
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a new file NAME.mcpcap")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a file NAME.mcpcap")
+    parser.add_argument("--force", action="store_true", help="replace an earlier copy of that name, never a recording")
     pattern = "a JSON Pointer with * for any name or index, the name of a member, or re:REGEX; can be repeated"
     parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
     parser.add_argument(
@@ -52,6 +54,7 @@ def run(arguments: list[str]) -> int:
     if not options.output:
         return fail("the name of the file to write is empty")
     with selected([options.capture]) as chosen:
+        check_copy(options.output, chosen.paths[0], force=options.force)
         return _share(chosen.paths[0], options)
 
 
@@ -84,6 +87,7 @@ def _share(path: Path, options: argparse.Namespace) -> int:
                 bodies=not options.no_bodies,
                 keep_unparsed=options.keep_unparsed,
                 only=only,
+                replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
                 progress=shown.show,
             ),

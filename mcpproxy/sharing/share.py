@@ -1,6 +1,7 @@
 """Writes the redacted copy of a capture.
 
-The copy gets its name when it is complete, and is readable only by its owner. Existing files are never overwritten.
+The copy gets its name when it is complete, and is readable only by its owner. On request, it replaces an earlier copy,
+and never anything else.
 """
 
 import os
@@ -53,6 +54,8 @@ class Wanted:
     machine: tuple[str, bool] | None = None
     """What the copy calls its machine, and whether a user chose that; None if a chosen name stays and a host name is
     replaced."""
+    replaces: bool = False
+    """Whether an earlier redacted copy of that name is replaced."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -82,7 +85,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
     if wanted.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
         destination /= file_name(redactor.label(stem, []))
-    target = Path(choose_path(os.fspath(destination), "", time.time_ns()))
+    target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
     account = Account(path=target, renamed=redactor.renamed)
     findings = Findings() if wanted.compares else None
     copier = Copier(
@@ -91,7 +94,7 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         account,
         findings.feed if findings is not None else lambda _: None,
     )
-    with new_capture(target) as file:
+    with new_capture(target, replace=wanted.replaces) as file:
         _write(file, copier.lines(_records(capture, wanted, account)))
         if findings is not None:
             compare(findings, Path(file.path), account)

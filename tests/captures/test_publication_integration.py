@@ -14,6 +14,7 @@ from captures.integrity import inspect
 from captures.listing import find_captures
 from captures.publication import LEFT_S, new_capture
 from captures.reader import Capture
+from captures.record import members, seal
 
 FRAMES = b"".join(b'{"t":%d,"dir":"c2s","raw":"{}"}\n' % number for number in range(3))
 IMPORTS = """
@@ -134,3 +135,22 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(CannotCreate) as caught, new_capture(tmp_path / "none" / "a.mcpcap"):
         pass
     assert str(caught.value).startswith(f"cannot create {tmp_path}/none/a.mcpcap: No such file")
+
+
+def test_a_copy_that_could_not_be_replaced_stays_whole(tmp_path: Path) -> None:
+    """What comes between the last look and the first link is not ours to lose, and neither is the copy."""
+    target = tmp_path / "a.mcpcap"
+    header = seal(0, 0, "header", members(format=1, capture="ab" * 16, segment=1, redacted_by="mcpproxy"))
+    for name in ("a.mcpcap", "a.2.mcpcap"):
+        (tmp_path / name).write_bytes(header)
+    recording = seal(0, 0, "header", members(format=1, capture="cd" * 16, segment=1))
+    with pytest.raises(CannotCreate, match="it is a recording") as caught, new_capture(target, replace=True):
+        target.write_bytes(recording)
+    assert str(target) in str(caught.value)
+    assert target.read_bytes() == recording
+    target.write_bytes(header)
+    with pytest.raises(ZeroDivisionError), new_capture(target, replace=True):
+        1 / 0  # noqa: B018
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("a.mcpcap", "a.2.mcpcap"), header
+    )

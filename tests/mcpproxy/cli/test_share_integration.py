@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
 from captures.record import Record, members, seal
@@ -14,6 +16,7 @@ from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
 from tests.mcpproxy.sharing.written import written
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5"
+CORPUS = Path(__file__).parents[2] / "corpus/captures"
 MAIL = "marta.kowalska@acme-corp.io"
 
 
@@ -123,6 +126,82 @@ def test_what_exists_is_not_overwritten_and_nothing_half_written_stays(capture: 
     assert code == 73
     assert share(capture, output="copy.txt")[2] == 73
     assert sorted(path.name for path in capture.parent.iterdir()) == ["copy.mcpcap", "original.mcpcap"]
+
+
+def test_force_replaces_an_earlier_copy(capture: Path) -> None:
+    copy, _, _ = share(capture)
+    before = copy.read_bytes()
+    _, printed, code = share(capture)
+    assert (code, printed) == (73, f"mcpproxy: {copy} exists; --force replaces it\n".encode())
+    _, printed, code = share(capture, "--force", "--no-bodies")
+    assert code == 0, printed
+    assert "your token" not in copy.read_text("utf-8")
+    assert copy.read_bytes() != before
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert [path.name for path in sorted(capture.parent.iterdir())] == ["copy.mcpcap", "original.mcpcap"]
+    copy.write_bytes(b"")
+    assert share(capture, "--force")[2] == 0
+    assert copy.stat().st_size
+
+
+def test_force_replaces_only_what_share_has_written(capture: Path) -> None:
+    folder = capture.parent
+    other = folder / "other.mcpcap"
+    other.write_bytes(capture.read_bytes())
+    damaged = folder / "damaged.mcpcap"
+    damaged.write_bytes(capture.read_bytes()[5:])
+    torn = folder / "torn.mcpcap"
+    torn.write_bytes(capture.read_bytes()[:50])
+    foreign = folder / "foreign.mcpcap"
+    foreign.write_bytes(b"no capture at all\n")
+    share(capture)
+    (folder / "link.mcpcap").symlink_to("copy.mcpcap")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name, reason in (
+        ("original", "it is the capture that is read"),
+        ("other", "it is a recording"),
+        ("damaged", "it is a recording"),
+        ("torn", "it is not a copy that share has written"),
+        ("foreign", "it is not a copy that share has written"),
+        ("link", "it is not a regular file"),
+    ):
+        target = folder / f"{name}.mcpcap"
+        _, printed, code = share(capture, "--force", output=target.name)
+        tried = "write" if name == "original" else "replace"
+        assert (code, printed.decode()) == (73, f"mcpproxy: cannot {tried} {target}: {reason}; name another file\n")
+    copy = folder / "copy.mcpcap"
+    assert mcpproxy("share", "--force", copy, "-o", copy).returncode == 73
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_force_replaces_nothing_that_is_being_recorded(capture: Path) -> None:
+    live = CaptureFile(capture.parent / "live.mcpcap")
+    told = []
+    for line in (None, *capture.read_bytes().splitlines(True)[:2]):
+        live.append(line or b"")
+        told.append(share(capture, "--force", output="live.mcpcap")[1:])
+    assert (
+        told == [(f"mcpproxy: cannot replace {live.path}: it is being recorded; name another file\n".encode(), 73)] * 3
+    )
+    assert Path(live.path).read_bytes() == b"".join(capture.read_bytes().splitlines(True)[:2])
+    live.close()
+
+
+def test_force_replaces_all_segments_of_a_copy(tmp_path: Path) -> None:
+    for name in ("two-segments.mcpcap", "two-segments.2.mcpcap", "ring.3.mcpcap", "ring.4.mcpcap", "demo.mcpcap"):
+        shutil.copy(CORPUS / name, tmp_path)
+    copy = tmp_path / "copy.mcpcap"
+    for name, made in (
+        ("two-segments", {"copy.mcpcap", "copy.2.mcpcap"}),
+        ("ring.3", {"copy.mcpcap", "copy.4.mcpcap"}),
+        ("demo", {"copy.mcpcap"}),
+        ("two-segments", {"copy.mcpcap", "copy.2.mcpcap"}),
+    ):
+        _, printed, code = share(tmp_path / f"{name}.mcpcap", "--force")
+        assert code == 0, printed
+        assert {path.name for path in tmp_path.iterdir() if path.name.startswith("copy")} == made, name
+        assert mcpproxy("verify", copy).returncode == mcpproxy("verify", tmp_path / f"{name}.mcpcap").returncode
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.mark.parametrize(
