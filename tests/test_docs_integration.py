@@ -347,6 +347,38 @@ def test_changelog_has_a_place_for_what_comes_and_one_for_this_version() -> None
     assert __version__ in headings
 
 
+FROM_AN_INDEX = re.compile(
+    r"\bmcpproxy\[|(?:\bpipx? (?:install|run)|\buv (?:tool|pip) (?:install|run)|\buvx)\b"
+    r"(?![^`\n|]*--from (?:DIR\b|\.|\S*/))[^`\n|]*(?<![\w./-])mcpproxy\b(?!/)"
+)
+"""Advice to install mcpproxy, or an extra of it, by a name that no package index has."""
+
+
+def test_nobody_is_told_to_install_us_from_an_index_that_does_not_have_us() -> None:
+    assert all(
+        FROM_AN_INDEX.search(text)
+        for text in (
+            "pip install 'mcpproxy[otel]'",
+            "pip install mcpproxy",
+            "pipx run mcpproxy ls",
+            "uvx mcpproxy",
+            "uvx --from mcpproxy==1.0 mcpproxy",
+        )
+    )
+    assert not any(
+        FROM_AN_INDEX.search(text)
+        for text in (
+            "pip install '.[otel]'",
+            "uvx --from . mcpproxy --help",
+            "pip install ./mcpproxy mcp",
+            "pipx install .",
+        )
+    )
+    ours = (path for package in ("captures", "analysis", "mcpproxy") for path in (ROOT / package).rglob("*.py"))
+    wrong = {path: found[0] for path in (*PAGES, *ours) if (found := FROM_AN_INDEX.search(path.read_text("utf-8")))}
+    assert wrong == {}
+
+
 def test_links_lead_somewhere() -> None:
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))]
     for page, target in links:

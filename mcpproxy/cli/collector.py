@@ -44,7 +44,10 @@ def send(options: argparse.Namespace) -> int:
     try:
         from mcpproxy.exporters.otlp.sdk import Collector
     except ImportError:
-        return fail("--to needs the OpenTelemetry exporter, which is not installed: pip install 'mcpproxy[otel]'")
+        return fail(
+            "--to needs the OpenTelemetry exporter, which is not installed; in your clone of mcpproxy, run: "
+            "pip install '.[otel]'"
+        )
     from mcpproxy.exporters.otlp.sender import Sender
 
     sender = Sender(Collector(options.to), say)

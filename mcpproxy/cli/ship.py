@@ -1,8 +1,9 @@
 """Copy closed captures to DEST, as a Parquet data set that many machines can share.
 
 DEST is a directory, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, which need `pip install
-'mcpproxy[ship]'` and take their credentials from the environment. Likely secrets are replaced first, as `mcpproxy
-share` does, unless --unredacted is given. A capture is copied once; run `ship` as often as you like, after a kill too.
+'.[ship]'` in your clone of mcpproxy, and take their credentials from the environment. Likely secrets are replaced
+first, as `mcpproxy share` does, unless --unredacted is given. A capture is copied once; run `ship` as often as you
+like, after a kill too.
 """
 
 import argparse

@@ -112,7 +112,7 @@ def program_words() -> tuple[str, ...]:
     if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
         raise NoProgram(
             f"{words[0]} is a temporary installation, which clients could not start later; "
-            "install mcpproxy permanently first, with `pipx install` or `uv tool install`"
+            "install mcpproxy permanently first, with `pipx install .` in your clone of it"
         )
     return words
 

@@ -62,7 +62,8 @@ class Bucket:
             from obstore import exceptions, store
         except ImportError as error:
             raise NoLibrary(
-                "an object store needs obstore, which is not installed: pip install 'mcpproxy[ship]'"
+                "an object store needs obstore, which is not installed; in your clone of mcpproxy, run: "
+                "pip install '.[ship]'"
             ) from error
         self.shown = url
         self._obstore = obstore

@@ -317,4 +317,4 @@ def test_without_the_exporter_the_extra_is_named(stdio: Path) -> None:
     words = ["export", "--to", "http://127.0.0.1:9", str(stdio)]
     done = subprocess.run([sys.executable, "-c", WITHOUT_EXPORTER, *words], capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    assert done.stderr.endswith(b"which is not installed: pip install 'mcpproxy[otel]'\n")
+    assert done.stderr.endswith(b"which is not installed; in your clone of mcpproxy, run: pip install '.[otel]'\n")

@@ -199,7 +199,7 @@ def without(library: str, tmp_path: Path, **variables: str) -> "subprocess.Compl
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
     done = without("obstore", tmp_path)
     assert (done.returncode, done.stdout) == (73, b"")
-    assert b"pip install 'mcpproxy[ship]'" in done.stderr
+    assert b"pip install '.[ship]'" in done.stderr
 
 
 def test_a_profile_needs_boto3(tmp_path: Path) -> None:
