@@ -294,8 +294,11 @@ def test_make_targets_that_are_named_exist() -> None:
 
 def test_readme_names_every_command_and_what_goes_with_check() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    (row,) = (row for row in rows(readme, "More") if row[0].startswith("[commands]"))
-    assert sorted(re.findall(r"docs/commands/([a-z]+)\.md", " ".join(row))) == sorted(COMMANDS)
+    jobs = rows(readme, "Commands")
+    named = [re.findall(r"\[`([a-z]+)`\]\(docs/commands/([a-z]+)\.md\)", commands) for _, commands in jobs]
+    assert all(name == page for row in named for name, page in row)
+    assert sorted(name for row in named for name, _ in row) == sorted(COMMANDS)
+    assert all(job and 1 <= len(row) <= 7 for (job, _), row in zip(jobs, named, strict=True))
     assert {"docs/filter.md", "docs/ci.md", "docs/rules/README.md"} <= set(re.findall(r"\]\(([^)]+)\)", readme))
 
 
