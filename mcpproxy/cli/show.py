@@ -165,12 +165,12 @@ def _known_at_the_end(path: Path, options: argparse.Namespace) -> argparse.Names
     return argparse.Namespace(**{**vars(options), "filter": only})
 
 
-def _printer(path: Path, options: argparse.Namespace, label: str = "") -> "_Printer":
+def _printer(path: Path, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
     if options.format == "markdown":
         return _Markdown(path, options)
-    return (
-        _Json(options.filter, str(path) if label else "") if options.format == "json" else _Text(path, options, label)
-    )
+    if options.format == "json":
+        return _Json(options.filter, "" if label is None else str(path))
+    return _Text(path, options, label)
 
 
 def _print(path: Path, options: argparse.Namespace) -> int:
@@ -195,6 +195,7 @@ class _Following:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._followed = Followed(options.capture, scope_of(options))
+        self._column = _Column()
         self._left: int | None = options.limit
         """Lines that may still be printed."""
         self._code = int(Exit.FINE)
@@ -205,16 +206,16 @@ class _Following:
             async with asyncio.TaskGroup() as group:
                 async for path in self._followed.paths():
                     if self._followed.is_one:
-                        await self._follow(path, "")
+                        await self._follow(path, None)
                     else:
-                        group.create_task(self._follow(path, _label(path)))
+                        group.create_task(self._follow(path, _Label(path, self._column)))
         except* _LimitReached:
             pass
         except* BrokenPipeError:
             raise BrokenPipeError from None  # for callers that handle it, but not exception groups
         return self._code
 
-    async def _follow(self, path: Path, label: str) -> None:
+    async def _follow(self, path: Path, label: "_Label | None") -> None:
         options = self._options
         printer = _printer(path, options, label)
         damage = _DamageReport()
@@ -234,7 +235,7 @@ class _Following:
                     sys.stdout.flush()
                     if is_live(segments(path)[-1]):
                         for line in printer.waiting():
-                            say(f"{label}  {line}" if label else line)
+                            say(line if label is None else f"{label.text}{line}")
             for row in printer.finish(still_open=False):
                 self._write(printer, row)
             sys.stdout.flush()
@@ -257,15 +258,34 @@ class _LimitReached(Exception):
     """All lines that --limit allows are printed."""
 
 
-def _width(label: str) -> int:
-    """Columns for a line after its label; unlimited if the output is not a terminal."""
-    width = width_of_stdout()
-    return width if width >= WHOLE or not label else width - cells(label) - 2
+class _Column:
+    """The column of labels: as wide as the longest so far, and thus from the start if all are known then."""
+
+    MOST: Final = 24
+    """Cells. A longer label is not cut, but the others are not padded to it: the messages need the room."""
+
+    def __init__(self) -> None:
+        self.width = 0
 
 
-def _label(path: Path) -> str:
-    """The label in front of each line of a capture: its server, and the end of its name. Never cut."""
-    return f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
+class _Label:
+    """What stands in front of each line of a capture that is followed with others: its server, the end of its name."""
+
+    def __init__(self, path: Path, column: _Column) -> None:
+        self._text = f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
+        self._column = column
+        self._cells = cells(self._text)
+        column.width = max(column.width, min(self._cells, _Column.MOST))
+
+    @property
+    def cells(self) -> int:
+        """How many columns it takes now."""
+        return max(self._cells, self._column.width) + 2
+
+    @property
+    def text(self) -> str:
+        """It, as wide as that."""
+        return self._text + " " * (self.cells - self._cells)
 
 
 def _say_if_nothing_was_selected(printer: "_Printer") -> None:
@@ -321,15 +341,16 @@ class _Printer(Protocol):
 class _Text:
     """Writes the conversation."""
 
-    def __init__(self, path: Path, options: argparse.Namespace, label: str = "") -> None:
+    def __init__(self, path: Path, options: argparse.Namespace, label: _Label | None = None) -> None:
         style = Style.chosen(options.color, sys.stdout, os.environ)
+        self._style, self._label, self._width = style, label, width_of_stdout()
         self.caught_up = False
         self._picks = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
             style,
-            _width(label),
+            self._width,
             # Each session has a clock of its own, so only wall time compares.
-            times=options.time or ("abs" if label else "rel"),
+            times=options.time or ("rel" if label is None else "abs"),
             file=path.name,
             live=options.follow,
             only=options.filter,
@@ -339,7 +360,6 @@ class _Text:
         self._headed = False
         self._told: set[int] = set()
         """The requests of which it was said that they wait."""
-        self._label = style.paint([Span(f"{label}  ", "dim")]) if label else ""
 
     @property
     def has_selected(self) -> bool:
@@ -350,17 +370,25 @@ class _Text:
         entry = self._assembler.feed(item)
         if entry is None:
             return
+        self._fit()
         if self._picks:
             yield from self._conversation.fold(entry)
         else:
             yield from self._conversation.feed(entry)
 
+    def _fit(self) -> None:
+        """Leave room for the label, which can have become wider; in a pipe, a line has as much as it needs."""
+        if self._label is not None and self._width < WHOLE:
+            self._conversation.fit(self._width - self._label.cells)
+
     def text(self, row: Row) -> str:
+        label = "" if self._label is None else self._style.paint([Span(self._label.text, "dim")])
         if isinstance(row, str):
-            return f"{self._label}{row}\n"
+            return f"{label}{row}\n"
+        self._fit()
         lines = [] if self._headed else list(self._conversation.heading())
         self._headed = True
-        return "".join(f"{self._label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
+        return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
         """How many calls wait and how long the oldest does, each time that one has waited for long."""
@@ -376,6 +404,7 @@ class _Text:
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """Yields the rows about the end of the capture."""
+        self._fit()
         for frame in self._assembler.end():
             yield from self._conversation.fold(frame) if self._picks else self._conversation.feed(frame)
         conversation = self._conversation

@@ -96,6 +96,10 @@ class Conversation:
         self._last_ns = 0
         self._shown_ns: int | None = None
 
+    def fit(self, width: int) -> None:
+        """Write lines for so many columns from now on."""
+        self._width = max(width, NARROWEST)
+
     # All steps at once.
 
     def feed(self, item: object) -> Iterator[str]:

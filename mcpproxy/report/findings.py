@@ -40,6 +40,11 @@ class _Group:
         self.per_session: Counter[int] = Counter()
         self.count = 0
 
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the session is named: there are several."""
+        return len(self.per_session) > 1 or any(entry.finding.session > 1 for entry in self.shown)
+
     def takes(self, located: LocatedFinding, most: int) -> bool:
         """Count a finding; returns whether it is to be shown."""
         session = located.finding.session
@@ -98,6 +103,8 @@ class Text(Report):
         self._hidden = 0
         """Notes that were not requested."""
         self._has_shown = False
+        self._columns = [0] * 5
+        """The widest so far of what stands in front of a place, and of each cell of a place."""
 
     def begin(self, capture: Path) -> Iterable[str]:
         """Forget the capture before."""
@@ -140,6 +147,8 @@ class Text(Report):
             )
             which = "a consequence" if count == 1 else "consequences"
             yield f"  {count:,} × {rule}, {which} of {cause}, which is not shown\n"
+        for group in self._groups.values():
+            self._align(group, ended)
         for group in sorted(
             self._groups.values(), key=lambda candidate: -max(entry.finding.level for entry in candidate.shown)
         ):
@@ -159,11 +168,8 @@ class Text(Report):
         yield self._style.paint([Span(sanitise(str(self._path), None), "accent")]) + "\n\n"
 
     def _group(self, group: _Group, ended: Ended) -> Iterator[str]:
-        sessions = len(group.per_session) > 1 or any(entry.finding.session > 1 for entry in group.shown)
         for entry in group.shown:
-            finding = entry.finding
-            times = ended.counts.get((finding.rule, finding.session, finding.blames), 1)
-            yield from self._finding(entry, times, sessions=sessions)
+            yield from self._finding(entry, _times(entry, ended), sessions=group.has_sessions)
         yield from self._more(group, "", "    ")
         yield from self._followers(group, ended)
         yield from self._source(group.shown[0]) if not self._paged else ()
@@ -185,18 +191,29 @@ class Text(Report):
         if group.count > len(group.shown):
             yield f"{indent}and {group.count - len(group.shown):,} more{scope}\n"
 
+    def _align(self, group: _Group, ended: Ended) -> None:
+        """Make the columns wide enough for a group."""
+        for entry in group.shown:
+            head = sum(len(span.text) for span in _head(entry, _times(entry, ended)))
+            row = [head, *map(len, _place(entry, sessions=group.has_sessions))]
+            self._columns = [*map(max, self._columns, row)]
+
     def _finding(self, entry: LocatedFinding, times: int, *, sessions: bool) -> Iterator[str]:
-        finding = entry.finding
-        head = [Span(f"  {finding.level!s:<7}  ", _ROLES[finding.level]), Span(finding.rule)]
-        if times > 1:
-            head.append(Span(f"  ×{times:,}"))
-        where = f"session {finding.session}  " if sessions else ""
-        where = f"{finding.blames}  {where}{entry.where}  {since_start(finding.t_ns)}"
-        room = self._width - sum(cells(span.text) for span in head) - len(where)
+        finding, head = entry.finding, _head(entry, times)
+        used = sum(len(span.text) for span in head)
+        row = _place(entry, sessions=sessions)
+        longest, *widths = self._columns
+        # Numbers end where the longest ends, and everything else begins where the others begin.
+        padded = [f"{cell:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
+        where = "  ".join(cell for cell in (*padded, f"{row[-1]:>{widths[-1]}}") if cell)
+        if len(where) > self._width:
+            where = "  ".join(filter(None, row))
+        room = self._width - used - len(where)
         if room < 2:
             yield self._style.paint(head) + "\n"
             head, room = [], self._width - len(where)
-        yield self._style.paint([*head, Span(" " * (2 if self._width >= WHOLE else room) + where, "dim")]) + "\n"
+        gap = max(longest - used, 0) + 2 if self._width >= WHOLE else room
+        yield self._style.paint([*head, Span(" " * gap + where, "dim")]) + "\n"
         shown, pointer = self._excerpt(entry)
         for line in wrapped(sanitise(located(finding.message, pointer)), self._width - 4):
             yield f"    {line}\n"
@@ -230,6 +247,26 @@ class Text(Report):
             lines = [*wrapped(finding.source, self._width - 4), page]
         for line in lines:
             yield self._style.paint([Span(f"    {line}", "dim")]) + "\n"
+
+
+def _times(entry: LocatedFinding, ended: Ended) -> int:
+    """How often the rule was broken in that session, by that side."""
+    finding = entry.finding
+    return ended.counts.get((finding.rule, finding.session, finding.blames), 1)
+
+
+def _head(entry: LocatedFinding, times: int) -> list[Span]:
+    """What stands in front of the place."""
+    finding = entry.finding
+    head = [Span(f"  {finding.level!s:<7}  ", _ROLES[finding.level]), Span(finding.rule)]
+    return [*head, Span(f"  ×{times:,}")] if times > 1 else head
+
+
+def _place(entry: LocatedFinding, *, sessions: bool) -> list[str]:
+    """The side at fault and the place, a cell each; the second is empty if there is only one session."""
+    finding = entry.finding
+    session = f"session {finding.session}" if sessions else ""
+    return [finding.blames, session, entry.where, since_start(finding.t_ns)]
 
 
 def summary(totals: Totals) -> str:

@@ -106,13 +106,15 @@ class Ranking:
         first = self.ranked()[:LINES]
         longest = max(len(rule.impact_text) for rule in first)
         heads = [_head(place, rule, longest) for place, rule in enumerate(first, 1)]
-        for head, tail in zip(heads, self._tails(first, max(map(_cells, heads)), width), strict=True):
+        widest = max(map(_cells, heads))
+        for head, tail in zip(heads, self._tails(first, widest, width), strict=True):
             used = _cells(head)
             # If not all fits, the side is dropped first, then the count: both are shown above.
             while tail and used + sum(2 + cells(cell) for cell in tail) > width:
                 del tail[0]
             text = "  ".join(tail)
-            head.append(Span(" " * (2 if width >= WHOLE else width - used - cells(text)) + text if tail else "", "dim"))
+            gap = (widest + 2 if width >= WHOLE else width - cells(text)) - used
+            head.append(Span(" " * gap + text if tail else "", "dim"))
             yield style.paint(head).rstrip()
 
     def _tails(self, first: list[Broken], used: int, width: int) -> Iterator[list[str]]:

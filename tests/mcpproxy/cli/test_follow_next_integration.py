@@ -125,9 +125,34 @@ def test_all_servers_are_one_stream(following: Path, recorder: Callable[[str, in
         rows = [json.loads(line) for line in output.text.splitlines() if line.endswith("}")]
         assert {row["path"] for row in rows} == {str(first.path), str(second.path)}
     else:
-        assert all(line[:5] in ("files", "git 0") for line in output.text.splitlines()[:-1])
+        # The column is as wide as the longest name so far.
+        assert {line[:12] for line in output.text.splitlines()[:-1]} == {"files 0001  ", "git 0002    "}
         assert max(map(len, output.text.splitlines())) <= 80, "as wide as COLUMNS says"
     assert "0bad" not in output.text
+
+
+def test_lines_of_a_stream_are_aligned_whatever_servers_are_called(
+    following: Path, recorder: Callable[[str, int], Recorder]
+) -> None:
+    sessions = [recorder(name, number) for number, name in enumerate(("git", "filesystem-of-work", "mail"), 1)]
+    with start("show", "--follow", "--all", captures=following) as process:
+        output = Output(process)
+        for number in (1, 2, 3):
+            output.wait_for(f"tools/call #{number} add")
+        sessions.append(recorder("server-with-a-longer-name", 4))
+        output.wait_for("tools/call #4")
+        sessions.append(recorder("b", 5))
+        output.wait_for("tools/call #5 add")
+        for session in sessions:
+            session.end()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+    calls = [line for line in output.text.splitlines() if "→  tools/call" in line]
+    assert sorted(line.index("→") for line in calls[:3]) == [calls[0].index("→")] * 3
+    # A very long name is not cut, and does not push everything else to the right for good.
+    assert calls[4].index("→") < calls[3].index("→")
+    assert calls[4].index("→") <= calls[0].index("→") + 6
+    assert max(map(len, output.text.splitlines())) <= 80
 
 
 def test_a_limit_ends_a_stream(following: Path, recorder: Callable[[str, int], Recorder]) -> None:

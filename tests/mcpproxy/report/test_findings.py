@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.rules.finding import Level
-from mcpproxy.examination.result import LocatedFinding, Place, Totals
+from mcpproxy.examination.result import Ended, LocatedFinding, Place, Totals
 from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, Text, summary
-from mcpproxy.report.text import Style, cells
+from mcpproxy.report.text import WHOLE, Style, cells
 from mcpproxy.sanitise import sanitise
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.report.findings import anything, found, written
@@ -68,6 +68,24 @@ def test_a_place_that_the_excerpt_does_not_show_is_named(tmp_path: Path) -> None
 def test_the_place_is_named_where_nothing_can_be_shown() -> None:
     one = found()
     assert "    it is wrong, at /id\n" in text([one._replace(finding=one.finding._replace(pointer="/id"))])
+
+
+def test_columns_of_findings_are_aligned_in_all_captures() -> None:
+    for width in (100, WHOLE):
+        report = Text(Style(), notes=True, width=width)
+        pieces = []
+        for name, founds in (
+            ("a", [found(seq=7), found("framing/stdout-not-json", seq=1234, session=12), found(seq=8, session=2)]),
+            ("b", [found("id/type-changed", blames="client", seq=9)]),
+        ):
+            pieces += [*report.begin(Path(name))]
+            for one in founds:
+                pieces += [*report.add(one)]
+            pieces += [*report.end(Ended(Path(name), {}, {}, damaged=False))]
+        lines = [line for line in "".join(pieces).splitlines() if line.startswith("  error ")]
+        assert len(lines) == 4
+        for column in ("  (?:server|client)", "  frame ", r"  \+"):
+            assert len({re.search(column, line).start() for line in lines}) == 1, (width, column, lines)  # type: ignore[union-attr]
 
 
 def test_messages_of_a_batch_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from analysis.rules.finding import Impact, Level
 from mcpproxy.examination.result import Ended, LocatedFinding, Totals
 from mcpproxy.report.findings import Text
 from mcpproxy.report.ranking import LINES, Ranking
-from mcpproxy.report.text import Style, cells
+from mcpproxy.report.text import WHOLE, Style, cells
 from mcpproxy.sanitise import sanitise
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
@@ -42,6 +42,19 @@ def test_the_section_stands_before_the_sums() -> None:
         "",
         "3 errors in 0 frames of 0 sessions. Server: 3 errors. Client: none.",
     ]
+
+
+def test_columns_are_aligned_in_a_pipe_too() -> None:
+    for width in (100, WHOLE):
+        lines = ranked(
+            [found(HINT, seq=9), *[found(LOST, seq=17, capture=Path("a.mcpcap"))] * 12],
+            [found(LEAK, seq=123_456, capture=Path("with-a-longer-name.mcpcap"))],
+            width=width,
+        )
+        assert len(lines) == 3
+        for column in ("  server", "  frame"):
+            assert len({line.index(column) for line in lines}) == 1, (width, column)
+        assert len({re.search(r"frame [\d]+ +", line).end() for line in lines}) == 1, width  # type: ignore[union-attr]
 
 
 def test_there_is_none_where_there_is_nothing_to_choose_from() -> None:
