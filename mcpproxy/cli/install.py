@@ -7,7 +7,9 @@ order and layout stay as they are, and a backup is kept. `mcpproxy uninstall` re
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
@@ -34,13 +36,16 @@ from mcpproxy.clients.probe import Probe, probe_all
 from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.state import State, locked, read_state, state_folder
-from mcpproxy.clients.up_lock import running_up
+from mcpproxy.clients.up_lock import listening_up
 from mcpproxy.clients.wrapper import NoProgram, Wrapper, program_words
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.report.wrapping import wrapped
 from mcpproxy.sanitise import sanitise
+
+UP_LISTENS_S: Final = 5.0
+"""How long a running `up`, which looks once a second, is given to listen for what was routed."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -119,8 +124,8 @@ def run(arguments: list[str]) -> int:
             shown = sanitise(", ".join(named), 200)
             say(f"captures of {shown} call this machine {options.machine} from the next start of mcpproxy up on")
         _say_what_next(written, machine, state)
-    elif names := _listened_for(written):
-        say(_of_listeners(names))
+    elif routed := _listened_for(written):
+        say(_of_listeners(routed))
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
@@ -220,19 +225,31 @@ def _say_of_proxy(written: list[Plan]) -> None:
         )
 
 
-def _listened_for(written: list[Plan]) -> list[str]:
-    """The servers that `up` listens for."""
-    return sorted({change.server.name for plan in written for change in plan.changes if change.listener is not None})
+def _listened_for(written: list[Plan]) -> dict[int, str]:
+    """The servers that `up` listens for, by its ports."""
+    changes = (change for plan in written for change in plan.changes)
+    return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
-def _of_listeners(names: list[str]) -> str:
-    shown = sanitise(", ".join(names), 200)
-    if running_up(state_folder()) is not None:
-        return f"mcpproxy up is running, and records {shown} from now on"
+def _of_listeners(routed: dict[int, str]) -> str:
+    """Whether clients can reach these servers; waits a moment for an `up` that is running."""
+    up = listening_up(state_folder(), routed, UP_LISTENS_S)
+    if up is None:
+        return (
+            f"Clients cannot reach {_names(routed.values())} until mcpproxy up runs. Start it now and keep it running, "
+            "or run mcpproxy up --service to have it start when you log in"
+        )
+    silent = [name for port, name in routed.items() if port not in up.ports]
+    if not silent:
+        return f"mcpproxy up is running, and records {_names(routed.values())} from now on"
     return (
-        f"Clients cannot reach {shown} until mcpproxy up runs. Start it now and keep it running, or run "
-        "mcpproxy up --service to have it start when you log in"
+        f"mcpproxy up is running, but does not listen for {_names(silent)}, so clients cannot reach "
+        f"{'it' if len(silent) == 1 else 'them'}. See what it says where it runs, or end it and start it again"
     )
+
+
+def _names(names: Iterable[str]) -> str:
+    return sanitise(", ".join(sorted(set(names))), 200)
 
 
 def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
@@ -241,6 +258,7 @@ def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
     routed = _listened_for(written)
     if routed:
+        sys.stdout.flush()
         sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width_of_stdout()))
         _say_of_proxy(written)
     sys.stdout.writelines(f"{line}\n" for line in next_lines(written))

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _LARGEST: Final = 1 << 20
+_LOOK_S: Final = 0.05
+"""How often to look at it while waiting."""
 _TRIES: Final = 5
 """How often the file is read while it is being rewritten."""
 
@@ -79,6 +82,16 @@ def running_up(folder: Path) -> RunningUp | None:
         return None
     finally:
         os.close(fd)
+
+
+def listening_up(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
+    """The `mcpproxy up` that is running, once it listens on these ports, or as it is after that time."""
+    until_s = time.monotonic() + within_s
+    while True:
+        up = running_up(folder)
+        if up is None or up.ports.issuperset(ports) or time.monotonic() >= until_s:
+            return up
+        time.sleep(_LOOK_S)
 
 
 def _opened(folder: Path) -> int:

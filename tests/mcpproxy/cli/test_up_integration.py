@@ -110,6 +110,37 @@ def captures(home: Path, name: str) -> list[Path]:
     return sorted((home / ".local/share/mcpproxy/captures" / name).glob("*.mcpcap"))
 
 
+def test_install_says_that_a_server_is_recorded_once_its_listener_answers(tmp_path: Path) -> None:
+    with upstream() as server, started("up", HOME=str(tmp_path)) as up:
+        assert up.stderr is not None
+        up.stderr.readline()
+        for number in range(3):
+            told = installed(tmp_path, {f"far{number}": f"http://127.0.0.1:{server.server_port}/{number}"})
+            assert f"mcpproxy up is running, and records far{number} from now on" in told
+            file = tmp_path / FILES["cursor"]
+            (entry,) = json.loads(file.read_text())["mcpServers"].values()
+            assert post(entry["url"]) == b'{"jsonrpc":"2.0","id":1,"result":{}}', "at once, and not some time later"
+
+
+def test_install_says_what_to_do_if_the_listener_does_not_come(tmp_path: Path) -> None:
+    holds = """
+import signal, sys
+from pathlib import Path
+from mcpproxy.clients.up_lock import UpLock
+lock = UpLock(Path(sys.argv[1]))
+print("held", flush=True)
+signal.pause()
+"""
+    folder = tmp_path / ".local/state/mcpproxy"
+    with upstream() as server, started(folder, code=holds, HOME=str(tmp_path)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        told = installed(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})
+    assert "from now on" not in told
+    assert "mcpproxy up is running, but does not listen for far, so clients cannot reach it" in told
+    assert "end it and start it again" in told
+
+
 def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) -> None:
     with upstream() as one, upstream() as other:
         servers = {
