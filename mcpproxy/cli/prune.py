@@ -1,17 +1,20 @@
 """Delete old captures by age, number or size. Captures that are still being recorded are never touched.
 
-Give at least one of --older-than, --keep and --max-size. --dry-run lists what would be deleted.
+Give at least one of --older-than, --keep and --max-size. --dry-run lists what would be deleted. --service does it every
+day.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
+from captures.listing import search_roots
 from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import EVERY, selected
+from mcpproxy.cli.selection import EVERY, meaning_of, selected
 from mcpproxy.removal import Removable, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -49,6 +52,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--yes", action="store_true", help="do not ask for confirmation; required if there is no terminal"
     )
+    parser.add_argument(
+        "--service",
+        action="store_true",
+        help="write a systemd timer that deletes in this way every day, without asking, and exit",
+    )
     parser.add_argument("--dry-run", action="store_true", help="list what would be deleted, and delete nothing")
     return parser
 
@@ -58,6 +66,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.older_than is None and options.keep is None and options.max_size is None:
         return fail("prune needs --older-than, --keep or --max-size to select captures; see mcpproxy prune --help")
+    if options.service:
+        return _write_timer(options)
     with selected(options.capture, EVERY, lists=True) as meant:
         candidates = [candidate for path in meant.paths if (candidate := removable(path)) is not None]
     chosen = _chosen(candidates, options)
@@ -80,6 +90,30 @@ def run(arguments: list[str]) -> int:
     verb = "would be deleted" if options.dry_run else "deleted"
     sys.stdout.write(f"{count_text(count, 'capture')}, {size(freed)} {verb}\n")
     return code
+
+
+def _write_timer(options: argparse.Namespace) -> int:
+    """Write a timer for what was asked; what it would delete now is not asked about."""
+    # Writing a timer is rare; deleting should not wait for what only that needs.
+    from mcpproxy.cli.timers import wherever, write_job
+    from mcpproxy.clients.timer import PRUNE
+
+    if options.dry_run:
+        return fail("--service and --dry-run cannot be combined; look with --dry-run first, then write the timer")
+    words = [] if options.older_than is None else ["--older-than", f"{options.older_than}s"]
+    words += [] if options.keep is None else ["--keep", str(options.keep)]
+    words += [] if options.max_size is None else ["--max-size", str(options.max_size)]
+    names = options.capture or _moved()
+    for name in options.capture:
+        meaning_of(name)  # one that means nothing would fail every day, where nobody looks
+    return write_job(PRUNE, [*words, "--yes", *map(wherever, names)])
+
+
+def _moved() -> list[str]:
+    """Where captures are, if our environment says so: a unit does not inherit it."""
+    if not any(os.environ.get(name) for name in ("MCPPROXY_CAPTURES", "XDG_DATA_HOME")):
+        return []
+    return [str(root) for root in search_roots() if root.is_dir()]
 
 
 def _is_wanted(chosen: list[Removable], amount: str) -> bool:

@@ -249,28 +249,13 @@ def _tag() -> "Callable[[str], str | None]":
 
 
 def _write_timer(options: argparse.Namespace) -> int:
-    from mcpproxy.clients.machine import Machine
-    from mcpproxy.clients.service import NoService
-    from mcpproxy.clients.wrapper import NoProgram, program_words
-    from mcpproxy.shipping.timer import write_timer
+    from mcpproxy.cli.timers import wherever, write_job
+    from mcpproxy.clients.timer import SHIP
 
     words = ["--raw"] * options.raw + ["--unredacted"] * options.unredacted + ["--findings"] * options.findings
     words += [] if options.keep is None else ["--keep", f"{options.keep}s"]
     words += ["--compact"] * options.compact
     words += ["--machine", options.machine] if options.machine else []
-    places = [options.dest, *options.capture]
-    # A unit does not run in this directory.
-    names = [str(Path(name).absolute()) if "://" not in name and _is_path(name, options) else name for name in places]
-    try:
-        machine = Machine.here()
-        timer = write_timer(machine, [*program_words(), "ship", *words, *names])
-    except (OSError, NoService, NoProgram) as error:
-        return fail(f"the timer cannot be written: {error}")
-    for path in timer.paths:
-        sys.stdout.write(f"Wrote {sanitise(machine.shown(path))}\n")
-    sys.stdout.write(f"To start it now and at every login, run: {timer.start}\n")
-    return int(Exit.FINE)
-
-
-def _is_path(name: str, options: argparse.Namespace) -> bool:
-    return name == options.dest or Path(name).exists()
+    # A folder is made when it is needed.
+    dest = options.dest if "://" in options.dest else str(Path(options.dest).absolute())
+    return write_job(SHIP, [*words, dest, *map(wherever, options.capture)])

@@ -29,6 +29,34 @@ def captures(tmp_path: Path) -> Path:
     return root
 
 
+def test_the_timer_prunes_with_these_options_every_day(captures: Path, tmp_path: Path) -> None:
+    words = ("--older-than", "30d", "--keep", "5", "--max-size", "10G", "--service")
+    done = mcpproxy("prune", *words, HOME=str(tmp_path), cwd=tmp_path)
+    assert (done.returncode, done.stderr, done.stdout.count(b"Wrote ~/.config/systemd/user/mcpproxy-prune.")) == (
+        0,
+        b"",
+        2,
+    )
+    assert b"systemctl --user enable --now mcpproxy-prune.timer" in done.stdout
+    units = tmp_path / ".config/systemd/user"
+    service = (units / "mcpproxy-prune.service").read_text()
+    assert '"prune" "--older-than" "2592000s" "--keep" "5" "--max-size" "10737418240" "--yes"\n' in service
+    assert "OnCalendar=daily" in (units / "mcpproxy-prune.timer").read_text()
+    assert left(captures) == "01234", "it is the timer that deletes"
+    # A unit has neither this directory nor this environment.
+    done = mcpproxy("prune", "--keep", "1", "--service", "captures/a", HOME=str(tmp_path), cwd=tmp_path)
+    assert f'"--yes" "{captures}/a"\n' in (units / "mcpproxy-prune.service").read_text()
+    done = mcpproxy("prune", "--keep", "1", "--service", HOME=str(tmp_path), MCPPROXY_CAPTURES=str(captures))
+    assert f'"--yes" "{captures}"\n' in (units / "mcpproxy-prune.service").read_text()
+
+
+def test_a_timer_that_would_do_nothing_or_fail_is_not_written(captures: Path, tmp_path: Path) -> None:
+    for words in (["--service"], ["--keep", "1", "--dry-run", "--service"], ["--keep", "1", "--service", "nobody"]):
+        done = mcpproxy("prune", *words, HOME=str(tmp_path))
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
+    assert not (tmp_path / ".config/systemd").exists()
+
+
 def left(root: Path) -> str:
     """The days of the captures that are left, the newest first."""
     return "".join(sorted(path.stem[-1] for path in root.rglob("*.mcpcap")))

@@ -1,0 +1,30 @@
+"""`--service` of `ship` and `prune`: the timer that runs the command with the options that it was given."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.service import NoService
+from mcpproxy.clients.timer import Job, write_timer
+from mcpproxy.clients.wrapper import NoProgram, program_words
+from mcpproxy.sanitise import sanitise
+
+
+def write_job(job: Job, words: Iterable[str]) -> int:
+    """Write the units that run a command of ours with these words, and say how to start them; returns the exit code."""
+    try:
+        machine = Machine.here()
+        timer = write_timer(machine, job, [*program_words(), job.command, *words])
+    except (OSError, NoService, NoProgram) as error:
+        return fail(f"the timer cannot be written: {error}")
+    for path in timer.paths:
+        sys.stdout.write(f"Wrote {sanitise(machine.shown(path))}\n")
+    sys.stdout.write(f"To start it now and at every login, run: {timer.start}\n")
+    return int(Exit.FINE)
+
+
+def wherever(name: str) -> str:
+    """The operand of a command as a unit needs it, which does not run in this directory: paths are absolute."""
+    return str(Path(name).absolute()) if Path(name).exists() else name

@@ -1,0 +1,104 @@
+"""The systemd units that run a command again and again: a service, and the timer that starts it.
+
+They hold the command and nothing else. Credentials come from files or from an environment that the user adds to the
+service.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mcpproxy.clients.machine import Machine
+from mcpproxy.clients.replace import create
+from mcpproxy.clients.service import NoService, command_line
+
+_FOLDER: Final = "~/.config/systemd/user"
+
+
+class Job(NamedTuple):
+    """What a timer runs."""
+
+    command: str
+    """The command of ours; its units are called after it."""
+    description: str
+    often: str
+    """How often, in words."""
+    calendar: str
+    """The same for systemd."""
+    spread: str
+    """How much later it may start, so that not all machines begin at once."""
+
+    @property
+    def name(self) -> str:
+        """The name of its units, without what they end in."""
+        return f"mcpproxy-{self.command}"
+
+
+SHIP: Final = Job("ship", "Shipment of MCP captures", "every hour", "hourly", "10m")
+PRUNE: Final = Job("prune", "Deletion of old MCP captures", "every day", "daily", "1h")
+JOBS: Final = (SHIP, PRUNE)
+
+
+class Timer(NamedTuple):
+    """The units as they were written."""
+
+    paths: list[Path]
+    start: str
+    """The command that starts the timer, now and with every session."""
+
+
+def write_timer(machine: Machine, job: Job, command: Sequence[str]) -> Timer:
+    """Write the units, over older ones if there are any.
+
+    Args:
+        machine: whose user runs them.
+        job: which units.
+        command: the words of the command.
+
+    Raises:
+        NoService: this system has no systemd.
+        OSError: they cannot be written.
+    """
+    if machine.system != "linux":
+        raise NoService(
+            f"timers are written for systemd only; run `mcpproxy {job.command}` from the scheduler of this system"
+        )
+    service, timer = unit_paths(machine, job)
+    create(service, _service(job, command).encode())
+    create(timer, _timer(job).encode())
+    return Timer([service, timer], f"systemctl --user daemon-reload && systemctl --user enable --now {timer.name}")
+
+
+def unit_paths(machine: Machine, job: Job) -> tuple[Path, Path]:
+    """Where the units of a job are: the service, and the timer."""
+    variables = (("XDG_CONFIG_HOME", "~/.config"),)
+    (service,) = machine.resolve(f"{_FOLDER}/{job.name}.service", variables)
+    (timer,) = machine.resolve(f"{_FOLDER}/{job.name}.timer", variables)
+    return service, timer
+
+
+def _service(job: Job, command: Sequence[str]) -> str:
+    return f"""\
+[Unit]
+Description={job.description} (mcpproxy {job.command})
+
+[Service]
+Type=oneshot
+ExecStart={command_line(command)}
+Nice=10
+"""
+
+
+def _timer(job: Job) -> str:
+    return f"""\
+[Unit]
+Description={job.description}, {job.often} ({job.name}.service)
+
+[Timer]
+OnCalendar={job.calendar}
+RandomizedDelaySec={job.spread}
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
