@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from captures.file import RING_BYTES
+from captures.places import captures_root
 from mcpproxy.cli.arguments import Parser, add_json, add_machine
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.routes import (
@@ -123,7 +125,7 @@ def run(arguments: list[str]) -> int:
         if named:
             shown = sanitise(", ".join(named), 200)
             say(f"captures of {shown} call this machine {options.machine} from the next start of mcpproxy up on")
-        _say_what_next(written, machine, state)
+        _say_what_next(written, machine, state, wrapper)
     elif routed := _listened_for(written):
         say(_of_listeners(routed))
     if options.service:
@@ -252,14 +254,23 @@ def _names(names: Iterable[str]) -> str:
     return sanitise(", ".join(sorted(set(names))), 200)
 
 
-def _say_what_next(written: list[Plan], machine: Machine, state: State) -> None:
+def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
+    """Where captures go, and that they grow."""
+    folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
+    most = f"{RING_BYTES >> 30} GiB"
+    return f"Captures go to {folder}, up to {most} of each session, and stay until mcpproxy prune deletes them"
+
+
+def _say_what_next(written: list[Plan], machine: Machine, state: State, wrapper: Wrapper) -> None:
     if not written:
         return
+    width = width_of_stdout()
     sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_captures(wrapper, machine), width))
     routed = _listened_for(written)
     if routed:
         sys.stdout.flush()
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width_of_stdout()))
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width))
         _say_of_proxy(written)
     sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
     sys.stdout.write("Then run: mcpproxy status --wait\n")

@@ -31,6 +31,8 @@ TAIL = 64 << 10
 """Bytes at the end of a capture in which to look for its last record."""
 READ_BYTES = 8 << 20
 """Bytes of captures without a summary that are read to make one; this takes about a second."""
+MUCH_BYTES = 10_000_000_000
+"""Bytes of captures above which `prune` is named."""
 
 Mark = Literal["live", "closed", "killed"]
 
@@ -192,5 +194,8 @@ def _text(rows: list[Row], most: int) -> str:
         lines += [line, *([f"    {note}"] if note else [])] if is_long else [f"{line}  {note}" if note else line]
     live = sum(row.mark == "live" for row in rows)
     lines.append("")
-    lines.append(f"{count_text(len(rows), 'capture')}, {size(sum(row.size for row in rows))}, {live} live")
+    total = sum(row.size for row in rows)
+    lines.append(f"{count_text(len(rows), 'capture')}, {size(total)}, {live} live")
+    if total > MUCH_BYTES:
+        lines.append("Captures stay until you delete them: mcpproxy prune --older-than 30d")
     return "\n".join(lines) + "\n"

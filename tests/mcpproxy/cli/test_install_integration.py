@@ -95,6 +95,16 @@ def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
     assert {path.stat().st_mode & 0o077 for path in [state, *state.rglob("*")]} == {0}
 
 
+def test_it_says_once_where_captures_go_and_that_they_stay(home: Path) -> None:
+    def told(*more: str) -> str:
+        return " ".join(run(home, "install", *more).stdout.decode().split())
+
+    stays = ", up to 1 GiB of each session, and stay until mcpproxy prune deletes them"
+    assert f"Captures go to ~/.local/share/mcpproxy/captures{stays}" in told("cursor")
+    assert "Captures go to" not in told("cursor")
+    assert f"Captures go to ~/own{stays}" in told("claude-code", "--capture", str(home / "own"))
+
+
 def test_a_dry_run_writes_nothing_at_all(home: Path) -> None:
     before = sorted(path for path in home.rglob("*"))
     for command in ("install", "uninstall"):

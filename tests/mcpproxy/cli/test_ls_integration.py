@@ -1,6 +1,7 @@
 """`mcpproxy ls` as a process: what it says of how a session ended."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -74,3 +75,15 @@ def test_what_is_being_recorded_comes_first(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["●", "●", "✝", "✝"]
     for name in ("aaaa", "cccc"):
         files[name].close()
+
+
+def test_it_names_prune_where_captures_have_become_many(tmp_path: Path) -> None:
+    for name, size in (("a", 9 << 30), ("b", 1 << 30)):
+        path = tmp_path / f"{name}.mcpcap"
+        path.write_bytes(b"".join(lines([("header", header())])))
+        os.truncate(path, size)
+    advice = b"Captures stay until you delete them: mcpproxy prune --older-than 30d"
+    assert advice not in mcpproxy("ls", tmp_path / "a.mcpcap").stdout
+    last = mcpproxy("ls", tmp_path).stdout.splitlines()[-2:]
+    assert last == [b"2 captures, 10.7 GB, 0 live", advice]
+    assert b"mcpproxy prune" not in mcpproxy("ls", "--json", tmp_path).stdout
