@@ -28,7 +28,10 @@ SERVED_BY: Final = {
     "diff": "to see only what is new since an accepted run: mcpproxy check --baseline F; to compare captures in SQL: "
     "mcpproxy query",
     "compare": "to compare captures in SQL: mcpproxy query; to see only what is new: mcpproxy check --baseline F",
-    "replay": "nothing sends recorded messages again; to see them: mcpproxy show, or mcpproxy tui",
+    **dict.fromkeys(
+        ("replay", "resend", "curl"),
+        "to print a command that sends a message again: mcpproxy show --frame N --as shell, or --as curl",
+    ),
     "list": "to list captures: mcpproxy ls",
     "sql": "to ask captures in SQL: mcpproxy query",
     "html": "to write an HTML report: mcpproxy report",

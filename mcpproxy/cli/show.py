@@ -33,6 +33,7 @@ from captures.listing import segments
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
+from mcpproxy.cli.copied_message import FORMS, number_of, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.messages import show_messages, wanted_messages
@@ -60,6 +61,12 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--frame", metavar="N|N..M", help="print these messages in full, with request or response, times and findings"
     )
+    parser.add_argument(
+        "--as",
+        dest="form",
+        choices=FORMS,
+        help="print only the message of --frame N, or a command that sends it again, as `tui` copies them",
+    )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
     parser.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
@@ -81,6 +88,10 @@ def run(arguments: list[str]) -> int:
     problem = _wrong_choice(options)
     if problem is not None:
         return fail(problem)
+    if options.form is not None:
+        number = number_of(options.frame)
+        with selected(options.capture, scope_of(options)) as chosen:
+            return show_as(chosen.paths, number, options.form)
     try:
         options.filter = None if options.filter is None else _filter(options.filter, follows=options.follow)
         single = None if options.frame is None and options.id is None else wanted_messages(options)
@@ -106,6 +117,8 @@ def run(arguments: list[str]) -> int:
 
 def _wrong_choice(options: argparse.Namespace) -> str | None:
     """The error in the combination of options, if any."""
+    if options.form is not None and options.format != "text":
+        return "--as cannot be combined with --format or --json: it prints the message alone"
     if options.format == "markdown" and (problem := _wrong_for_markdown(options)) is not None:
         return problem
     if options.frame is None and options.id is None:

@@ -97,7 +97,7 @@ def notify(app: App[None], text: str, *, bad: bool = False) -> None:
     app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
 
 
-def copy(app: App[None], text: str) -> None:
+def to_clipboard(app: App[None], text: str) -> None:
     """Put text into the clipboard, by OSC 52: base64, so nothing in it acts on the terminal."""
     app.copy_to_clipboard(text)
 

@@ -68,9 +68,16 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss(None)", "back", id="back")]
 
-    def __init__(self, label: str, forms: Sequence[CopyForm]) -> None:
+    def __init__(self, label: str, forms: Sequence[CopyForm], *, to_file: bool = False) -> None:
+        """Prepare the prompt.
+
+        Args:
+            label: the text of the prompt.
+            forms: the choices.
+            to_file: whether a capital letter chooses a file in place of the clipboard.
+        """
         super().__init__()
-        self._label, self._forms = label, forms
+        self._label, self._forms, self._to_file = label, forms, to_file
 
     def compose(self) -> ComposeResult:
         """The forms."""
@@ -78,7 +85,8 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
 
     def on_mount(self) -> None:
         """Show them."""
-        rows: list[list[Span]] = [[Span(self._label, "accent"), Span("   Esc cancels", "dim")]]
+        hint = ", a capital letter writes a file" if self._to_file else ""
+        rows: list[list[Span]] = [[Span(self._label, "accent"), Span(f"   Esc cancels{hint}", "dim")]]
         width = max((cells(form.word) for form in self._forms), default=0)
         for form in self._forms:
             key = Span(f"  {form.key or ' '}  ", "accent" if form.text else "dim")
@@ -97,6 +105,9 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         """Choose the form of a key; Enter chooses the first."""
         is_first = event.key == "enter"
         form = next((form for form in self._forms if form.text and (is_first or form.key == event.character)), None)
+        if form is None and self._to_file:
+            form = next((form for form in self._forms if form.text and form.key.upper() == event.character), None)
+            form = form._replace(to_file=True) if form is not None else None
         if form is not None:
             event.stop()
             self.dismiss(form)

@@ -10,13 +10,13 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.report.json_lines import harmless
 from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import SqlClient, Written
+from mcpproxy.tui.clipboard import copy
 from mcpproxy.tui.copy_forms import LARGEST, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id
 from mcpproxy.tui.messages import FrameLocated
-from mcpproxy.tui.safe_text import copy, notify
+from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.placed_screen import PlacedScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.sql_rows import AnswerRows, Place, row_lines
@@ -101,13 +101,9 @@ class ResultActionsScreen(PlacedScreen):
         if form is None:
             return
         if form.key == "r":
-            self._copy_text(form.text, form.word)
+            copy(self.app, form)
         else:
             self._write(form.text, None)
-
-    def _copy_text(self, text: str, word: str) -> None:
-        copy(self.app, text)
-        notify(self.app, f"copied {word}, {size(len(text.encode()))}, if the terminal allows it")
 
     # ---- export
 
@@ -154,7 +150,7 @@ class ResultActionsScreen(PlacedScreen):
         if not text:
             notify(self.app, "too large for the clipboard; e exports to a file", bad=True)
             return
-        self._copy_text(text, f"{WORDS[self.written_as]}{more}")
+        copy(self.app, CopyForm("", f"{WORDS[self.written_as]}{more}", text))
 
 
 def _plain(line: str) -> str:

@@ -13,14 +13,14 @@ from captures.errors import CaptureError
 from captures.places import SUFFIX, safe_name
 from mcpproxy.marks import CannotMark, Marks
 from mcpproxy.report.text import count_text
-from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.clipboard import copy
 from mcpproxy.tui.copy_forms import CopyForm, forms
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.export_thread import Export
 from mcpproxy.tui.messages import AttachmentsRead, Copied, Exported, Marked, Saved
-from mcpproxy.tui.safe_text import copy, notify
+from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.rule import RuleScreen
@@ -200,12 +200,11 @@ class RowActionsScreen(CaptureScreen):
         if not any(form.text for form in choices):
             notify(self.app, choices[0].remark if choices else "there is nothing to copy", bad=True)
             return
-        self.app.push_screen(ChoiceScreen("copy as", choices), self._copy)
+        self.app.push_screen(ChoiceScreen("copy as", choices, to_file=True), self._copy)
 
     def _copy(self, form: CopyForm | None) -> None:
         if form is not None:
-            copy(self.app, form.text)
-            notify(self.app, f"copied {form.word}, {size(len(form.text.encode()))}, if the terminal allows it")
+            copy(self.app, form)
 
     # ---- saving images, sounds and blobs
 

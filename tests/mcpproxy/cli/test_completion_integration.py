@@ -51,6 +51,7 @@ COMPLETED = [
     ("mcpproxy doctor --json cursor we", {"weather"}, {"filesystem"}),
     ("mcpproxy doctor --explain start", {"start/not-found", "start/no-answer"}, {"http/not-mcp", "cursor"}),
     ("mcpproxy show --time ", {"rel", "delta", "abs"}, {"a.mcpcap"}),
+    ("mcpproxy show --as ", {"curl", "shell", "message"}, {"a.mcpcap"}),
     ("mcpproxy show --tail ", set(), {"a.mcpcap", "folder/"}),
     ("mcpproxy verify a.mcpcap ", {"a.mcpcap", "folder/"}, {"note.txt"}),
     ("mcpproxy repair -o ", {"a.mcpcap", "folder/"}, {"note.txt"}),

@@ -7,9 +7,9 @@ import pytest
 
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import CannotMark, Marks, marks_path
+from mcpproxy.report.resending import pretty, with_placeholders
 from mcpproxy.tui import copy_forms
 from mcpproxy.tui.completion import filter_completion
-from mcpproxy.tui.copy_forms import pretty, with_placeholders
 from mcpproxy.tui.data.calls import Call
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.export_thread import Export

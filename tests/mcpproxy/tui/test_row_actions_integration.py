@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import stat
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.marks import marks_path
-from mcpproxy.tui.copy_forms import Posted, curl, to_stdin
+from mcpproxy.report.resending import Posted, curl, to_stdin
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
@@ -132,6 +133,13 @@ class TestMarks:
         play(act, captured(tmp_path), size=(80, 24))
 
 
+def copied_file(home: Path) -> Path:
+    """The only file with copied text, which only the user can read."""
+    (path,) = (home / "state/mcpproxy").glob("*copied*")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return path
+
+
 class TestCopying:
     """What is copied, and that it does nothing where it is pasted."""
 
@@ -177,9 +185,38 @@ class TestCopying:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("c")
-            await stage.see("too large for the clipboard")
+            await stage.see("unsafe in a shell; to a file")
+            await stage.press("r")
+            await stage.see("wrote raw text")
 
         play(act, path)
+        assert copied_file(tmp_path).read_bytes() == large + b"\n"
+
+    def test_where_the_terminal_has_no_clipboard_it_goes_to_a_private_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("c", "r")
+            await stage.see("no clipboard here: wrote raw text")
+            assert stage.app.clipboard == ""
+
+        monkeypatch.setenv("TERM", "linux")
+        play(act, captured(tmp_path), size=(100, 24))
+        assert copied_file(tmp_path).read_bytes().startswith(b'{"jsonrpc"')
+
+    def test_a_capital_letter_writes_the_file_and_the_next_replaces_it(self, tmp_path: Path) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("c")
+            await stage.see("a capital letter writes a file")
+            for key in ("J", "R"):
+                await stage.press(*([] if key == "J" else ["c"]), key)
+                await stage.see("wrote " + {"J": "JSON", "R": "raw text"}[key])
+            assert stage.app.clipboard == ""
+
+        play(act, captured(tmp_path), size=(100, 24))
+        assert b"\n" not in copied_file(tmp_path).read_bytes()[:-1]
 
     @pytest.mark.parametrize(
         "raw",

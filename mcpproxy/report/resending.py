@@ -1,0 +1,203 @@
+"""A recorded message as text to take away: as JSON, as raw text, or as a command that sends it again.
+
+Such text may be pasted into a terminal, so it contains no character that could act on one: JSON has equivalent escapes
+for all of them, and raw text shows them as escapes. Only the commands are meant for a shell: they quote each word from
+the capture, or let `printf` write it in octal if quotes do not suffice. Hashed words become placeholders.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from captures.frame import Frame
+from mcpproxy.report.json_lines import harmless
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+
+_TOKENS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_HASHED: Final = re.compile(r"hmac:[0-9a-f]{16}")
+_PLACEHOLDER: Final = re.compile(r"<[A-Z0-9._~-]+>")
+_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS: Final = frozenset(
+    {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "keep-alive", "te", "expect"}
+)
+"""Fields that curl adds itself, or that belong to a single connection."""
+INITIALIZED: Final = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+"""What ends the handshake of a session, in every revision that has one."""
+_SESSION: Final = "mcp-session-id"
+_LONGEST_WORD: Final = 100_000
+"""Bytes of a word of a command: Linux takes 128 KiB."""
+
+
+class Command(NamedTuple):
+    """A line for a POSIX shell that sends a message again."""
+
+    kind: str
+    """`curl` or `shell`."""
+    word: str
+    """What it is, in words."""
+    text: str
+    has_placeholders: bool = False
+    """Whether something in it must be replaced first: what stands in `<…>`."""
+    is_open: bool = False
+    """Whether it keeps the server's stdin open, until Ctrl-D."""
+
+
+def raw_text(raw: bytes) -> str:
+    """The text of a message, with invisible characters as escapes."""
+    if b"\n" not in raw:
+        return sanitise_bytes(raw.replace(b"\t", b"    "), None)
+    return "\n".join(sanitise_bytes(line, None) for line in raw.split(b"\n"))
+
+
+def pretty(raw: bytes) -> str:
+    """JSON with a line for each member, every token as it was written; empty if it is not JSON."""
+    import orjson
+
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return ""
+    parts: list[str] = []
+    depth, before = 0, ""
+    for piece in _TOKENS.findall(raw.decode()):
+        if piece in "}]":
+            depth -= 1
+            parts.append("" if before in "{[" else "\n" + "  " * depth)
+        elif before in ("{", "[", ","):
+            parts.append("\n" + "  " * depth)
+        parts.append(": " if piece == ":" else piece if piece in "{}[]," else harmless(piece))
+        depth += piece in "{["
+        before = piece
+    return "".join(parts)
+
+
+# ---- commands
+
+
+class Posted(NamedTuple):
+    """A message with the HTTP request that carried it."""
+
+    method: str
+    target: str
+    """Such as `/mcp`."""
+    fields: Mapping[str, str]
+    """The header fields, secret ones hashed."""
+    body: bytes
+
+
+def command(
+    header: Mapping[str, Any],
+    frame: Frame,
+    posted: Posted | None,
+    before: Frame | None = None,
+    started: Posted | None = None,
+) -> Command | None:
+    """The command that sends a message again, in a session of its own; None if there is none.
+
+    Args:
+        header: the members of the capture's header.
+        frame: the message.
+        posted: the HTTP request that carried it, if it is known.
+        before: the `initialize` request of its session, if it has one.
+        started: the HTTP request that carried that.
+    """
+    if header.get("transport") != "http":
+        argv = header.get("argv") if frame.dir == "c2s" else None
+        raws = [frame.raw] if before is None or not argv else [before.raw, INITIALIZED, frame.raw]
+        word = "a shell command that starts the server" if argv else "a shell command that prints it"
+        return Command("shell", word, to_stdin(raws, argv), is_open=bool(argv))
+    if posted is None or frame.dir != "c2s":
+        return None
+    is_in_session = _HASHED.fullmatch(posted.fields.get(_SESSION, "")) is not None
+    try:
+        line = curl(header.get("upstream"), posted, started if is_in_session else None)
+    except ValueError:  # the upstream is not a URL
+        return None
+    return Command("curl", "a curl command", line, has_placeholders=_PLACEHOLDER.search(line) is not None)
+
+
+def to_stdin(raws: Sequence[bytes], argv: object) -> str:
+    """A line for a POSIX shell that writes messages to the stdin of a command, and keeps that open.
+
+    Servers drop what they work on when their stdin ends, so what is typed follows the messages, up to Ctrl-D.
+    """
+    words = [with_placeholders(word) for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
+    if all(map(_is_plain, raws)):
+        printf = " ".join(["printf '%s\\n'", *(shlex.quote(raw.decode()) for raw in raws)])
+    else:
+        printf = "printf " + _octal(b"".join(raw + b"\n" for raw in raws))
+    return f"{{ {printf}; cat; }} | {' '.join(map(_word, words))}" if words else printf
+
+
+def curl(upstream: object, posted: Posted, started: Posted | None = None) -> str:
+    """A line for a POSIX shell that sends a request again.
+
+    The recorder hashes session ids, and servers forget them, so the line can begin a session as the client did, and use
+    the id that the server gives to it (specification 2025-06-18, basic/transports, Session Management).
+
+    Args:
+        upstream: the server's address, as recorded.
+        posted: the request.
+        started: the `initialize` request of a session to begin for it; None to send it alone.
+
+    Raises:
+        ValueError: the upstream is not a URL.
+    """
+    if started is None:
+        return _curl(upstream, posted)
+    start = _curl(upstream, started, "--silent", "--output", "/dev/null", "--dump-header", "-")
+    ready = _curl(upstream, posted._replace(body=INITIALIZED), "--silent", "--output", "/dev/null", is_new=True)
+    given = f"tr -d '\\r' | awk 'tolower($1) == \"{_SESSION}:\" {{print $2}}'"
+    return f"SESSION=$({start} | {given}); {ready}; {_curl(upstream, posted, is_new=True)}"
+
+
+def _curl(upstream: object, posted: Posted, *options: str, is_new: bool = False) -> str:
+    """A curl command; `is_new` if the session id is in a variable of the shell."""
+    place = urlsplit(upstream) if isinstance(upstream, str) and _is_plain(upstream.encode()) else None
+    is_known = place is not None and place.scheme in ("http", "https") and bool(place.netloc)
+    origin = f"{place.scheme}://{place.netloc}" if place is not None and is_known else "http://<SERVER>"
+    path = posted.target if posted.target.startswith("/") else "/"
+    words = ["curl", "--globoff", "--no-buffer", *options, "--request", posted.method]
+    line = " ".join(map(_word, [*words, "--url", with_placeholders(origin + path)]))
+    for name, value in posted.fields.items():
+        if is_new and name == _SESSION:
+            line += f' --header "{_SESSION}: $SESSION"'
+        elif _FIELD.fullmatch(name) and name.lower() not in _OURS and value:
+            line += f" --header {_word(f'{name}: {with_placeholders(value, name)}')}"
+    if _is_plain(posted.body) and len(posted.body) <= _LONGEST_WORD:
+        return f"{line} --data-raw {_word(posted.body.decode())}"
+    return f"printf {_octal(posted.body)} | {line} --data-binary @-"
+
+
+def with_placeholders(text: str, name: str = "") -> str:
+    """A word of the capture with placeholders for its hashed parts."""
+    text = re.sub(rf"([\w.~-]+)=({_HASHED.pattern})", lambda pair: f"{pair[1]}=<{pair[1].upper()}>", text)
+    return _HASHED.sub(f"<{name.upper() or 'HIDDEN'}>", text)
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether it can be quoted as it is: nothing in it acts on a terminal or is invisible."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() and sanitise(text, None) == text
+
+
+def _word(text: str) -> str:
+    raw = text.encode("utf-8", "surrogateescape")
+    if not _is_plain(raw):
+        return f'"$(printf {_octal(raw)})"'
+    quoted = shlex.quote(text)
+    return quoted if quoted != text or "=" not in text else f"'{text}'"
+
+
+def _octal(raw: bytes) -> str:
+    """A `printf` format that writes exactly these bytes, and is not mistaken for an option."""
+    signs = [
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"%\\" and (at or byte != ord("-")) else f"\\{byte:03o}"
+        for at, byte in enumerate(raw)
+    ]
+    return shlex.quote("".join(signs))

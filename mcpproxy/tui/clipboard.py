@@ -1,0 +1,68 @@
+"""Where copied text goes: through the terminal into the clipboard, or into a private file if that cannot work.
+
+A terminal does not say whether it accepts text for the clipboard (OSC 52). Of a few it is known that they do not; on
+all others, the user can choose the file. There is one such file, which the next one replaces, as in a clipboard.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from textual.app import App
+
+from captures.places import state_directory
+from mcpproxy.report.units import size
+from mcpproxy.tui.copy_forms import CopyForm
+from mcpproxy.tui.safe_text import notify, to_clipboard
+
+NAME: Final = "copied.txt"
+"""The file in the state directory."""
+_WITHOUT: Final = frozenset({"linux", "dumb", "vt100", "vt102", "vt220", "cons25"})
+"""Values of TERM of terminals that have no clipboard."""
+
+
+def has_clipboard(variables: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal may accept text for the clipboard."""
+    return variables.get("TERM", "") not in _WITHOUT and variables.get("TERM_PROGRAM") != "Apple_Terminal"
+
+
+def copy(app: App[None], form: CopyForm) -> None:
+    """Put the text of a form into the clipboard, or into the file if that cannot work or the user wants it; say so."""
+    amount = f"{form.word}, {size(len(form.text.encode()))}"
+    if form.fits and not form.to_file and has_clipboard():
+        to_clipboard(app, form.text)
+        notify(app, f"copied {amount}, if the terminal allows it")
+        return
+    try:
+        path = write_copied(form.text)
+    except OSError as error:
+        notify(app, f"cannot write {amount}, to a file: {error.strerror or error}", bad=True)
+        return
+    why = "" if form.to_file else "too large for the clipboard: " if not form.fits else "no clipboard here: "
+    notify(app, f"{why}wrote {amount}, to {path}")
+
+
+def write_copied(text: str) -> Path:
+    """Write text to the file, which only the user can read; returns its path.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = state_directory()
+    if folder is None:
+        raise OSError(0, "your home directory is not known")
+    path = Path(folder, NAME)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{NAME}-", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text + "\n")
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    return path
