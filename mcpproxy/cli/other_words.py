@@ -8,7 +8,10 @@ _RECORD: Final = (
     "to record the servers of your clients: mcpproxy install; to record a single server: mcpproxy run -- COMMAND, or "
     "mcpproxy serve URL"
 )
-_DELETE: Final = "to delete old captures: mcpproxy prune; to undo what install did: mcpproxy uninstall"
+_DELETE: Final = (
+    "to delete old captures: mcpproxy prune; to undo what install did: mcpproxy uninstall; to remove all: mcpproxy "
+    "uninstall --purge"
+)
 _CHECK: Final = "to find violations of the protocol: mcpproxy check"
 _BEGIN: Final = "to route the servers of your clients through mcpproxy: mcpproxy install"
 _CONVERT: Final = "to write captures in another format: mcpproxy export; to read another format: mcpproxy import"

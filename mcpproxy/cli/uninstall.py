@@ -1,15 +1,19 @@
 """Take mcpproxy out of the configuration of your MCP clients: each server's command or URL is what it was before.
 
 A file that has not changed since `install` is restored byte for byte. In any other file, only what mcpproxy added is
-removed; every other change stays. Captures are kept.
+removed; every other change stays. Captures are kept. --purge removes everything else that mcpproxy has written.
 """
 
 import argparse
+import json
 import shlex
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.purge import enabled_units, purge
 from mcpproxy.cli.routes import (
     Listing,
     add_choice,
@@ -21,12 +25,16 @@ from mcpproxy.cli.routes import (
     stops_before_writing,
     write_all,
 )
+from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.installer import Plan, is_routed, plans, strike_unused, unrouting
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover, told
 from mcpproxy.clients.servers import ClientInventory
 from mcpproxy.clients.service import unit_path
-from mcpproxy.clients.state import State, locked
+from mcpproxy.clients.state import State, digest, locked, state_folder
+from mcpproxy.clients.up_lock import running_up
+from mcpproxy.clients.wrapper import PASSES
 from mcpproxy.report.text import count_text
 from mcpproxy.sanitise import sanitise
 
@@ -35,6 +43,13 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of `uninstall`."""
     parser = Parser("uninstall", __doc__)
     add_choice(parser, "restore")
+    parser.add_argument(
+        "--purge",
+        action="store_true",
+        help="once no server is routed any more: list everything that mcpproxy has written, captures and key included, "
+        "and remove it",
+    )
+    parser.add_argument("--yes", action="store_true", help="with --purge: do not ask; required if there is no terminal")
     add_json(parser)
     return parser
 
@@ -47,6 +62,10 @@ def run(arguments: list[str]) -> int:
         machine = Machine.here()
     except (ValueError, OSError) as error:
         return fail(str(error))
+    if options.yes and not options.purge:
+        return fail("--yes goes with --purge; to restore all clients without asking, use --all")
+    if options.purge:
+        return _purge(options, machine)
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
     with locked() as state:
@@ -76,6 +95,57 @@ def run(arguments: list[str]) -> int:
         _say_by_hand(todo, options)
     left = [change for plan in todo for change in plan.changes if change.action == "skip"]
     return max(code, written_code, Exit.USAGE if left else Exit.FINE)
+
+
+def _purge(options: argparse.Namespace, machine: Machine) -> int:
+    """Remove everything, unless something still needs it."""
+    if options.client or options.server or options.all or options.scope != "user" or options.format == "json":
+        return fail(
+            "--purge removes what all clients share: give it alone, or with --yes or --dry-run, after `mcpproxy "
+            "uninstall --all`"
+        )
+    inventories = find_all(CLIENTS, machine)
+    with locked() as state:
+        unknown = recover(state, machine, is_sure=True)
+        strike_unused(state)
+        routed = [server for known in inventories for server in known.servers if is_routed(server, state)]
+        scopes = {server.config.scope for server in (*routed, *unknown)}
+        if routed or unknown:
+            names = sanitise(", ".join(sorted({server.name for server in (*routed, *unknown)})), 200)
+            scope = "" if "user" in scopes else " --scope project"
+            return fail(
+                f"nothing was removed: {names} would no longer start; first run: mcpproxy uninstall --all{scope}"
+            )
+        elsewhere = _written_elsewhere(state)
+        if elsewhere is not None:
+            return fail(
+                f"nothing was removed: {elsewhere} still has entries of mcpproxy; in its folder, run: mcpproxy "
+                "uninstall --all --scope project"
+            )
+        running = running_up(state_folder())
+        if running is not None:
+            return fail(f"nothing was removed: mcpproxy up is running, as process {running.pid}; stop it first")
+        if names_of := enabled_units(machine):
+            how = f"systemctl --user disable --now {' '.join(names_of)}"
+            return fail(f"nothing was removed: units of mcpproxy are enabled; first run: {how}")
+        return purge(machine, is_agreed=options.yes, is_dry=options.dry_run)
+
+
+def _written_elsewhere(state: State) -> Path | None:
+    """A file that leads to one of our ports, or is as `install` wrote it, such as that of another project."""
+    for user in (user for listener in state.listeners for user in listener.users):
+        with suppress(ValueError, TypeError, RecursionError):
+            path, *_ = json.loads(user)
+            return Path(path)
+    for name, written in state.files.items():
+        try:
+            data = read_file(Path(name))
+        except (OSError, ValueError):
+            continue
+        now = digest(data)
+        if now in written.after and now != written.base and PASSES.encode() in data:
+            return Path(name)
+    return None
 
 
 def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
