@@ -1,6 +1,6 @@
 """Actions on a result of SQL: go to the frame of a row, copy the rows, export them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar, Final
@@ -140,17 +140,29 @@ class ResultActionsScreen(PlacedScreen):
 
     def take_written(self, written: Written) -> None:
         """Copy what the client has written, or say where it is."""
-        rows = count_text(written.rows, "row")
         if self.written_to is not None:
-            notify(self.app, f"exported {rows} to {sanitise(str(self.written_to))}")
+            notify(self.app, f"exported {count_text(written.rows, 'row')} to {sanitise(str(self.written_to))}")
             return
         clean: Callable[[str], str] = harmless if self.written_as == "json" else _plain
-        text = "\n".join(clean(line) for line in written.text.splitlines())
-        more = f": the first {rows}; e exports all to a file" if written.is_cut else f", {rows}"
+        lines = [clean(line) for line in written.text.splitlines()]
+        kept = list(_fitting(lines))  # what makes a line harmless makes it longer
+        left_out = len(lines) - len(kept)
+        rows, text = count_text(written.rows - left_out, "row"), "\n".join(kept)
+        more = f": the first {rows}; e exports all to a file" if written.is_cut or left_out else f", {rows}"
         if not text:
             notify(self.app, "too large for the clipboard; e exports to a file", bad=True)
             return
         copy(self.app, CopyForm("", f"{WORDS[self.written_as]}{more}", text))
+
+
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that fit into the clipboard together."""
+    room = LARGEST
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            return
+        yield line
 
 
 def _plain(line: str) -> str:
