@@ -126,10 +126,13 @@ HOLDS = {"tests/mcpproxy/cli/test_up_integration.py", "tests/mcpproxy/relay/test
 """They must outlast one of the product's own time-outs, as nothing that can be observed marks its end."""
 OF_NO_USE = {"bind", "close", "create_server", "getsockname", "int", "setsockopt", "socket", "str"}
 """What is called in order to learn of a free port, which is anybody's again afterwards."""
+SHORT = re.compile("[0-9a-fA-F]{1,6}")
+"""A text that tags, checksums, ports and names of folders made at random contain every few hundred runs."""
 TODAY = {"now", "today", "utcnow", "localtime", "ctime"}
 SUSPECT = re.compile(
     rb"sleep\((?!0\))|getsockname|(?<![._])settings\(|random\.[a-z]|Random\(\)|Event\(\)\.wait|select\(\[\], ?\[\]|"
-    rb"(?:datetime|date|dt|time)\.(?:now|today|utcnow|localtime|ctime)\(|\.(?:wait|join)\([1-9]|timeout=[1-9]"
+    rb"(?:datetime|date|dt|time)\.(?:now|today|utcnow|localtime|ctime)\(|\.(?:wait|join)\([1-9]|timeout=[1-9]|"
+    rb'"[0-9a-fA-F]{1,6}" not in '
 )
 """A file without any of these words is not parsed."""
 
@@ -147,6 +150,8 @@ def _chances(node: ast.AST, imported: set[str]) -> Iterator[str]:
         called = {named(one.func).rpartition(".")[2] for one in ast.walk(node) if isinstance(one, ast.Call)}
         if "getsockname" in called and called <= OF_NO_USE:
             yield "closes the socket of its free port, so that another process can take the port"
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn) and _is_short(node.left):
+        yield "looks for digits that a number made at random may have: take a text with other letters"
     if not isinstance(node, ast.Call):
         return
     name = named(node.func)
@@ -189,6 +194,12 @@ def _is_zero(node: ast.Call) -> bool:
     return isinstance(node.args[0], ast.Constant) and node.args[0].value == 0 if node.args else False
 
 
+def _is_short(node: ast.AST) -> bool:
+    value = node.value if isinstance(node, ast.Constant) else None
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return isinstance(text, str) and SHORT.fullmatch(text) is not None
+
+
 def _makes(node: ast.AST, kind: str) -> bool:
     return isinstance(node, ast.Call) and named(node.func).rpartition(".")[2] == kind
 
@@ -226,6 +237,8 @@ def test_the_check_finds_what_depends_on_chance() -> None:
         "process.wait(60)",
         "Thread(target=x).join(5)",
         "run(x, timeout=60)",
+        'assert "4711" not in told',
+        'assert b"abc" not in path.read_bytes()',
     ):
         assert list(chances(ast.parse(text))), text
         assert SUSPECT.search(text.encode()), text
@@ -240,5 +253,6 @@ def test_the_check_finds_what_depends_on_chance() -> None:
         "process.wait(0)",
         "', '.join(x)",
         "run(x, timeout=DEADLINE_S)",
+        'assert "zoq4711" not in told',
     ):
         assert not list(chances(ast.parse(text))), text

@@ -128,7 +128,7 @@ def test_all_servers_are_one_stream(following: Path, recorder: Callable[[str, in
         # The column is as wide as the longest name so far.
         assert {line[:12] for line in output.text.splitlines()[:-1]} == {"files 0001  ", "git 0002    "}
         assert max(map(len, output.text.splitlines())) <= 80, "as wide as COLUMNS says"
-    assert "0bad" not in output.text
+    assert "T101502Z-0bad" not in output.text
 
 
 def test_lines_of_a_stream_are_aligned_whatever_servers_are_called(

@@ -13,7 +13,7 @@ from mcpproxy.clients.client import Client, ConfigFile, StdioForm
 from mcpproxy.clients.machine import Machine, System
 
 COMMAND = ("npx", "-y", "@example/server", "--root", "/home/you/my notes", "${HOME}")
-URL = "https://example.com/mcp?key=abc"
+URL = "https://example.com/mcp?key=zoq47"
 
 
 def nested(place: tuple[str | int, ...], value: Any) -> Any:

@@ -56,7 +56,7 @@ def test_every_file_is_routed_once_and_restored_to_the_byte(tmp_path: Path) -> N
                 elif server.name == "far":
                     assert server.url is not None
                     assert server.url[1].startswith("http://127.0.0.1:")
-                    assert server.url[1].endswith("/mcp?key=abc")
+                    assert server.url[1].endswith("/mcp?key=zoq47")
             middle = path.read_bytes()
             assert {change.action for change in house.install(client)} == {"keep", "skip"}
             assert path.read_bytes() == middle

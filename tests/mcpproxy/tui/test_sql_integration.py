@@ -250,7 +250,7 @@ async def an_answer_of_thousands_of_columns_takes_a_moment(stage: Stage) -> None
     await stage.see("columns 1–20 of 8001", "40 rows", "1019")
     await stage.press("tab", *["right"] * 3, "down", "left")
     await stage.see("columns 3–22 of 8001", "1021")
-    assert "1001" not in stage.text()
+    assert " 1001 " not in stage.text()
     answer = screen_of(stage).answer
     assert answer is not None
     answer.first = 7990
