@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.exchange import ENDLESS, Outcome
+from analysis.conversation.exchange import Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
@@ -145,7 +145,8 @@ class Summarizer:
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
         # Only the end shows which streams were never resumed after they had ended or been left.
         left = fold.finish() if fold.transport == "http" and not live else ()
-        waiting = self._waiting_since_ns() if live else []
+        waiting = self.fold.tables["client"].waiting() if live else []
+        sent_ns = [one.request.t_ns for one in waiting if one.is_awaited]
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
             name=_short(fold.name),
@@ -159,8 +160,8 @@ class Summarizer:
             frames=self.frames,
             errors=self.errors + sum(exchange.outcome in _BAD for exchange in left),
             abandoned=self.abandoned + sum(exchange.is_ended_by_leaving for exchange in left),
-            waiting=len(waiting),
-            waiting_since_ns=waiting[0] if waiting else None,
+            waiting=len(sent_ns),
+            waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],
             lost=fold.lost,
@@ -174,14 +175,6 @@ class Summarizer:
         if client not in self._clients and len(self._clients) == CLIENTS:
             del self._clients[min(self._clients, key=lambda known: self._clients[known])]
         self._clients[client] = t_ns
-
-    def _waiting_since_ns(self) -> list[int]:
-        """When the requests that wait were sent, the oldest first."""
-        return [
-            waiting.request.t_ns
-            for waiting in self.fold.tables["client"].waiting()
-            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS
-        ]
 
     def _count(self, t_ns: int) -> None:
         while t_ns >= BUCKETS * self._bucket_ns:

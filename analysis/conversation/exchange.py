@@ -227,6 +227,11 @@ class Waiting:
     """The first response that fits no request and was probably meant for this one."""
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether its sender still waits for a response that can come."""
+        return self.cancelled_ns is None and self.broken is None and self.request.method not in ENDLESS
+
+    @property
     def may_be_lost(self) -> bool:
         """Whether records were lost since it was sent: its response may be among them."""
         return self.losses is not None and self.losses.count > self.losses_before

@@ -76,7 +76,7 @@ class Conversation:
         self.session = Fold()
         """The state of the conversation so far."""
         self.waits = Waits(self.session)
-        """The calls that wait in it."""
+        """The calls that wait in it; only `live`, as nothing waits in what has ended."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
         self._times = times
@@ -143,9 +143,10 @@ class Conversation:
         such an event shows it.
         """
         seen = self.session.feed(item)
-        self.waits.note(seen)
-        if isinstance(item, Record):
-            self.waits.look(item)
+        if self._live:
+            self.waits.note(seen)
+            if isinstance(item, Record):
+                self.waits.look(item)
         if isinstance(item, Record) and item.rec == "exchange":
             self._note_post(item)
         if isinstance(item, Frame):
@@ -161,10 +162,9 @@ class Conversation:
         late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
-            late += tuple(
-                Thing(item.t_ns, message) for message in self.session.abandoned_by(item) if self._selects(message)
-            )
-            late += self._failures(one for one in self.session.let_go if one not in self.session.abandoned_by(item))
+            abandoned = self.session.abandoned_by(item)
+            late += tuple(Thing(item.t_ns, message) for message in abandoned if self._selects(message))
+            late += self._failures(one for one in self.session.let_go if one not in abandoned)
         remark = remark_on(item, ended=self._ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
             remark = Remark("▲", begins_text(item.seq), "bad")

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import ENDLESS
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Request
+from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Seen
 from captures.reader import Capture, FrameAssembler
 from captures.record import Record
@@ -33,8 +32,8 @@ class Wait(NamedTuple):
     request: Request
     messages: int
     """How many messages the server has sent since."""
-    answered: tuple[str, ...]
-    """The ids of later calls that were answered meanwhile, as they are printed."""
+    answered: tuple[Id | None, ...]
+    """The ids of later calls that were answered meanwhile."""
 
 
 class Waits:
@@ -49,7 +48,7 @@ class Waits:
         self._fold = fold
         self._heard = 0
         self._heard_before: dict[tuple[int, int | None], int] = {}
-        self._answered: deque[tuple[int, str]] = deque(maxlen=ANSWERED)
+        self._answered: deque[tuple[int, Id | None]] = deque(maxlen=ANSWERED)
         self._process: tuple[int, str] | None = None
 
     def note(self, messages: Iterable[Seen]) -> None:
@@ -64,7 +63,7 @@ class Waits:
             if seen.exchange is not None:
                 request = seen.exchange.request
                 self._heard_before.pop((request.seq, request.index), None)
-                self._answered.append((request.seq, id_text(request.id).strip()))
+                self._answered.append((request.seq, request.id))
 
     def look(self, record: Record) -> None:
         """Take a record that is not a frame: it may tell which process the server is."""
@@ -82,7 +81,7 @@ class Waits:
                 tuple(id_ for seq, id_ in self._answered if seq > waiting.request.seq),
             )
             for waiting in self._fold.tables["client"].waiting()
-            if waiting.cancelled_ns is None and waiting.broken is None and waiting.request.method not in ENDLESS
+            if waiting.is_awaited
         ]
 
     def waited_ns(self, wait: Wait) -> int:
@@ -98,7 +97,8 @@ class Waits:
         heard = f"the server has sent {count_text(wait.messages, 'message') if wait.messages else 'nothing'} since"
         answered = ""
         if wait.answered:
-            named = ", ".join(wait.answered[:_NAMED]) + (", …" if len(wait.answered) > _NAMED else "")
+            ids = [id_text(id_).strip() for id_ in wait.answered[:_NAMED]]
+            named = ", ".join([*ids, "…"] if len(wait.answered) > _NAMED else ids)
             answered = f", and answered {count_text(len(wait.answered), 'later call')} ({named})"
         return (
             f"{what} has waited for {duration(self.waited_ns(wait))}, since {began}; {heard}{answered}{self._alive()}"
