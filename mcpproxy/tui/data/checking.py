@@ -129,7 +129,6 @@ class Checking:
             rule, level, frame, count = report["more"]
             findings.take_more(rule, Level(level), frame, count)
         else:
-            findings.settle()
             if "failed" in report:
                 findings.trouble = report["failed"]
             else:

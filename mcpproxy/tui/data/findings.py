@@ -7,6 +7,7 @@ each row up to the last with a finding.
 import re
 from array import array
 from collections import Counter
+from threading import Lock
 from typing import Final
 
 from analysis.checking.tally import Tally
@@ -64,6 +65,7 @@ class Findings:
         self._worst = bytearray()
         self._rows_of: dict[str, array[int]] = {}
         self._kept_at: dict[int, list[Finding]] = {}
+        self._placing = Lock()
         self._waiting: list[tuple[str, Level, int, Finding | None]] = []
         self._marks = 0
 
@@ -104,7 +106,7 @@ class Findings:
         before = len(self._worst[: max(0, row)].rstrip(_RIGHT)) - 1
         return before if before >= 0 else None
 
-    # ---- additions, from one thread
+    # ---- additions, from the thread that hears the worker
 
     def take(self, finding: Finding) -> None:
         """Add a finding with its text."""
@@ -120,16 +122,27 @@ class Findings:
         self._mark(rule, level, frame, None)
 
     def settle(self) -> None:
-        """Place the findings whose rows were not known yet."""
-        waiting, self._waiting = self._waiting, []
-        for arguments in waiting:
-            self._mark(*arguments)
+        """Place the findings that came before their rows; called by the thread that has found more rows."""
+        with self._placing:
+            if not self._waiting or not self._index:
+                return
+            last = self._index.entry(len(self._index) - 1).seq
+            ripe = [one for one in self._waiting if one[2] <= last]
+            self._waiting = [one for one in self._waiting if one[2] > last]
+            for one in ripe:
+                self._place(*one)
 
     def _mark(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
-        index = self._index
-        row = index.of_seq(frame) if index is not None else None
-        if index is None or row is None:
-            if len(self._waiting) < WAITING and index is not None and not index.has_ended:
+        # Held from the look for the row to the end: else the row is found, and `settle` called, in between.
+        with self._placing:
+            self._place(rule, level, frame, finding)
+
+    def _place(self, rule: str, level: Level, frame: int, finding: Finding | None) -> None:
+        if self._index is None:
+            return
+        row = self._index.of_seq(frame)
+        if row is None:
+            if len(self._waiting) < WAITING:
                 self._waiting.append((rule, level, frame, finding))
             return
         if self._marks >= MARKS:

@@ -131,6 +131,7 @@ class Reading(Understanding):
         if self._behind is None:
             return self._step_both()
         if self.index.grow(STEP, self._note):
+            self.findings.settle()
             self._show_new()
             if self.understood < INTRODUCED:
                 self._understand(self._behind)
@@ -152,6 +153,7 @@ class Reading(Understanding):
         segment = len(tail.segments) - 1
         items = tail.step(STEP_UNDERSTOOD)
         self.index.take(items, segment, self._note)
+        self.findings.settle()
         self._show_new()
         self._take_all(items, has_ended=tail.has_ended)
         return bool(items) or not (tail.is_at_end or self.has_ended)

@@ -1,6 +1,7 @@
 """Findings on every screen: listed, filtered, one key from their frame; in the traffic, in the list, live and late."""
 
 import json
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,9 +9,11 @@ from hypothesis import strategies as st
 from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.finding_rows import has_all_words, list_items
 from mcpproxy.tui.tree_place import line_of
 from mcpproxy.tui.widgets.tree import Tree, branches, parse
+from tests.mcpproxy.tui.stage import captured
 
 
 class TestScreen:
@@ -67,3 +70,19 @@ class TestArranging:
         assert [(item.total, item.is_head) for item in items] == [(10, True), (-1, False), (9, False)]
         assert len(list(list_items(findings, {items[0].group}, set(), ""))) == 1
         assert [item.total for item in list_items(findings, set(), set(), "nobody")] == [1, -1]
+
+
+class TestPlaces:
+    """The rows at which findings are shown."""
+
+    def test_those_that_come_before_their_rows_are_placed_once_the_rows_are_read(self, tmp_path: Path) -> None:
+        reading = Reading(captured(tmp_path))
+        early = Finding("id/x", Level.ERROR, "server", 1, 5, "x")
+        reading.findings.take(early)
+        reading.findings.take_more("id/x", Level.WARNING, 9)
+        assert reading.findings.kept_at(5) == []
+        while not reading.has_ended:
+            reading.step()
+        assert reading.findings.kept_at(5) == [early]
+        assert reading.findings.at(9) == (Level.WARNING, 1)
+        reading.close()
