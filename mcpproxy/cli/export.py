@@ -20,9 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from analysis.filter import FilterError, parse
+from analysis.filter import FilterError
 from mcpproxy.cli.arguments import Parser, add_follow, say_of_filter
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.message_filter import message_filter
 from mcpproxy.cli.outputs import check_place, names_recording
 from mcpproxy.cli.redacted_copies import inputs
 from mcpproxy.cli.selection import add_captures
@@ -35,6 +36,10 @@ _DATABASE: Final = ".duckdb"
 _BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
 _FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
 """Not the number of a version or a date, which the name of a folder may end in."""
+_WHILE_FOLLOWING: Final = {
+    "has:waiting": "`export --follow` sends calls that have ended; `mcpproxy status` and `ls` say what waits"
+}
+"""Keys that `--follow` refuses, with the reason."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,7 +82,8 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     try:
-        options.filter = None if options.filter is None else parse(options.filter)
+        if options.filter is not None:
+            options.filter = message_filter(options.filter, "export", _WHILE_FOLLOWING if options.follow else {})
     except FilterError as error:
         say_of_filter(error)
         return int(Exit.USAGE)

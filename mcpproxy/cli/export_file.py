@@ -10,6 +10,7 @@ from typing import IO, Final
 
 from captures.errors import CaptureError
 from mcpproxy.cli.diagnostics import Exit, Progress, say
+from mcpproxy.cli.message_filter import filter_of
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.exporters.reading import Reading
 from mcpproxy.report.text import count_text
@@ -126,7 +127,8 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
     def spans() -> Iterator[CallSpan]:
         nonlocal count
         for reading in captures.each():
-            made = CaptureSpans(reading.id, histograms, options.filter, payloads=options.payloads)
+            only = filter_of(reading.path, options.filter)
+            made = CaptureSpans(reading.id, histograms, only, payloads=options.payloads)
             for item in reading:
                 for span in made.feed(item):
                     count += 1
@@ -150,7 +152,7 @@ def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
     with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
         har = HarFile(spool)
         for reading in captures.each():
-            entries = Entries(reading.id, options.filter)
+            entries = Entries(reading.id, filter_of(reading.path, options.filter))
             for item in reading:
                 for entry in entries.feed(item):
                     har.add(entry)
@@ -182,7 +184,8 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
         for number, reading in enumerate(captures.each()):
             name = reading.name or reading.path.stem
             offset_ns = 0 if reading.wall_ns is None else reading.wall_ns - first_ns
-            made = CaptureEvents(reading.id, name, processes, number, offset_ns, options.filter)
+            only = filter_of(reading.path, options.filter)
+            made = CaptureEvents(reading.id, name, processes, number, offset_ns, only)
             ids.append(reading.id)
             for item in reading:
                 yield made.feed(item)
@@ -201,7 +204,8 @@ def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
 
     characters, has_selected = 0, False
     for reading in captures.each():
-        page = Page(reading.path, facts_of(reading.path, still_open=reading.is_growing), options.filter)
+        only = filter_of(reading.path, options.filter)
+        page = Page(reading.path, facts_of(reading.path, still_open=reading.is_growing), only)
         pieces = [page.heading()]
         for item in reading:
             pieces += page.feed(item)

@@ -24,7 +24,7 @@ from analysis.conversation.exchange import ABANDONED_NS, Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.filter import OF_FINDINGS, Filter, FilterError, facts_of, facts_of_batch, parse, selected_at_the_end
+from analysis.filter import Filter, FilterError, facts_of, facts_of_batch
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
@@ -36,6 +36,7 @@ from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, sa
 from mcpproxy.cli.copied_message import FORMS, number_of, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
+from mcpproxy.cli.message_filter import filter_of, message_filter
 from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
@@ -93,7 +94,8 @@ def run(arguments: list[str]) -> int:
         with selected(options.capture, scope_of(options)) as chosen:
             return show_as(chosen.paths, number, options.form)
     try:
-        options.filter = None if options.filter is None else _filter(options.filter, follows=options.follow)
+        if options.filter is not None:
+            options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
         single = None if options.frame is None and options.id is None else wanted_messages(options)
     except FilterError as error:
         say_of_filter(error)
@@ -143,39 +145,11 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     return None
 
 
-_NEVER_KNOWN: Final = OF_FINDINGS | {"has:mark"}
-"""Keys that `show` does not know: it runs no rules, and marks belong to `tui`."""
-_KNOWN_LATER: Final = frozenset({"has:answer", "has:failure", "has:waiting"})
-"""Keys for which a capture is read to its end before it is printed."""
-
-
-def _filter(text: str, *, follows: bool) -> Filter:
-    """Parse the filter.
-
-    Raises:
-        FilterError: it is invalid, or has a key that is unknown when a message is printed.
-    """
-    only = parse(text)
-    for key, at in only.keys.items():
-        if key in _NEVER_KNOWN:
-            raise FilterError(f"`show` does not know `{key}`: it runs no rules, and marks are those of `tui`", text, at)
-        if follows and key == "has:answer":
-            raise FilterError("`has:answer` is not known yet when `show --follow` prints a message", text, at)
-        if follows and key == "has:waiting":
-            raise FilterError(
-                "`show --follow` prints what has happened; `mcpproxy status` and `ls` say what waits", text, at
-            )
-    return only
-
-
-def _known_at_the_end(path: Path, options: argparse.Namespace) -> argparse.Namespace:
-    """The options with a filter that knows how each request will have ended, if it depends on that."""
-    if options.filter is None or _KNOWN_LATER.isdisjoint(options.filter.keys):
-        return options
-    capture, assembler = Capture(path), FrameAssembler()
-    entries = chain((entry for item in capture if (entry := assembler.feed(item)) is not None), assembler.end())
-    only = selected_at_the_end(options.filter, entries, is_open=is_live(capture.segments[-1]))
-    return argparse.Namespace(**{**vars(options), "filter": only})
+_WHILE_FOLLOWING: Final = {
+    "has:answer": "`has:answer` is not known yet when `show --follow` prints a message",
+    "has:waiting": "`show --follow` prints what has happened; `mcpproxy status` and `ls` say what waits",
+}
+"""Keys that `--follow` refuses, with the reason."""
 
 
 def _printer(path: Path, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
@@ -187,7 +161,7 @@ def _printer(path: Path, options: argparse.Namespace, label: "_Label | None" = N
 
 
 def _print(path: Path, options: argparse.Namespace) -> int:
-    options = _known_at_the_end(path, options)
+    options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
     capture = Capture(path)
     printer = _printer(path, options)
     damage = _DamageReport()

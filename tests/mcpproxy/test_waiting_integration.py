@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness import DEADLINE_S, Place, Session, is_alive, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.tui.stage import captured
 
 SERVER = """
 import json, os, sys
@@ -98,3 +99,26 @@ def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session,
     waits = waits_in(path)
     assert [wait.request.id.text for wait in waits.all] == ["1", "2"]
     assert waits.text(waits.all[0]).endswith(f"its process {pid} has ended")
+
+
+@pytest.mark.parametrize("form", ["otlp", "perfetto", "markdown"])
+def test_export_selects_what_waits(session: tuple[Session, Path, int], tmp_path: Path, form: str) -> None:
+    _, path, _ = session
+    out = tmp_path / "out"
+    done = mcpproxy("export", path, "--format", form, "--filter", "has:waiting", "-o", out)
+    assert (done.returncode, done.stderr) == (0, b"")
+    written = out.read_text()
+    assert "slow" in written
+    assert "quick" not in written
+    done = mcpproxy("export", path, "--follow", "--to", "http://127.0.0.1:1", "--filter", "has:waiting")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"`mcpproxy status` and `ls` say what waits" in done.stderr
+
+
+def test_export_of_what_has_ended_selects_nothing_that_waits(tmp_path: Path) -> None:
+    path = captured(tmp_path)
+    done = mcpproxy("export", path, "--format", "otlp", "--filter", "has:waiting", "-o", tmp_path / "out")
+    assert b"no message matches the filter" in done.stderr
+    done = mcpproxy("export", path, "--format", "otlp", "--filter", "rule:id/*", "-o", tmp_path / "out")
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert b"`export` does not know `rule`" in done.stderr
