@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from mcpproxy import __version__
+from mcpproxy.cli import COMMANDS
+from tests import smoke
 from tests.mcpproxy.tui.terminals import Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -143,17 +145,13 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     return Fresh(python.with_name("mcpproxy"), {**variables, "LC_ALL": "C.UTF-8"}, folder / "here")
 
 
-@pytest.mark.costly("four cold starts of a program that nothing has compiled yet")
-def test_the_program_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> None:
+@pytest.mark.costly("starts every command, of a program that nothing has compiled yet")
+def test_every_command_runs_from_the_wheel_with_what_it_asks_for(fresh: Fresh) -> None:
     version = fresh.run("--version")
     assert (version.returncode, version.stdout, version.stderr) == (0, f"mcpproxy {__version__}\n", "")
-    demo = fresh.run("demo")
-    assert demo.returncode == 0, demo.stderr
-    assert "framing/stdout-not-json" in demo.stdout
-    # These read data files of the package, and load the heavy ones among those that it asks for.
-    counted = fresh.run("query", "--json", "select count(*) as answers from latency", "demo")
-    assert counted.returncode == 0, counted.stderr
-    assert fresh.run("check", "demo").returncode == 1
+    assert {job.words[0] for job in smoke.JOBS} == {*COMMANDS, "help"}
+    for job, ended, _ in smoke.smoke(fresh.program):
+        assert smoke.is_right(job, ended), (job, ended)
 
 
 @pytest.mark.costly("the whole terminal UI, started as a user starts it")

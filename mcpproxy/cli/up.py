@@ -74,8 +74,6 @@ def run(arguments: list[str]) -> int:
         recover(state, Machine.here())
         if state.listeners and not state.is_read:
             state.save()
-    if not state.listeners:
-        say("no server with a URL is routed yet; waiting for mcpproxy install")
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()
     # All is closed. Leaving in the usual way would wait for threads that look for a host's name.
@@ -84,6 +82,8 @@ def run(arguments: list[str]) -> int:
 
 async def _serve(lock: UpLock, machine: str) -> None:
     stopped = ready_to_relay()
+    if not read_state().listeners:
+        say("no server with a URL is routed yet; waiting for mcpproxy install")
     running: dict[tuple[str, int, str], _Running] = {}
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}
