@@ -67,7 +67,7 @@ class Runner:
     @staticmethod
     def _value(text: str) -> str:
         name = re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text)
-        return _action()["inputs"][name[1]]["default"] if name is not None else text  # type: ignore[no-any-return]
+        return _action()["inputs"][name[1]]["default"] if name is not None else text
 
 
 def _action() -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_a_release_links_to_its_repository_and_so_does_its_readme(tmp_path: Path
     build(ROOT, tmp_path, "wheel", repository="https://code.example/mcpproxy/")
     (found,) = Distribution.discover(path=[str(tmp_path / f"{NAME}-py3-none-any.whl")], name="mcpproxy")
     assert "Source, https://code.example/mcpproxy" in found.metadata.get_all("Project-URL", ())
-    text = found.metadata.get_payload()
+    text = str(found.metadata.json["description"])
     assert "(https://code.example/mcpproxy/raw/HEAD/docs/pictures/sessions.svg)" in text
     assert "(https://code.example/mcpproxy/blob/HEAD/docs/commands/run.md)" in text
     assert re.findall(r"\]\((?!https?:|#)[^)]*\)", text) == []

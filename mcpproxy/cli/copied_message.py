@@ -13,7 +13,7 @@ from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.examining import say_damage
-from mcpproxy.report.resending import Command, Posted, command, pretty, raw_text
+from mcpproxy.report.resending import Command, Posted, command, posted_by, pretty, raw_text
 
 FORMS = ("curl", "shell", "message")
 
@@ -36,8 +36,9 @@ def show_as(paths: list[Path], number: int, form: str) -> int:
     made = search.command()
     if made is None:
         return fail(
-            f"there is no command that sends frame {number} again: it answers no request that this capture holds, the "
-            "server sent it, or its HTTP request is unknown; use --as message"
+            f"there is no command that sends frame {number} again: it is from the server and answers no request of "
+            "this capture, or its HTTP request is unknown or of the older transport, which answers on another stream; "
+            "use --as message"
         )
     if made.kind != form:
         crossed = "HTTP" if made.kind == "curl" else "stdio"
@@ -121,9 +122,9 @@ class _Search:
     def _take(self, seen: Seen, frame: Frame) -> None:
         self.frame = frame
         exchange = seen.exchange
-        if frame.dir == "c2s" or exchange is None:
+        if frame.dir == "c2s":
             self._sent = _sent(frame, seen.http)
-        elif exchange.request.sender == "client":
+        elif exchange is not None and exchange.request.sender == "client":
             self._sent = _sent(exchange.request.frames[0], exchange.http)
         # The beginning of a session is no message in it.
         begun = self._begun.get(seen.session.number)
@@ -132,8 +133,7 @@ class _Search:
 
 
 def _sent(frame: Frame, http: HttpExchange | None) -> _Sent:
-    posted = None if http is None else Posted(http.method or "POST", http.target or "/", http.fields, frame.raw)
-    return _Sent(frame, posted)
+    return _Sent(frame, None if http is None else posted_by(http, frame.raw))
 
 
 def number_of(text: str | None) -> int:

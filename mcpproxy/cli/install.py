@@ -125,9 +125,9 @@ def run(arguments: list[str]) -> int:
         if named:
             shown = sanitise(", ".join(named), 200)
             say(f"captures of {shown} call this machine {options.machine} from the next start of mcpproxy up on")
-        _say_what_next(written, machine, state, wrapper)
-    elif routed := _listened_for(written):
-        say(_of_listeners(routed))
+        _say_what_next(todo, written, machine, state, wrapper)
+    elif unreached := _of_listeners(todo):
+        say(unreached)
     if options.service:
         code = max(code, write_service(machine, wrapper.program))
     say_shared(written, machine)
@@ -227,14 +227,22 @@ def _say_of_proxy(written: list[Plan]) -> None:
         )
 
 
-def _listened_for(written: list[Plan]) -> dict[int, str]:
-    """The servers that `up` listens for, by its ports."""
-    changes = (change for plan in written for change in plan.changes)
+def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
+    """The servers that `up` listens for, by its ports: those that were routed before, or those that are routed now."""
+    changes = (change for plan in plans for change in plan.changes if (change.action == "keep") is before)
     return {change.listener.port: change.server.name for change in changes if change.listener is not None}
 
 
-def _of_listeners(routed: dict[int, str]) -> str:
-    """Whether clients can reach these servers; waits a moment for an `up` that is running."""
+def _of_listeners(plans: list[Plan]) -> str:
+    """Whether clients can reach the servers with a URL; waits a moment for an `up` that is running.
+
+    Of servers that were routed before, it only says that they cannot be reached.
+    """
+    routed = _listened_for(plans, before=False)
+    was_routed = not routed
+    routed = routed or _listened_for(plans, before=True)
+    if not routed:
+        return ""
     up = listening_up(state_folder(), routed, UP_LISTENS_S)
     if up is None:
         return (
@@ -243,6 +251,8 @@ def _of_listeners(routed: dict[int, str]) -> str:
         )
     silent = [name for port, name in routed.items() if port not in up.ports]
     if not silent:
+        if was_routed:
+            return ""
         return f"mcpproxy up is running, and records {_names(routed.values())} from now on"
     return (
         f"mcpproxy up is running, but does not listen for {_names(silent)}, so clients cannot reach "
@@ -261,16 +271,16 @@ def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
     return f"Captures go to {folder}, up to {most} of each session, and stay until mcpproxy prune deletes them"
 
 
-def _say_what_next(written: list[Plan], machine: Machine, state: State, wrapper: Wrapper) -> None:
-    if not written:
-        return
+def _say_what_next(todo: list[Plan], written: list[Plan], machine: Machine, state: State, wrapper: Wrapper) -> None:
     width = width_of_stdout()
-    sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
-    sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_captures(wrapper, machine), width))
-    routed = _listened_for(written)
-    if routed:
-        sys.stdout.flush()
-        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_listeners(routed), width))
-        _say_of_proxy(written)
-    sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
-    sys.stdout.write("Then run: mcpproxy status --wait\n")
+    if written:
+        sys.stdout.write(f"Backups are in {machine.shown(state.backups)}\n")
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(_of_captures(wrapper, machine), width))
+    sys.stdout.flush()
+    reached = _of_listeners(todo)
+    if reached:
+        sys.stdout.writelines(f"{line}\n" for line in wrapped(reached, width))
+        _say_of_proxy(todo)
+    if written:
+        sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
+        sys.stdout.write("Then run: mcpproxy status --wait\n")

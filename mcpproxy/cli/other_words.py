@@ -35,7 +35,18 @@ SERVED_BY: Final = {
         ("replay", "resend", "curl"),
         "to print a command that sends a message again: mcpproxy show --frame N --as shell, or --as curl",
     ),
-    "list": "to list captures: mcpproxy ls",
+    **dict.fromkeys(("list", "captures", "history", "sessions"), "to list captures: mcpproxy ls"),
+    **dict.fromkeys(
+        ("search", "find", "grep", "filter"),
+        "to see only some messages: mcpproxy show --filter EXPR; to search in tui: /; in SQL: mcpproxy query",
+    ),
+    **dict.fromkeys(
+        ("stop", "kill"),
+        "a recording ends with its client or server, and mcpproxy up on Ctrl-C; to take mcpproxy out of your clients: "
+        "mcpproxy uninstall",
+    ),
+    "machines": 'captures.machine says where each was recorded: mcpproxy query "select machine, * from captures" --all',
+    "merge": "every command takes several captures, and --all; to put them into one data set: mcpproxy ship",
     "sql": "to ask captures in SQL: mcpproxy query",
     "html": "to write an HTML report: mcpproxy report",
     "explain": "to explain a rule: mcpproxy rule; to explain a command: mcpproxy help COMMAND",

@@ -88,6 +88,8 @@ def _rerouted(server: Server, form: StdioForm, wrapped: Routed, wrapper: Wrapper
         edits = _upgrade(server, form, wrapped, wrapper) if is_known else []
         if edits:
             return Change(server, "route", "again, with new options", edits)
+        if wrapper.capture is not None and wrapped.capture != wrapper.folder_of(server.name):
+            return Change(server, "keep", "already routed, to other captures: uninstall it first")
         return Change(server, "keep", "already routed")
     if form.args is None or len(wrapper.program) > 1 or server.words[1] != "run":
         return Change(server, "skip", f"routed by {wrapped.program}, which is missing; run mcpproxy uninstall first")

@@ -77,8 +77,12 @@ class Wrapper:
     def words(self, name: str) -> tuple[str, ...]:
         """What comes before the command of the server of this name."""
         plain = safe_name(name)
-        where = () if self.capture is None else ("--capture", f"{self.capture / plain}{os.sep}")
+        where = () if self.capture is None else ("--capture", self.folder_of(name))
         return (*self.program, "run", "--name", plain, *where, *self._machine_words, PASSES, "--")
+
+    def folder_of(self, name: str) -> str:
+        """What `--capture` says for the server of this name; empty for the default."""
+        return "" if self.capture is None else f"{self.capture / safe_name(name)}{os.sep}"
 
     @property
     def _machine_words(self) -> tuple[str, ...]:

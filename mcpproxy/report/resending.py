@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from analysis.conversation.http_exchange import HttpExchange
 from captures.frame import Frame
 from mcpproxy.report.json_lines import harmless
 from mcpproxy.sanitise import sanitise, sanitise_bytes
@@ -85,6 +86,19 @@ class Posted(NamedTuple):
     fields: Mapping[str, str]
     """The header fields, secret ones hashed."""
     body: bytes
+    is_legacy: bool = False
+    """Whether it is a message of the older transport, whose answers come on the stream of another request."""
+
+
+def posted_by(http: HttpExchange, body: bytes) -> Posted:
+    """A message with the HTTP request that carried it.
+
+    Args:
+        http: the exchange of that request.
+        body: the message.
+    """
+    is_legacy = http.session is not None and http.session.is_legacy
+    return Posted(http.method or "POST", http.target or "/", http.fields, body, is_legacy)
 
 
 def command(
@@ -108,7 +122,7 @@ def command(
         raws = [frame.raw] if before is None or not argv else [before.raw, INITIALIZED, frame.raw]
         word = "a shell command that starts the server" if argv else "a shell command that prints it"
         return Command("shell", word, to_stdin(raws, argv), is_open=bool(argv))
-    if posted is None or frame.dir != "c2s":
+    if posted is None or frame.dir != "c2s" or posted.is_legacy:
         return None
     is_in_session = _HASHED.fullmatch(posted.fields.get(_SESSION, "")) is not None
     try:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report.json_lines import harmless, row_of, wall_of
-from mcpproxy.report.resending import Posted, command, pretty, raw_text
+from mcpproxy.report.resending import Posted, command, posted_by, pretty, raw_text
 from mcpproxy.report.units import size
 from mcpproxy.tui.data.reading import Reading
 
@@ -109,4 +109,4 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
 
 def _posted(reading: Reading, frame: Frame) -> Posted | None:
     http = reading.fold.exchanges.known(frame.exchange) if frame.exchange is not None else None
-    return None if http is None else Posted(http.method or "POST", http.target or "/", http.fields, frame.raw)
+    return None if http is None else posted_by(http, frame.raw)

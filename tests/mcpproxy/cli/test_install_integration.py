@@ -227,6 +227,8 @@ def test_captures_go_where_the_entry_says_whatever_the_client_passes_on(home: Pa
     assert list((tmp_path / "own/files").glob("*.mcpcap"))
     (row,) = rows(run(home, "status", "claude-code", "--json"))[:1]
     assert (row["routed"], row["capture"] is not None, row["parent"] is not None) == (True, True, True)
+    again = run(home, "install", "claude-code", "--capture", str(tmp_path / "other")).stdout.decode()
+    assert "already routed, to other captures: uninstall it first" in " ".join(again.split())
 
 
 class _Server(BaseHTTPRequestHandler):

@@ -83,3 +83,17 @@ def test_what_cannot_be_printed_so_is_told_with_what_can(stdio: Path, tmp_path: 
         done = mcpproxy("show", *words)
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
         assert told in done.stderr.decode(), words
+
+
+def test_no_command_sends_again_what_the_server_said_or_what_is_answered_on_another_stream(
+    stdio: Path, tmp_path: Path
+) -> None:
+    traces = ROOT / "tests/corpus/traces/legacy-sse.ndjson"
+    mcpproxy("import", "--from", "trace", traces, "--case", "clean-2025-11-25", "-o", tmp_path / "older")
+    (older,) = (tmp_path / "older").glob("*.mcpcap")
+    frames = [json.loads(row) for row in mcpproxy("show", "--json", older).stdout.splitlines()]
+    call = next(row["seq"] for row in frames if row["rec"] == "frame" and row.get("method") == "tools/call")
+    for path, number, form in ((older, call, "curl"), (stdio, 5, "shell")):
+        done = mcpproxy("show", "--frame", str(number), "--as", form, path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert f"there is no command that sends frame {number} again" in done.stderr.decode()

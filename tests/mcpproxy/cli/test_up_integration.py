@@ -122,6 +122,27 @@ def test_install_says_that_a_server_is_recorded_once_its_listener_answers(tmp_pa
             assert post(entry["url"]) == b'{"jsonrpc":"2.0","id":1,"result":{}}', "at once, and not some time later"
 
 
+def test_install_again_says_that_clients_cannot_reach_what_was_routed_before_and_nothing_if_they_can(
+    tmp_path: Path,
+) -> None:
+    def again() -> str:
+        return mcpproxy("install", "cursor", cwd=tmp_path, HOME=str(tmp_path)).stdout.decode()
+
+    with upstream() as server:
+        installed(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})
+        assert "already routed\nClients cannot reach far until mcpproxy up runs." in again()
+        with started("up", HOME=str(tmp_path)) as up:
+            assert up.stderr is not None
+            up.stderr.readline()
+            assert again().endswith("already routed\n")
+            # What is routed now is told alone, though the same file has both.
+            file = tmp_path / FILES["cursor"]
+            held = json.loads(file.read_text())
+            held["mcpServers"]["near"] = {"url": f"http://127.0.0.1:{server.server_port}/near"}
+            file.write_text(json.dumps(held))
+            assert "and records near from now on" in again()
+
+
 def test_install_says_what_to_do_if_the_listener_does_not_come(tmp_path: Path) -> None:
     holds = """
 import signal, sys
