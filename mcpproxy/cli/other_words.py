@@ -42,10 +42,9 @@ SERVED_BY: Final = {
     ),
     **dict.fromkeys(
         ("stop", "kill"),
-        "a recording ends with its client or server, and mcpproxy up on Ctrl-C; to take mcpproxy out of your clients: "
-        "mcpproxy uninstall",
+        "a recording ends with its client or server; to record no more: mcpproxy uninstall",
     ),
-    "machines": 'captures.machine says where each was recorded: mcpproxy query "select machine, * from captures" --all',
+    "machines": 'to see where each capture was recorded: mcpproxy query --all "select machine, capture from captures"',
     "merge": "every command takes several captures, and --all; to put them into one data set: mcpproxy ship",
     "sql": "to ask captures in SQL: mcpproxy query",
     "html": "to write an HTML report: mcpproxy report",
