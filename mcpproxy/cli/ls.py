@@ -182,8 +182,8 @@ def _text(rows: list[Row], most: int) -> str:
         if row.abandoned:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
-            several = f"{count_text(row.waiting, 'request')} wait, the oldest for {duration(row.waited_ns)}"
-            remarks.append(several if row.waiting > 1 else f"a request has waited for {duration(row.waited_ns)}")
+            several = f"{count_text(row.waiting, 'request')} waiting, the oldest for {duration(row.waited_ns)}"
+            remarks.append(several if row.waiting > 1 else f"a request has been waiting for {duration(row.waited_ns)}")
         note = f"▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"

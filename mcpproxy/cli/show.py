@@ -147,7 +147,7 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
 
 _WHILE_FOLLOWING: Final = {
     "has:answer": "`has:answer` is not known yet when `show --follow` prints a message",
-    "has:waiting": "`show --follow` prints what has happened; `mcpproxy status` and `ls` say what waits",
+    "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
 """Keys that `--follow` refuses, with the reason."""
 
@@ -319,7 +319,7 @@ class _Printer(Protocol):
         """A row as it is printed."""
 
     def waiting(self) -> Iterator[str]:
-        """What to say of the calls that wait, once for each."""
+        """The lines about waiting requests, once for each request."""
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
         """The rows about the end of the capture."""
@@ -346,7 +346,7 @@ class _Text:
         self._assembler = FrameAssembler()
         self._headed = False
         self._told: set[int] = set()
-        """The requests of which it was said that they wait."""
+        """The requests already reported as waiting."""
 
     @property
     def has_selected(self) -> bool:
@@ -378,7 +378,7 @@ class _Text:
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
-        """How many calls wait and how long the oldest does, each time that one has waited for long."""
+        """The lines about waiting requests: how many, and since when, whenever another has waited too long."""
         waits = self._conversation.waits
         if not self._conversation.session.tables["client"].oldest(1):
             return
@@ -386,7 +386,7 @@ class _Text:
         new = [wait for wait in late if wait.request.seq not in self._told]
         self._told |= {wait.request.seq for wait in new}
         if new and len(late) > 1:
-            yield f"{count_text(len(late), 'call')} waiting, the oldest for {duration(waits.waited_ns(late[0]))}"
+            yield f"{count_text(len(late), 'request')} waiting, the oldest for {duration(waits.waited_ns(late[0]))}"
         yield from (waits.text(wait) for wait in new)
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:

@@ -42,9 +42,9 @@ _MIN_NS: Final = 60_000_000_000
 _NARROWEST: Final = 4
 """The least width of a column."""
 _WAITS_NS: Final = 1_000_000_000
-"""Calls that have waited for less are just being answered."""
+"""Requests that have waited for less are not listed: they are probably being answered."""
 _WAITS_BYTES: Final = 64 << 20
-"""How large a capture may be that is read for the calls that wait in it; this takes one to two seconds."""
+"""The size up to which a capture is read for waiting requests; this takes one to two seconds."""
 _NAMES: Final = 3
 """The maximum number of servers named in a line of advice."""
 
@@ -190,7 +190,7 @@ def _table(rows: list[Row]) -> list[str]:
 
 
 def _waiting(rows: list[Row]) -> Iterator[tuple[Row, Waits]]:
-    """The routed servers for which calls wait now, once each, with these calls."""
+    """Each routed server with waiting requests, once, with these requests."""
     read: set[Path] = set()
     for row in rows:
         path = None if row.last is None or not row.is_routed else row.last.capture
@@ -208,12 +208,12 @@ def _waiting(rows: list[Row]) -> Iterator[tuple[Row, Waits]]:
 
 
 def _waiting_lines(rows: list[Row]) -> Iterator[str]:
-    """How many calls wait, how long the oldest has, and what has happened since."""
+    """The lines about waiting requests: how many, how long the oldest has waited, and what has happened since."""
     for row, waits in _waiting(rows):
         every = [wait for wait in waits.all if waits.waited_ns(wait) >= _WAITS_NS]
         if every:
             oldest = f"the oldest for {duration(waits.waited_ns(every[0]))}"
-            yield f"{sanitise(row.server.name, 40)}: {count_text(len(every), 'call')} waiting, {oldest}"
+            yield f"{sanitise(row.server.name, 40)}: {count_text(len(every), 'request')} waiting, {oldest}"
             yield from (f"  {waits.text(wait)}" for wait in every[:_NAMES])
 
 

@@ -76,7 +76,7 @@ class Conversation:
         self.session = Fold()
         """The state of the conversation so far."""
         self.waits = Waits(self.session)
-        """The calls that wait in it; only `live`, as nothing waits in what has ended."""
+        """The requests that wait in it; used only if `live`, because nothing waits in a session that has ended."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
         self._times = times

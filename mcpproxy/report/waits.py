@@ -1,4 +1,4 @@
-"""The calls that wait in a session that is being recorded, and what has happened since each of them was sent."""
+"""The requests that wait for a response in a session that is being recorded, and what has happened since each."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from mcpproxy.report.wording import id_text, name_of
 from mcpproxy.sanitise import sanitise
 
 ANSWERED: Final = 1000
-"""How many answered calls are remembered; of more, only the latest."""
+"""How many answered requests are remembered: the latest ones."""
 _OPEN: Final = 50_000
-"""How many calls without a response are remembered."""
+"""How many requests without a response are remembered."""
 _NAMED: Final = 3
 
 
 class Wait(NamedTuple):
-    """A call that waits."""
+    """A request that waits for its response."""
 
     request: Request
     messages: int
-    """How many messages the server has sent since."""
+    """How many messages the server has sent since the request."""
     answered: tuple[Id | None, ...]
-    """The ids of later calls that were answered meanwhile."""
+    """The ids of later requests that have been answered since."""
 
 
 class Waits:
-    """The calls that wait in one session."""
+    """The waiting requests of one session."""
 
     def __init__(self, fold: Fold) -> None:
-        """Nothing has happened yet.
+        """Begin with no requests.
 
         Args:
-            fold: the session; whoever feeds it calls `note` and `look`.
+            fold: the session; its caller passes what it returns to `note`, and other records to `look`.
         """
         self._fold = fold
         self._heard = 0
@@ -52,7 +52,7 @@ class Waits:
         self._process: tuple[int, str] | None = None
 
     def note(self, messages: Iterable[Seen]) -> None:
-        """Take what the fold made of the next item."""
+        """Process what the fold returned for the next item."""
         for seen in messages:
             message = seen.message
             self._heard += message.frames[0].dir == "s2c"
@@ -66,14 +66,14 @@ class Waits:
                 self._answered.append((request.seq, request.id))
 
     def look(self, record: Record) -> None:
-        """Take a record that is not a frame: it may tell which process the server is."""
+        """Process a record that is not a frame: it may name the server's process."""
         if record.rec == "process" and record.members.get("event") == "spawned":
             pid, start = record.members.get("pid"), record.members.get("start")
             self._process = (pid, str(start)) if type(pid) is int and isinstance(start, int | str) else None
 
     @property
     def all(self) -> list[Wait]:
-        """The calls that wait, the oldest first."""
+        """The waiting requests, oldest first."""
         return [
             Wait(
                 waiting.request,
@@ -85,11 +85,11 @@ class Waits:
         ]
 
     def waited_ns(self, wait: Wait) -> int:
-        """How long a call has waited by the wall clock."""
+        """How long a request has been waiting, by the wall clock."""
         return max(0, time.time_ns() - (self._fold.wall_ns or 0) - wait.request.t_ns)
 
     def text(self, wait: Wait) -> str:
-        """What there is to know of it, in a line: since when, what happened since, and whether the server lives."""
+        """One line about it: since when it waits, what has happened since, and whether the server is running."""
         request = wait.request
         name = name_of(request)
         what = f"{sanitise(request.method, 60)}{f' {name}' if name else ''}{id_text(request.id)}"
@@ -99,9 +99,10 @@ class Waits:
         if wait.answered:
             ids = [id_text(id_).strip() for id_ in wait.answered[:_NAMED]]
             named = ", ".join([*ids, "…"] if len(wait.answered) > _NAMED else ids)
-            answered = f", and answered {count_text(len(wait.answered), 'later call')} ({named})"
+            answered = f", and answered {count_text(len(wait.answered), 'later request')} ({named})"
         return (
-            f"{what} has waited for {duration(self.waited_ns(wait))}, since {began}; {heard}{answered}{self._alive()}"
+            f"{what} has been waiting for {duration(self.waited_ns(wait))}, since {began}; "
+            f"{heard}{answered}{self._alive()}"
         )
 
     def _alive(self) -> str:
@@ -112,7 +113,7 @@ class Waits:
 
 
 def waits_in(path: Path) -> Waits:
-    """The calls that wait in a capture as it is now.
+    """The requests that wait in a capture as it is now.
 
     Raises:
         CaptureError: it cannot be read.

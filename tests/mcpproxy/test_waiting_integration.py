@@ -64,12 +64,13 @@ def test_ls_and_status_say_how_many_wait_and_how_long(place: Place, session: tup
     (row,) = map(json.loads, shown("status", "--json").splitlines())
     assert row["waiting"] == 2
     assert row["waiting_ms"] > 0
-    wait_until(lambda: "2 requests wait, the oldest for" in shown("ls", str(path)), "five seconds to pass")
+    wait_until(lambda: "2 requests waiting, the oldest for" in shown("ls", str(path)), "five seconds to pass")
     text = shown("status")
-    assert re.search(r"^files: 2 calls waiting, the oldest for \d", text, re.MULTILINE)
+    assert re.search(r"^files: 2 requests waiting, the oldest for \d", text, re.MULTILINE)
     assert re.search(
-        r"^  tools/call slow #1 has waited for [\d.]+\w+, since \d\d:\d\d:\d\d; "
-        rf"the server has sent 4 messages since, and answered 2 later calls \(#3, #4\); its process {pid} is running$",
+        r"^  tools/call slow #1 has been waiting for [\d.]+\w+, since \d\d:\d\d:\d\d; "
+        r"the server has sent 4 messages since, and answered 2 later requests \(#3, #4\); "
+        rf"its process {pid} is running$",
         text,
         re.MULTILINE,
     )
@@ -82,8 +83,8 @@ def test_follow_tells_of_a_call_that_waits_and_whether_its_process_lives(session
         lines = [process.stderr.readline().decode() for _ in range(3)]
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=DEADLINE_S)
-    assert lines[0].startswith("mcpproxy: 2 calls waiting, the oldest for ")
-    assert "tools/call slow #1 has waited" in lines[1]
+    assert lines[0].startswith("mcpproxy: 2 requests waiting, the oldest for ")
+    assert "tools/call slow #1 has been waiting" in lines[1]
     assert lines[2].endswith(f"its process {pid} is running\n")
 
 
