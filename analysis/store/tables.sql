@@ -26,7 +26,7 @@ comment on column captures.duration_ns is 'from then to its last record; while i
 comment on column captures.observed_start is 'whether the recording began before the first byte, so that nothing is missing at its start';
 comment on column captures.host_pid is 'process id of the program that started the recorder: the client';
 comment on column captures.host is 'name of that program';
-comment on column captures.machine is 'name of the machine that recorded it: chosen with --machine or MCPPROXY_MACHINE, otherwise its host name, or in shipped captures a hash of it; NULL in captures of versions without it, and in imported ones';
+comment on column captures.machine is 'name of the recording machine: chosen with --machine or MCPPROXY_MACHINE, or else its host name, in shipped captures a hash of that; NULL in captures of versions without it, and in imported ones';
 comment on column captures.spawned_ns is 'when the server was started, in ns since the capture opened; NULL over HTTP';
 comment on column captures.ended_ns is 'when the server ended; NULL if its end is not in the capture';
 comment on column captures.ending is 'how the recording ended: server, client, signal, failed, record_error or import; NULL if it was not closed';

@@ -36,11 +36,11 @@ def count(text: str) -> int:
 
 
 def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
-    """Add `--machine NAME`: a name that the user has chosen for this machine.
+    """Add `--machine NAME`: a name that the user chooses for this machine.
 
     Args:
         parser: of the command.
-        help_text: what the command does with it.
+        help_text: the help text.
     """
     parser.add_argument("--machine", type=_machine, metavar="NAME", help=help_text)
 

@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_machine(
         parser,
-        "what captures call this machine (default: MCPPROXY_MACHINE, or the host name)",
+        "the name of this machine in captures, written into the entries (default: MCPPROXY_MACHINE, if it is set)",
     )
     parser.add_argument(
         "--bridge",
@@ -124,7 +124,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.writelines(f"{line}\n" for line in elsewhere_lines(inventories))
         if named:
             shown = sanitise(", ".join(named), 200)
-            say(f"captures of {shown} call this machine {options.machine} from the next start of mcpproxy up on")
+            say(f"captures of {shown} will have the machine name {options.machine} after a restart of mcpproxy up")
         _say_what_next(todo, written, machine, state, wrapper)
     elif unreached := _of_listeners(todo):
         say(unreached)
@@ -161,7 +161,7 @@ def _probed(
 
 
 def _name_machine(todo: list[Plan], name: str, state: State) -> list[str]:
-    """Note what the captures of the servers with a URL call this machine; returns those for which that is new."""
+    """Record the machine's name for the servers with a URL; returns the names of those for which it is new."""
     changes = [change for plan in todo for change in plan.changes if change.listener is not None]
     chosen = {(change.listener.name, change.listener.upstream) for change in changes if change.listener is not None}
     named = [
@@ -177,10 +177,10 @@ def _name_machine(todo: list[Plan], name: str, state: State) -> list[str]:
 
 
 def _chosen_machine(given: str | None) -> str:
-    """The name that was typed, or is in the environment, which clients may not pass on; empty if there is none.
+    """Returns the name given, or the one in the environment, which clients may not pass on; empty if there is neither.
 
     Raises:
-        ValueError: that of the environment is invalid.
+        ValueError: the name in the environment is invalid.
     """
     name, is_chosen = machine_name(given or "") or ("", False)
     return name if is_chosen else ""

@@ -8,7 +8,7 @@ The options end at `--`, or at the first word that does not begin with `-`.
                          (default: guessed from the command)
   --capture FILE|DIR/    record to a new FILE.mcpcap, or to a new file in DIR
                          (default: the user's data directory, or MCPPROXY_CAPTURES)
-  --machine NAME         what the capture calls this machine, 1 to 64 printable
+  --machine NAME         the name of this machine in the capture, 1 to 64 printable
                          characters (default: MCPPROXY_MACHINE, or the host name)
   --ring-size SIZE       keep at most SIZE of a session and delete the oldest
                          segments first; bytes, or with K, M, G (default: 1G)

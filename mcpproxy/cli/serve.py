@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_machine(
         parser,
-        "what the capture calls this machine (default: MCPPROXY_MACHINE, or the host name)",
+        "the name of this machine in the capture (default: MCPPROXY_MACHINE, or the host name)",
     )
     parser.add_argument(
         "--ca-file", metavar="FILE", help="trust the certificates in FILE (PEM) in addition to the system's"

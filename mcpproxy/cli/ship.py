@@ -49,8 +49,8 @@ def parser() -> Parser:
     parser.add_argument("--findings", action="store_true", help="run the rules, too, and copy their findings")
     add_machine(
         parser,
-        "what the data set calls the machine of these captures (default: the name that was chosen when they were "
-        "recorded, else a hash of the host name, equal for all captures of a machine)",
+        "the name of the machine of these captures in the data set (default: the name that was chosen for the "
+        "recording, or a hash of the host name, the same for all captures of a machine)",
     )
     parser.add_argument(
         "--keep",
@@ -243,7 +243,7 @@ class _Pass:
 
 
 def _tag() -> "Callable[[str], str | None]":
-    """Hashes a host name under this user's key; without a lasting key, hashes could not be compared."""
+    """Returns a function that hashes a host name under this user's key, or returns None if no key can be kept."""
     redactor = Redactor(load_key(config_directory(), say))
     return lambda name: redactor.hash(name.encode("utf-8", "surrogatepass")) if redactor.lasting else None
 

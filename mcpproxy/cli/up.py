@@ -49,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add_machine(
         parser,
-        "what the captures call this machine (default: what `install --machine` says, MCPPROXY_MACHINE, or the host "
-        "name)",
+        "the name of this machine in the captures (default: the one that `install --machine` wrote, MCPPROXY_MACHINE, "
+        "or the host name)",
     )
     return parser
 

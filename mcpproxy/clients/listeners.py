@@ -39,7 +39,7 @@ class Listener:
     capture: str = ""
     """The directory for its captures; empty for the default."""
     machine: str = ""
-    """What its captures call this machine; empty for the default."""
+    """The name of this machine in its captures; empty for the default."""
     users: list[str] = field(default_factory=list)
     """The entries that use it: file and place, as JSON."""
 

@@ -40,9 +40,9 @@ class Routed:
     program: str
     """The first word."""
     name: str
-    """What `--name` says; empty if it is not there."""
+    """The value of `--name`; empty if it is not there."""
     capture: str
-    """What `--capture` says; empty if it is not there."""
+    """The value of `--capture`; empty if it is not there."""
     inner: tuple[str, ...]
     """The server's own command."""
     count: int
@@ -50,9 +50,9 @@ class Routed:
     passes: bool
     """Whether the server starts unrecorded if no capture can be created."""
     machine: str
-    """What `--machine` says; empty if it is not there."""
+    """The value of `--machine`; empty if it is not there."""
     machine_at: int | None
-    """Which word says it, perhaps after a `=`."""
+    """The index of the word that holds it, perhaps after a `=`."""
 
     @property
     def is_there(self) -> bool:
@@ -72,7 +72,7 @@ class Wrapper:
     capture: Path | None = None
     """The directory below which captures go; None for the default."""
     machine: str = ""
-    """What captures call this machine; empty for the default."""
+    """The name of this machine in captures; empty for the default."""
 
     def words(self, name: str) -> tuple[str, ...]:
         """What comes before the command of the server of this name."""

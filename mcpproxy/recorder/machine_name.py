@@ -1,6 +1,6 @@
-"""The name of the machine on which a capture is recorded: chosen by the user, else the host name.
+"""The name of the machine on which a capture is recorded: chosen by the user, or else the host name.
 
-It is on the path of `mcpproxy run`, so it imports next to nothing.
+This module is on the path of `mcpproxy run`, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from typing import Final
 
 MachineName = tuple[str, bool]
-"""A name, and whether the user has chosen it: that is meant to be read, while a host name may identify somebody."""
+"""A name, and whether the user chose it. A chosen name is meant to be read; a host name may identify a person."""
 
 LONGEST: Final = 64
 VARIABLE: Final = "MCPPROXY_MACHINE"
 
 
 def machine_name(given: str = "") -> MachineName | None:
-    """The name of this machine; None if the system has none that could be written down.
+    """Returns the name of this machine, or None if the host name has no printable characters.
 
     Args:
-        given: what the user typed; empty if nothing.
+        given: the value of `--machine`; empty if it was not given.
 
     Raises:
-        ValueError: what was typed, or else the environment variable, is not 1 to 64 printable characters.
+        ValueError: this value, or else that of MCPPROXY_MACHINE, is not 1 to 64 printable characters.
     """
     for where, name in (("--machine", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
         if name:
@@ -35,10 +35,10 @@ def machine_name(given: str = "") -> MachineName | None:
 
 
 def checked(name: str, where: str) -> str:
-    """A name that a user has chosen.
+    """Returns a name that a user chose, if it is valid.
 
     Raises:
-        ValueError: it is not 1 to 64 printable characters; the text names `where` it was given.
+        ValueError: it is not 1 to 64 printable characters; the text begins with `where` it was given.
     """
     if not name.isprintable() or not 0 < len(name) <= LONGEST:
         raise ValueError(f"{where} must be 1 to {LONGEST} printable characters, not {name[:80]!r}")

@@ -54,7 +54,7 @@ class State:
     findings: bool
     raw: bool
     machine: str | None = None
-    """What the captures were told to call their machine; None if nothing."""
+    """The machine name given with `--machine`; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)

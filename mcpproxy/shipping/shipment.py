@@ -49,9 +49,9 @@ class Choices:
     raw: bool = False
     """Whether the captures themselves go along."""
     machine: str = ""
-    """What the captures call their machine; empty if a chosen name stays."""
+    """The name of the machine in the shipped tables; empty to keep a name that was chosen for the recording."""
     tag: Callable[[str], str | None] = lambda _: None
-    """What stands for a host name, if it may be compared with those of other shipments of this user."""
+    """Returns a hash of a host name, the same in all shipments of this user, or None if there is none."""
 
 
 class Shipped(NamedTuple):
@@ -218,7 +218,7 @@ def _made(
 
 
 def _machine(path: Path, choices: Choices) -> tuple[str, bool] | None:
-    """What the copy of a capture calls its machine, and whether a user chose that; None for what a copy says anyway."""
+    """Returns the machine name for a copy of a capture, and whether it was chosen; None to leave that to the copy."""
     if choices.machine:
         return choices.machine, True
     header = Capture(path).header.members
