@@ -1,6 +1,6 @@
 """New captures that commands write: each gets its name once it is complete, and never replaces a file by accident.
 
-On request, a capture replaces an earlier redacted copy, and never a recording: that exists only once.
+On request, a capture replaces an earlier redacted copy, but never a recording, which could not be made again.
 
 A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
 look like a session that was killed. So the files are written in a private folder beside the target; readers pass over
@@ -75,7 +75,7 @@ def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]
 
 
 def check_replaceable(target: Path) -> None:
-    """Refuse a name under which there is anything but a redacted copy or an empty file, which nobody has open.
+    """Refuse a name unless it is free, or is a redacted copy or an empty file that no process has open.
 
     Raises:
         CannotCreate: what is there must not be replaced.

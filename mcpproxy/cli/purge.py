@@ -1,7 +1,7 @@
 """`mcpproxy uninstall --purge`: what mcpproxy has written on this machine, and its removal.
 
-It knows files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a file
-that the user has put there, such as `keys.toml`, and captures elsewhere, which a command was told to write.
+It removes only files with names that mcpproxy gives them, below its own directories. Everything else stays: links,
+files that the user put there, such as `keys.toml`, and captures that were recorded into other directories.
 """
 
 import os
@@ -26,26 +26,26 @@ from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
 
 _LOCKS: Final = "locks"
-"""Empty files, which are not worth a line, and do not mean that anything is left."""
+"""Empty files; they are removed without being listed."""
 _STATE: Final = (
     ("histories and layout of query and tui", re.compile(r"query_history|filter_history|tui_layout|\.history-.+")),
     ("text copied in tui", re.compile(r"copied\.txt|\.copied\.txt-.+")),
     ("records of install", re.compile(r"install\.json|\.install\.json\..+")),
     (_LOCKS, re.compile(r"lock|up\.lock|ship-[0-9a-f]{16}\.lock")),
 )
-"""What is in the state directory, by the names of files."""
+"""The files in the state directory: what they are, and the pattern of their names."""
 _CONFIG: Final = (
     ("redaction key", re.compile(r"key|\.key-[0-9a-f]+")),
     ("records of install", re.compile(r"install\.json|\.install\.json\..+")),
 )
 _BACKUP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-.+-[0-9a-f]{4}-.+|\..+")
 _CACHES: Final = ("sql", "summaries", "secret-rules")
-"""The folders in the cache directory, all of whose files are ours."""
+"""The folders in the cache directory that hold only files of mcpproxy."""
 _BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
 
 
 class Left(NamedTuple):
-    """A kind of thing that is left."""
+    """One kind of files that `--purge` would remove."""
 
     what: str
     place: Path
@@ -54,12 +54,12 @@ class Left(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Their bytes."""
         return sum(capture.size for capture in self.captures) + sum(map(_size, self.files))
 
 
 def enabled_units(machine: Machine) -> list[str]:
-    """The names of our units of systemd that are enabled: they would start again, or go on running."""
+    """The names of mcpproxy's systemd units that are enabled: they would start again, or keep running."""
     names = []
     for path in _units(machine):
         wants = (path.parent / f"{target}.target.wants" / path.name for target in ("default", "timers"))
@@ -68,17 +68,17 @@ def enabled_units(machine: Machine) -> list[str]:
 
 
 def purge(machine: Machine, *, is_agreed: bool, is_dry: bool) -> int:
-    """List what is left, ask, and remove it; returns 2 if there is no terminal to ask on, or something stays.
+    """List what there is, ask, and remove it; returns 2 if there is no terminal to ask on, or a file cannot be removed.
 
     Args:
-        machine: whose user it belongs to.
-        is_agreed: whether to remove it without asking.
-        is_dry: whether to list it only.
+        machine: the machine and its user.
+        is_agreed: whether to remove without asking.
+        is_dry: whether to list only.
     """
     left = list(_left(machine))
     stays = _stays(left)
     if not any(kind.what != _LOCKS for kind in left):
-        sys.stdout.write("Nothing is left to remove.\n")
+        sys.stdout.write("Nothing to remove.\n")
         _say_what_stays(stays)
         return _remove(left, machine, tells=False) if left and not is_dry else int(Exit.FINE)
     for kind in (kind for kind in left if kind.what != _LOCKS):
@@ -93,7 +93,7 @@ def purge(machine: Machine, *, is_agreed: bool, is_dry: bool) -> int:
     if not is_agreed:
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
             return fail(f"uninstall --purge would remove {total}: add --yes to remove it, or --dry-run to list it")
-        sys.stdout.write(f"Remove all of this, {total}, for good? [y/N] ")
+        sys.stdout.write(f"Permanently remove all of this ({total})? [y/N] ")
         sys.stdout.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             sys.stdout.write("Nothing was removed\n")
@@ -102,7 +102,7 @@ def purge(machine: Machine, *, is_agreed: bool, is_dry: bool) -> int:
 
 
 def _left(machine: Machine) -> Iterator[Left]:
-    """All that is left, captures first: deleting one looks into the caches."""
+    """Everything that can be removed, captures first, because deleting one looks into the caches."""
     root = Path(captures_root())
     if _is_folder(root):
         captures = [capture for path in find_captures(root) if (capture := removable(path)) is not None]
@@ -122,14 +122,14 @@ def _left(machine: Machine) -> Iterator[Left]:
         yield from _matching(_BACKUPS, Path(state, "backups"), _BACKUP)
         for private in Path(state).glob("mcpproxy-private-*"):
             files = list(_files_below(private))
-            yield from [Left("what a kill has left", private, files, [])] if files else []
+            yield from [Left("files that a killed command left", private, files, [])] if files else []
     units = [path for path in _units(machine) if _is_file(path)]
     if units:
         yield Left("units", units[0].parent, units, [])
 
 
 def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[Left]:
-    """The files of a folder of ours that have such a name."""
+    """The files in one of mcpproxy's folders whose names match."""
     if not _is_folder(folder):
         return
     files = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and _is_file(path))
@@ -146,15 +146,15 @@ def _units(machine: Machine) -> list[Path]:
 
 
 def _stays(left: list[Left]) -> list[str]:
-    """What is not removed, and why."""
+    """Returns lines that say what is not removed, and why."""
     root, stays = Path(captures_root()), []
     going = {file for kind in left for capture in kind.captures for file in capture.files}
     if root.is_symlink():
-        return [f"{root} is a link, so what it leads to stays"]
+        return [f"captures in {root} are not removed: it is a link"]
     kept = [path for path in (find_captures(root) if _is_folder(root) else []) if path not in going]
     if kept:
-        stays.append(f"{count_text(len(kept), 'capture')} in {root} that are being recorded, or are links, stay")
-    stays += [f"captures in {other} stay" for other in search_roots() if other != root and other.is_dir()]
+        stays.append(f"{count_text(len(kept), 'capture')} in {root} not removed: being recorded, a link, or unreadable")
+    stays += [f"captures in {other} are not removed" for other in search_roots() if other != root and other.is_dir()]
     return stays
 
 
@@ -183,16 +183,16 @@ def _remove(left: list[Left], machine: Machine, *, tells: bool) -> int:
     if tells:
         sys.stdout.write(f"{size(freed)} removed\n")
         if any(kind.what == "units" for kind in left) and machine.system == "macos":
-            sys.stdout.write("A unit that is loaded runs until you log out\n")
+            sys.stdout.write("A unit that is loaded keeps running until you log out\n")
     return code
 
 
 def _remove_empty_folders(of_captures: set[Path]) -> None:
-    """Remove the folders that have become empty, the inner ones first; what holds anything stays."""
+    """Remove the folders that are now empty, inner ones first; others stay."""
     cache, config, state, data = cache_directory(), config_directory(), state_directory(), data_directory()
     root = Path(captures_root())
     inner = sorted(of_captures - {root}, key=lambda folder: -len(folder.parts))
-    # A directory that the user has named is the user's.
+    # A directory that the user named belongs to the user.
     if data is not None and root == Path(data, "captures") and _is_folder(root):
         inner += [root, root.parent]
     if cache is not None:
@@ -211,7 +211,7 @@ def _remove_empty_folders(of_captures: set[Path]) -> None:
 
 
 def _remove_ignore_file(folder: Path) -> None:
-    """Remove what keeps captures out of git, if it is all that is left."""
+    """Remove the file that keeps captures out of git, if nothing else is left."""
     file = folder / ".gitignore"
     if os.listdir(folder) == [file.name] and _is_file(file) and file.read_bytes() == b"*\n":
         file.unlink()
@@ -231,7 +231,7 @@ def _folders_below(folder: Path) -> list[Path]:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, and no link to one."""
+    """Whether it is a folder, and not a link to one."""
     return path.is_dir() and not path.is_symlink()
 
 

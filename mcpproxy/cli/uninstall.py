@@ -1,7 +1,7 @@
 """Take mcpproxy out of the configuration of your MCP clients: each server's command or URL is what it was before.
 
 A file that has not changed since `install` is restored byte for byte. In any other file, only what mcpproxy added is
-removed; every other change stays. Captures are kept. --purge removes everything else that mcpproxy has written.
+removed; every other change stays. Captures are kept, unless --purge removes everything that mcpproxy has written.
 """
 
 import argparse
@@ -46,8 +46,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--purge",
         action="store_true",
-        help="once no server is routed any more: list everything that mcpproxy has written, captures and key included, "
-        "and remove it",
+        help="list everything that mcpproxy has written on this machine, captures and redaction key included, and "
+        "remove it; refused while a server is routed",
     )
     parser.add_argument("--yes", action="store_true", help="with --purge: do not ask; required if there is no terminal")
     add_json(parser)
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Restore what was chosen; 2 where a file could not be read or written."""
+    """Restore the chosen servers; returns 2 if a file could not be read or written."""
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         return fail(str(error))
     if options.yes and not options.purge:
-        return fail("--yes goes with --purge; to restore all clients without asking, use --all")
+        return fail("--yes needs --purge; to restore all clients without asking, use --all")
     if options.purge:
         return _purge(options, machine)
     inventories = find_all(clients, machine)
@@ -101,8 +101,8 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
     """Remove everything, unless something still needs it."""
     if options.client or options.server or options.all or options.scope != "user" or options.format == "json":
         return fail(
-            "--purge removes what all clients share: give it alone, or with --yes or --dry-run, after `mcpproxy "
-            "uninstall --all`"
+            "--purge applies to all clients: give it alone, or with --yes or --dry-run, after `mcpproxy uninstall "
+            "--all`"
         )
     inventories = find_all(CLIENTS, machine)
     with locked() as state:
@@ -114,25 +114,26 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             names = sanitise(", ".join(sorted({server.name for server in (*routed, *unknown)})), 200)
             scope = "" if "user" in scopes else " --scope project"
             return fail(
-                f"nothing was removed: {names} would no longer start; first run: mcpproxy uninstall --all{scope}"
+                f"nothing was removed, because servers are still routed: {names}; first run: mcpproxy uninstall "
+                f"--all{scope}"
             )
         elsewhere = _written_elsewhere(state)
         if elsewhere is not None:
             return fail(
-                f"nothing was removed: {elsewhere} still has entries of mcpproxy; in its folder, run: mcpproxy "
-                "uninstall --all --scope project"
+                f"nothing was removed, because servers in {elsewhere} are still routed; in its folder, first run: "
+                "mcpproxy uninstall --all --scope project"
             )
         running = running_up(state_folder())
         if running is not None:
-            return fail(f"nothing was removed: mcpproxy up is running, as process {running.pid}; stop it first")
+            return fail(f"nothing was removed, because mcpproxy up is running, as process {running.pid}; first stop it")
         if names_of := enabled_units(machine):
             how = f"systemctl --user disable --now {' '.join(names_of)}"
-            return fail(f"nothing was removed: units of mcpproxy are enabled; first run: {how}")
+            return fail(f"nothing was removed, because units of mcpproxy are enabled; first run: {how}")
         return purge(machine, is_agreed=options.yes, is_dry=options.dry_run)
 
 
 def _written_elsewhere(state: State) -> Path | None:
-    """A file that leads to one of our ports, or is as `install` wrote it, such as that of another project."""
+    """Returns a file with an entry that `install` routed, such as that of another project, or None."""
     for user in (user for listener in state.listeners for user in listener.users):
         with suppress(ValueError, TypeError, RecursionError):
             path, *_ = json.loads(user)
@@ -149,7 +150,7 @@ def _written_elsewhere(state: State) -> Path | None:
 
 
 def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
-    """How to unwrap the entries that stay because `install` has not written them."""
+    """Say how to unwrap the entries that stay because `install` did not write them."""
     if options.format == "json":
         return
     for change in (change for plan in todo for change in plan.changes if change.action == "keep"):
@@ -160,7 +161,7 @@ def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
 
 
 def _nothing(inventories: list[ClientInventory], state: State, options: argparse.Namespace) -> str:
-    """What to say if nothing of what was chosen is routed."""
+    """Returns what to print if none of the chosen servers is routed."""
     scopes = [server.config.scope for known in inventories for server in known.servers if is_routed(server, state)]
     elsewhere = len([scope for scope in scopes if scope != options.scope])
     if not elsewhere or options.server:
@@ -171,7 +172,7 @@ def _nothing(inventories: list[ClientInventory], state: State, options: argparse
 
 
 def _say_of_unit(machine: Machine, state: State) -> None:
-    """Name the unit of `mcpproxy up`, if nothing needs it any more."""
+    """Name the unit of `mcpproxy up`, if nothing needs it."""
     unit = unit_path(machine)
     if unit.exists() and not state.listeners:
         how = "systemctl --user disable --now mcpproxy" if machine.system == "linux" else f"launchctl unload {unit}"

@@ -73,13 +73,13 @@ def test_all_that_was_written_is_listed_with_its_size_and_removed(home: Path) ->
     assert (done.returncode, done.stderr) == (0, b"")
     assert there(home) == {".cursor/mcp.json"}
     assert not list(home.rglob("mcpproxy"))
-    assert run(home, "uninstall", "--purge", "--yes").stdout == b"Nothing is left to remove.\n"
+    assert run(home, "uninstall", "--purge", "--yes").stdout == b"Nothing to remove.\n"
 
 
 def test_it_asks_on_a_terminal(home: Path) -> None:
     before = there(home)
     told = on_terminal("uninstall", "--purge", typed=b"n\n", HOME=str(home))
-    assert b"for good? [y/N]" in told
+    assert b"Permanently remove all of this (" in told
     assert b"Nothing was removed" in told
     assert there(home) == before
     on_terminal("uninstall", "--purge", typed=b"y\n", HOME=str(home))
@@ -124,7 +124,7 @@ def test_captures_in_another_directory_are_named_and_stay(home: Path, tmp_path: 
     done = run(home, "uninstall", "--purge", "--yes", MCPPROXY_CAPTURES=str(own))
     assert (done.returncode, done.stderr) == (
         0,
-        f"mcpproxy: captures in {home}/.local/share/mcpproxy/captures stay\n".encode(),
+        f"mcpproxy: captures in {home}/.local/share/mcpproxy/captures are not removed\n".encode(),
     )
     assert [name for name in there(home) if name.endswith(".mcpcap")]
     assert list(own.iterdir()) == [own / "of-the-user"]
@@ -140,12 +140,12 @@ def refused(home: Path, told: str, **more: Any) -> None:
 
 def test_it_is_refused_while_something_needs_it(home: Path) -> None:
     run(home, "install", "cursor")
-    refused(home, "nothing was removed: files would no longer start; first run: mcpproxy uninstall --all\n")
+    refused(home, "because servers are still routed: files; first run: mcpproxy uninstall --all\n")
     run(home, "uninstall", "cursor")
     with started("up", HOME=str(home)) as up:
         assert up.stderr is not None
         up.stderr.readline()
-        refused(home, "nothing was removed: mcpproxy up is running, as process ")
+        refused(home, "nothing was removed, because mcpproxy up is running, as process ")
         up.send_signal(signal.SIGTERM)
         up.wait(DEADLINE_S)
     wants = home / ".config/systemd/user/timers.target.wants"
@@ -160,7 +160,7 @@ def test_it_is_refused_while_another_project_is_routed(home: Path, tmp_path: Pat
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shared": {"command": "npx", "args": ["x"]}}}))
     done = mcpproxy("install", "--all", "--scope", "project", cwd=project, HOME=str(home))
     assert done.returncode == 0, done.stderr
-    refused(home, f"nothing was removed: {project}/.mcp.json still has entries of mcpproxy")
+    refused(home, f"nothing was removed, because servers in {project}/.mcp.json are still routed")
 
 
 def test_purge_takes_nothing_but_yes_and_dry_run(home: Path) -> None:
