@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CannotShip(f"cannot make {folder}: {error.strerror}") from error
+        raise CannotShip(f"cannot create {folder}: {error.strerror}") from error
     with (
         selected(options.capture, EVERY, lists=True) as chosen,
         alone(options.dest, folder),

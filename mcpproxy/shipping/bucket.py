@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 PART: Final = 8 << 20
-"""Bytes of a part: S3 takes 10,000 of them, so a file of 80 GB."""
+"""Bytes of a part. S3 accepts 10,000 parts, so a file can have 80 GB."""
 AT_ONCE: Final = 3
 """Parts in flight, and so in memory."""
 REQUEST: Final = timedelta(minutes=5)
@@ -28,7 +28,7 @@ REQUEST: Final = timedelta(minutes=5)
 _RETRIED: Final = timedelta(minutes=3)
 _CHUNK: Final = 1 << 20
 _METADATA: Final = "http://169.254.169.254"
-"""The address that machines of a cloud ask for credentials; asked last, if there are none anywhere else."""
+"""The address from which machines of a cloud get credentials; it is tried last."""
 _NO_CREDENTIALS: Final = "no credentials were found, neither in the environment nor in files; set them and try again"
 _QUERY: Final = re.compile(r"\?[^\s\"')>]+")
 _TRIED: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
@@ -78,7 +78,7 @@ class Bucket:
             )
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in parts if it is large."""
@@ -187,7 +187,7 @@ def _client_options(url: str) -> dict[str, Any]:
 
 
 def _credentials(url: str) -> dict[str, Any]:
-    """boto3's search for credentials if it is installed and the environment has none: it knows profiles and SSO."""
+    """Returns boto3's search for credentials, if installed and the environment has none; it knows profiles and SSO."""
     if not url.startswith("s3:") or any(os.environ.get(name) for name in _FROM_ENVIRONMENT):
         return {}
     try:

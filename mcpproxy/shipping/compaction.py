@@ -1,7 +1,7 @@
 """Compaction: many small files of an old day become one file for each table.
 
 The new files are named after their content and the shipments in it. The day's manifest then switches all of its
-captures from the old files to the new ones at once: it is put only if it has not changed meanwhile. The old files are
+captures from the old files to the new ones at once: it is put only if it has not changed since. The old files are
 deleted last. A kill in between leaves files that no manifest names; a later compaction deletes them when they are a day
 old.
 
@@ -25,7 +25,7 @@ from mcpproxy.shipping.manifest import COMPACT, RAW, Day, File, Manifest, day_at
 LEAST: Final = 4
 """How many captures have files of their own before a day is rewritten: each time costs all of its files."""
 LEFT_S: Final = 86_400
-"""The age at which a file that no manifest names was left by a kill; a younger one may be about to be named."""
+"""The age at which a file that no manifest names counts as left by a kill; a younger one may be named soon."""
 _TRIES: Final = 5
 
 
@@ -33,7 +33,7 @@ class Compacted(NamedTuple):
     """What a compaction did to a day."""
 
     before: int
-    """The files that there were."""
+    """How many files there were before."""
     after: int
 
 
@@ -64,7 +64,7 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
 
 
 def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object] = lambda _: None) -> Compacted | None:
-    """Rewrite the files of a day; None if there is not enough to do, or another machine changed it meanwhile.
+    """Rewrite the files of a day; returns None if there is too little to do, or another machine has changed it.
 
     Args:
         day: as in the names of its files.
@@ -110,7 +110,7 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
         if new is not None:
             _delete([file for file in known.files if file not in new.files], to)
             return True
-    raise CannotShip(f"cannot write {to.shown}/{day_name(day)}: other machines change it all the time; try again")
+    raise CannotShip(f"cannot write {to.shown}/{day_name(day)}: other machines keep changing it; try again")
 
 
 def _rewritten(
@@ -122,7 +122,7 @@ def _rewritten(
     stored: Stored | None,
     room: Path,
 ) -> Day | None:
-    """Put new files for a day and its manifest; None if a file or the manifest has changed meanwhile."""
+    """Put new files for a day, and its manifest; returns None if a file or the manifest has changed since."""
     files = list(files)
     new: list[File] = []
     # Another machine may just be deleting a file of the same rows that an earlier manifest has named.
@@ -153,9 +153,9 @@ def _has_files(manifest: Manifest, to: Destination) -> bool:
 
 
 def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Path], list[File]] | None:
-    """Local copies of files, and the files of a compaction that are gone or broken; nobody replaces those.
+    """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
-    None if another one is not what its manifest says: it is being replaced, or deleted.
+    Returns None if another file is not what its manifest says: it is being replaced, or deleted.
     """
     local, lost = [], []
     for number, file in enumerate(files):
@@ -176,7 +176,7 @@ def _delete(files: Iterable[File], to: Destination) -> None:
 
 
 def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to: Destination) -> None:
-    """Delete what a killed compaction has left: files that it had not named yet, or had just replaced."""
+    """Delete what a killed compaction left: files that no manifest named yet, or that it had just replaced."""
     named = {file.name for file in known.files} if known is not None else set()
     held = known.captures if known is not None else {}
     replaced = {

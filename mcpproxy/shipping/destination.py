@@ -1,4 +1,4 @@
-"""What shipping needs of a place: a few functions, which a directory and an object store have in common.
+"""The interface of a destination: the few operations that shipping needs, of a directory or of an object store.
 
 Names are relative, with `/` between their parts. A file appears under its name when it is complete, or not at all.
 """
@@ -15,7 +15,7 @@ class CannotShip(CannotCreate):
 
 
 class Broken(CaptureError):
-    """One thing at the destination is broken, or not ours; it costs only what depends on it. The text says which."""
+    """A file at the destination is broken, or not mcpproxy's; only what depends on it fails. The text names it."""
 
 
 class Entry(NamedTuple):
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     modified_s: float
     """When it was written, in seconds since 1970."""
     tag: str | None = None
-    """If two files have the same, their content is the same; None if the destination has no such thing."""
+    """Files with the same tag have the same content; None if the destination has no tags."""
 
 
 class Stored(NamedTuple):
@@ -34,18 +34,18 @@ class Stored(NamedTuple):
 
     data: bytes
     version: object
-    """What tells this content from a later one; only the destination that returned it knows its form."""
+    """Distinguishes this content from a later one; only the destination that returned it knows its form."""
 
 
 class Destination(Protocol):
     """A place for files.
 
-    Every method raises `CannotShip` if the place cannot be reached, read or written, and `Broken` if only what has the
-    name cannot be.
+    Every method raises `CannotShip` if the place cannot be reached, read or written, and `Broken` if only the file of
+    this name cannot be read or written.
     """
 
     shown: str
-    """What messages call it."""
+    """Its name in messages."""
 
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in place of the file that has it."""

@@ -20,17 +20,17 @@ from mcpproxy.shipping.destination import Broken, CannotShip, Entry, Stored
 _PRIVATE: Final = ".mcpproxy-ship-"
 _LOCK: Final = ".mcpproxy-lock"
 _OF_ONE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY})
-"""What the system answers if something else has a name, or is in the place of a folder."""
+"""The errors of the system if something that is not a file has a name, or a file is in the place of a folder."""
 
 
 class Folder:
-    """A directory, which is made if it does not exist."""
+    """A directory as a destination; it is created if it does not exist."""
 
     def __init__(self, root: Path) -> None:
-        """Make the directory, and a private one in it for files that are being written.
+        """Create the directory, and a private one in it for files that are being written.
 
         Raises:
-            CannotShip: it cannot be made or written.
+            CannotShip: it cannot be created or written to.
         """
         self.root = root
         self.shown = str(root)
@@ -42,7 +42,7 @@ class Folder:
             self._claim = claim(self._private)
 
     def close(self) -> None:
-        """Remove what this object has made for itself."""
+        """Remove the private directory."""
         shutil.rmtree(self._private, ignore_errors=True)
         os.close(self._claim)
 
@@ -56,7 +56,7 @@ class Folder:
         self._put(name, lambda target: target.write(data))
 
     def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
-        """Put a small file if the name still has what was read before; a lock keeps others out meanwhile."""
+        """Put a small file if the name still has what was read before; a lock keeps others out."""
         with self._told("write", name), self._locked():
             now = self.read(name)
             if (now and now.data) != (before and before.data):
@@ -101,7 +101,7 @@ class Folder:
                     yield Entry(path.relative_to(self.root).as_posix(), status.st_size, status.st_mtime)
 
     def delete(self, name: str) -> None:
-        """Delete a file, and sync that it is gone."""
+        """Delete a file, and sync the deletion."""
         with self._told("delete", name), suppress(FileNotFoundError, NotADirectoryError):
             (self.root / name).unlink()
             _sync((self.root / name).parent)
@@ -141,7 +141,7 @@ class Folder:
 
 
 def _make(folder: Path) -> None:
-    """Make a directory and its missing parents, all private, and sync each."""
+    """Create a directory and its missing parents, all private, and sync each."""
     for ancestor in [*reversed(folder.parents), folder]:
         if not ancestor.is_dir():
             ancestor.mkdir(mode=0o700, exist_ok=True)

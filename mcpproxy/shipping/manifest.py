@@ -63,14 +63,14 @@ class Manifest:
 
     capture: str
     shipment: str
-    """Tells the shipments of a capture apart, so that a day's manifest can say which one it holds."""
+    """Distinguishes the shipments of a capture, so that a day's manifest can say which one it holds."""
     day: str
     state: State
     is_damaged: bool
     """Whether the capture is damaged, so that the files hold only what is intact."""
     files: tuple[File, ...]
     replaced: tuple[str, ...] = ()
-    """Names of an earlier shipment's files, as long as they may still be there."""
+    """The names of an earlier shipment's files that may still be there."""
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
@@ -87,7 +87,7 @@ class Day:
     files: tuple[File, ...]
 
     def has_another(self, capture: str, shipment: str) -> bool:
-        """Whether the files have a shipment of a capture, and not this one."""
+        """Whether the files hold another shipment of a capture than this one."""
         return self.captures.get(capture, shipment) != shipment
 
     def encoded(self) -> bytes:

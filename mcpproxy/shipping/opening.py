@@ -18,7 +18,7 @@ _PLACE: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
 
 
 def problem_of(text: str) -> str | None:
-    """Why a destination cannot be one, if so; the text is repeated only where it can hold no credential."""
+    """Returns why a text cannot be a destination, or None; quotes the text only where it cannot hold a credential."""
     if not text:
         return "DEST is empty: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
     url = _URL.fullmatch(text)
@@ -26,7 +26,7 @@ def problem_of(text: str) -> str | None:
         root = real_path(Path(text))
         for captures in search_roots():
             if root.is_relative_to(real_path(captures)):
-                return f"{text} is inside of {captures}, where captures are recorded; name another directory"
+                return f"{text} is inside {captures}, where captures are recorded; name another directory"
         return None
     if url[1] not in SCHEMES:
         return (
@@ -67,14 +67,14 @@ def alone(text: str, state: Path) -> Iterator[None]:
         state: the folder for the lock.
 
     Raises:
-        CannotShip: another process is shipping there, or the lock cannot be made.
+        CannotShip: another process is shipping there, or the lock cannot be created.
     """
     named = text if _URL.fullmatch(text) else os.path.realpath(text)
     path = state / f"ship-{sha256(os.fsencode(named)).hexdigest()[:16]}.lock"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise CannotShip(f"cannot make {path}: {error.strerror}") from error
+        raise CannotShip(f"cannot create {path}: {error.strerror}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -35,7 +35,7 @@ _LAST: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
 
 
 class Changed(CaptureError):
-    """A capture changed while it was read: a recorder is writing to it after all."""
+    """A capture changed while it was read, so a recorder is writing to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Choices:
     findings: bool = False
     """Whether the rules run, too."""
     raw: bool = False
-    """Whether the captures themselves go along."""
+    """Whether the captures themselves are shipped, too."""
     machine: str = ""
     """The name of the machine in the shipped tables; empty to keep a name that was chosen for the recording."""
     tag: Callable[[str], str | None] = lambda _: None
@@ -63,7 +63,7 @@ class Shipped(NamedTuple):
 
 
 class Listing:
-    """The sizes of the files at a destination, a folder at a time."""
+    """The sizes of the files at a destination, listed folder by folder."""
 
     def __init__(self, to: Destination) -> None:
         self._to = to
@@ -77,7 +77,7 @@ class Listing:
         return self._sizes[folder].get(name)
 
     def forget(self) -> None:
-        """Files have changed."""
+        """Forget the listed sizes, because files have changed."""
         self._sizes.clear()
 
 
@@ -92,7 +92,7 @@ def ship(
         choices: what to ship.
         to: where.
         room: a private folder, empty before and after.
-        there: what the destination holds, for a quick look at many captures; None to look for this one alone.
+        there: a listing of the destination, which many captures can share; None to look for this capture alone.
 
     Returns:
         What is at the destination now; None if the capture is being recorded.
@@ -152,7 +152,7 @@ def is_current(manifest: Manifest, to: Destination) -> bool:
 
 
 def _is_there(manifest: Manifest, to: Destination, there: Listing) -> bool:
-    """`is_complete`, asking for single files only if the listing lacks one: others write there meanwhile."""
+    """Whether `is_complete`; checks single files only if the listing lacks one, as another machine may have put it."""
     return is_complete(manifest, to, there.size) or is_complete(manifest, to)
 
 
@@ -230,14 +230,14 @@ def _machine(path: Path, choices: Choices) -> tuple[str, bool] | None:
 
 
 def _shipment(id_: str, state: State, known: Manifest | None) -> str:
-    """A number for a shipment: the same for the next try, and another than any that was completed."""
+    """Returns a number for a shipment: the same for the next try, and different from all completed ones."""
     if known is None:
         return os.urandom(8).hex()
     return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
 
 
 def _tidied(manifest: Manifest, to: Destination) -> Manifest:
-    """Delete the files of the earlier shipment, and note that they are gone."""
+    """Delete the files of the earlier shipment, and record that they are gone."""
     if not manifest.replaced:
         return manifest
     for name in manifest.replaced:
