@@ -1,8 +1,8 @@
-"""What parsers can disagree about in a text that should be JSON.
+"""Finds what JSON parsers can disagree about in a text.
 
-A reader that takes one part of a message from one parser and another part from another must not find two different
-messages: of two members with one name most parsers keep the last, DuckDB the first; some read NaN, a comma before a
-bracket, or half of a surrogate pair.
+Parts of one message are read by different parsers, which must not see different messages. If an object has two members
+with one name, most parsers keep the last, but DuckDB the first; some accept NaN, a comma before a bracket, or half of a
+surrogate pair.
 """
 
 from json.decoder import JSONDecoder
@@ -15,19 +15,19 @@ from captures.exact import has_half_pair
 Ambiguity: TypeAlias = Literal["not JSON", "too deep", "duplicate member"]
 
 NOT_JSON: Final = "not JSON"
-"""Not what RFC 8259 calls JSON, in UTF-8 without a byte order mark, or a string in it that UTF-8 cannot represent."""
+"""Not JSON by RFC 8259 in UTF-8, or with a byte order mark, or with a string that UTF-8 cannot represent."""
 TOO_DEEP: Final = "too deep"
-"""Nested more deeply than our own parsers can follow: hundreds of levels."""
+"""Nested more deeply than mcpproxy's own parsers can follow: hundreds of levels."""
 DUPLICATE: Final = "duplicate member"
 """An object, at any depth, has two members with one name."""
 
 
 def ambiguity(raw: bytes) -> Ambiguity | None:
-    """What parsers can disagree about in a text; None if all that can read it read the same.
+    """Returns what parsers can disagree about in a text, or None if all parsers that accept it read the same.
 
-    It never raises, and takes time linear in the bytes: some 1 µs for 100.
+    It never raises, and takes time linear in the bytes: about 1 µs for 100 bytes.
     """
-    # orjson keeps the last of two members, and writes a colon only behind a name and where a string has one. So if what
+    # orjson keeps the last of two members, and writes a colon only after a name and where a string has one. So if what
     # it writes has as many colons, no member was dropped; unless the text spells a colon as an escape.
     if b"\\u003" not in raw:
         try:
@@ -39,7 +39,7 @@ def ambiguity(raw: bytes) -> Ambiguity | None:
 
 
 def _walked(raw: bytes) -> Ambiguity | None:
-    """The same, by a look at each object."""
+    """Returns the same, by examining each object."""
     is_repeated = False
 
     def look(pairs: list[tuple[str, Any]]) -> None:

@@ -20,7 +20,7 @@ FailedBy: TypeAlias = Literal["client", "gateway", "network", "server"]
 
 
 def failed_by(http: HttpExchange) -> FailedBy | None:
-    """Who failed; None if nobody did, or if the exchange is still open."""
+    """Returns who failed, or None if the exchange did not fail or is still open."""
     if http.status is not None and http.status >= _REFUSED:
         if http.is_ours:
             return "network" if http.status in GATEWAYS else "client"

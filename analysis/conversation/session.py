@@ -278,7 +278,7 @@ class Seen:
 
     @property
     def is_beside(self) -> bool:
-        """Whether it is no message and need not be one: an HTTP body where none is due.
+        """Whether it is an HTTP body that is not a message, where no message is due.
 
         Messages of clients travel in POST requests, and responses that answer no request hold none.
         """

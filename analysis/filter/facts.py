@@ -112,7 +112,7 @@ def facts_of(
 
 
 def _waits(exchange: Exchange) -> bool:
-    """Whether a request without a response can still get one that somebody wants."""
+    """Whether the sender of a request without a response still waits for one that can come."""
     is_open = exchange.outcome is Outcome.UNANSWERED and exchange.abandoned_ns is None
     return is_open and exchange.request.method not in ENDLESS
 

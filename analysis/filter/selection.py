@@ -1,4 +1,4 @@
-"""What a filter selects in a whole capture, once everything is known: how requests ended is only known later."""
+"""Applies a filter to a whole capture, because how a request ends is known only after its message was read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _Key = tuple[int, int | None]
 
 
 def selected_at_the_end(only: Filter, items: Iterable[object], *, is_open: bool) -> Filter:
-    """A filter that selects the same messages, but knows at each of them how it will have ended.
+    """Returns a filter that selects the same messages, but knows of each request how it ended.
 
     Args:
         only: the filter.
-        items: of one capture: frames, other records, damage.
+        items: the items of one capture: frames, other records, damage.
         is_open: whether it is still being recorded.
     """
     selection = _Selection(only, is_open=is_open)
@@ -38,7 +38,7 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """Reads a capture; memory grows with what is selected, and with the requests that have no response yet."""
+    """What the filter selects; memory grows with that, and with the requests that have no response yet."""
 
     def __init__(self, only: Filter, *, is_open: bool) -> None:
         self._only = only
@@ -46,10 +46,10 @@ class _Selection:
         self._fold = Fold()
         self._chosen: set[_Key | None] = set()
         self._open: dict[_Key | None, tuple[Seen, Exchange | None]] = {}
-        """The requests whose outcome may change, with what is known of it."""
+        """The requests whose outcome may change, with their exchange as far as it is known."""
 
     def feed(self, item: object) -> None:
-        """The next item."""
+        """Process the next item."""
         for seen in self._fold.feed(item):
             self._note(seen)
         if isinstance(item, Frame) and item.verdict.kind == "batch":
@@ -59,7 +59,7 @@ class _Selection:
                 self._settle(exchange)
 
     def finish(self) -> set[_Key | None]:
-        """The keys of all selected messages."""
+        """Returns the keys of all selected messages; no more items may follow."""
         for seen in self._fold.rest():
             self._note(seen)
         for exchange in self._fold.finish():

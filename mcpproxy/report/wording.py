@@ -65,7 +65,7 @@ _LISTS: Final = {
 
 
 class Aside(NamedTuple):
-    """A frame that is not a message, and breaks no rule by that."""
+    """A frame that is not a message, but breaks no rule by that."""
 
     word: str
     text: str = ""
@@ -73,14 +73,14 @@ class Aside(NamedTuple):
 
 
 def aside_of(message: Message, *, is_beside: bool) -> Aside | None:
-    """What to say of an event that clients ignore, a frame that was not parsed, or a body that need not be a message.
+    """Describes an event that clients ignore, a frame that was not parsed, or an HTTP body where no message is due.
 
     Args:
         message: the message.
-        is_beside: whether it need not be one; see `Seen.is_beside`.
+        is_beside: whether it is such a body; see `Seen.is_beside`.
 
     Returns:
-        None for everything else.
+        The description; None for everything else.
     """
     if not isinstance(message, Invalid):
         return None
