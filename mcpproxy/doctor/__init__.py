@@ -1,4 +1,4 @@
-"""Why a server does not come up in a client: it is started as the client would, and the first fault is named.
+"""Why a server does not work in a client: it is started as the client would, and the first fault is named.
 
     client's files ─→ config_checks ─→ trust ─┬─→ process_attempt (a command, through the recorder) ─┬─→ Diagnosis
                                               └─→ http_attempt (a URL) ──────────────────────────────┘

@@ -197,7 +197,7 @@ def _unrecorded(
     capture = expanded(server.routed.capture, server.client, values)
     obstacle = destination.obstacle(capture, server.routed.name, command, given, folder)
     if obstacle is None and running is not None:
-        return Diagnosis(RunsUnrecorded, told(running), f"start it again in {server.client.title}: it can record now")
+        return Diagnosis(RunsUnrecorded, told(running), f"restart it in {server.client.title}: it can be recorded now")
     if obstacle is None:
         return None
     if server.routed.passes:

@@ -187,13 +187,13 @@ class CannotRecord(Verdict):
 class RunsUnrecorded(Verdict):
     """The server is used unrecorded, because mcpproxy cannot create a capture.
 
-    **What it means.** A recorder that cannot record does not keep the server from its client: `install` writes
-    `--if-unrecordable=pass`, with which `mcpproxy run` starts the server without a capture, and says so in one line on
-    stderr. It stays unrecorded until it ends; its next start tries again. The directory for captures cannot be
-    created or written to, others could replace what is in it, or its disk is full.
+    **What it means.** The directory for captures cannot be created or written to, others could replace what is in it,
+    or its disk is full. The client still has its server, because `install` writes `--if-unrecordable=pass`: `mcpproxy
+    run` then starts the server without a capture, and says so in one line on stderr. The server stays unrecorded until
+    it ends; its next start tries again.
 
     **What to do.** Make sure that only you can write to the directory shown, and that its disk has free space; then
-    start the server again in its client. `mcpproxy status` and `mcpproxy ls` say which servers run unrecorded.
+    restart the server in its client. `mcpproxy status` and `mcpproxy ls` say which servers run unrecorded.
     """
 
     id = "route/unrecorded"
@@ -408,8 +408,8 @@ class Unauthorized(Verdict):
 class Redirected(Verdict):
     """The server redirects in a way that clients do not follow.
 
-    **What it means.** It redirects to another host, another port or from http to https, or with 301, 302 or 303, after
-    which clients repeat a POST as a GET, without the message. Clients that follow drop the credentials on the way.
+    **What it means.** It redirects to another host or port, or from http to https; or with 301, 302 or 303, after which
+    clients repeat a POST as a GET, without the message. Clients that follow such a redirect drop the credentials.
 
     **What to do.** Change the entry's URL to the address given in the advice.
     """
