@@ -53,16 +53,16 @@ TARGETS: Final = 256
 """How many request targets are cached, redacted and hashed: most clients use one."""
 
 AROUND: Final = {
-    "bypass/location": "an answer sends the client to {} itself",
-    "bypass/content-location": "an answer names {} itself as its place",
-    "bypass/endpoint": "the server's endpoint event names {} itself: the client will refuse it or go there",
-    "bypass/resource": "the server's OAuth metadata is for {}: a client that compares it with our URL stops",
+    "bypass/location": "a response sends the client directly to {}",
+    "bypass/content-location": "the Content-Location of a response leads directly to {}",
+    "bypass/endpoint": "the server's endpoint event leads directly to {}: the client will refuse it or go there",
+    "bypass/resource": "the server's OAuth metadata is for {}: a client that checks this will not log in",
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""What leads the client past the recorder, and the message about it on stderr, once each."""
+"""What leads the client around the recorder, by flag: the message about it on stderr, printed once."""
 MENDED: Final = frozenset({"bypass/location", "bypass/endpoint"})
-"""What leads there only if the upstream's own addresses are not rewritten."""
+"""The flags that an address of the upstream itself gets only if addresses are not rewritten."""
 
 
 class HttpRecorder:
@@ -209,7 +209,7 @@ class HttpRecorder:
         return dumps(clean_document(document, self.clean))
 
     def warn(self, flag: str, where: str) -> None:
-        """Report what leads the client past the recorder, to which origin: once for each kind and remedy."""
+        """Report what leads the client around the recorder, and to which origin: once for each kind and remedy."""
         remedy = self._remedy(flag, where)
         if (flag, remedy) not in self.warned:
             self.warned.add((flag, remedy))
