@@ -19,15 +19,16 @@ FORMS = ("curl", "shell", "message")
 
 
 def show_as(paths: list[Path], number: int, form: str) -> int:
-    """Print a message in a form; returns 2 if it has no such form, or the capture is damaged or cannot be read."""
+    """Print a message in this form; returns 2 if it has no such form, or the capture is damaged or cannot be read."""
     if len(paths) != 1:
-        return fail(f"--as prints a frame of one capture, and {len(paths):,} are named")
+        return fail(f"--as prints a frame of a single capture, not of {len(paths):,}")
     search = _Search(paths[0], number)
     code = int(Exit.USAGE if search.is_damaged else Exit.FINE)
     if search.frame is None:
         if number <= search.last:
             return fail(
-                f"record {number} is no message, so it cannot be printed as {form}; mcpproxy show --frame {number}"
+                f"record {number} is not a frame, so it cannot be printed as {form}; to see what it is, use --frame "
+                f"{number} without --as"
             )
         return fail(f"there is no frame {number} in {paths[0]}; the last record is {search.last}")
     if form == "message":
@@ -36,17 +37,16 @@ def show_as(paths: list[Path], number: int, form: str) -> int:
     made = search.command()
     if made is None:
         return fail(
-            f"there is no command that sends frame {number} again: it is from the server and answers no request of "
-            "this capture, or its HTTP request is unknown or of the older transport, which answers on another stream; "
-            "use --as message"
+            f"no command sends frame {number} again: the server sent it, and its request is not in the capture, or its "
+            "HTTP request is unknown, or of the older transport, which answers on another stream; use --as message"
         )
     if made.kind != form:
         crossed = "HTTP" if made.kind == "curl" else "stdio"
-        return fail(f"frame {number} crossed {crossed}: use --as {made.kind}")
+        return fail(f"frame {number} was sent over {crossed}: use --as {made.kind}")
     sys.stdout.write(f"{made.text}\n")
     if made.has_placeholders:
         sys.stdout.flush()
-        say("replace what is in <…> before you run the command")
+        say("replace each <…> in the command before you run it")
     return code
 
 
@@ -58,7 +58,7 @@ class _Sent(NamedTuple):
 
 
 class _Search:
-    """A frame of a capture, and what a command needs that sends it again; nothing after it is read."""
+    """A frame of a capture, with what is needed to send it again; nothing after it is read."""
 
     def __init__(self, path: Path, number: int) -> None:
         """Look for it.
@@ -126,7 +126,7 @@ class _Search:
             self._sent = _sent(frame, seen.http)
         elif exchange is not None and exchange.request.sender == "client":
             self._sent = _sent(exchange.request.frames[0], exchange.http)
-        # The beginning of a session is no message in it.
+        # An `initialize` needs no `initialize` before it.
         begun = self._begun.get(seen.session.number)
         if self._sent is not None and begun is not None and begun.frame.seq < self._sent.frame.seq:
             self._before = begun

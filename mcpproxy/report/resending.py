@@ -1,4 +1,4 @@
-"""A recorded message as text to take away: as JSON, as raw text, or as a command that sends it again.
+"""A recorded message as text to copy: as JSON, as raw text, or as a command that sends it again.
 
 Such text may be pasted into a terminal, so it contains no character that could act on one: JSON has equivalent escapes
 for all of them, and raw text shows them as escapes. Only the commands are meant for a shell: they quote each word from

@@ -62,7 +62,7 @@ def test_a_curl_command_has_placeholders_for_what_the_capture_does_not_hold(tmp_
     assert done.stdout.startswith(b"curl --globoff --no-buffer --request POST --url https://example.com/mcp ")
     assert b"--header 'authorization: <AUTHORIZATION>'" in done.stdout
     assert b"hmac:" not in done.stdout
-    assert done.stderr == "mcpproxy: replace what is in <…> before you run the command\n".encode()
+    assert done.stderr == "mcpproxy: replace each <…> in the command before you run it\n".encode()
     assert subprocess.run(["sh", "-n", "-c", done.stdout], capture_output=True).returncode == 0
 
 
@@ -71,14 +71,14 @@ def test_what_cannot_be_printed_so_is_told_with_what_can(stdio: Path, tmp_path: 
     frames = [json.loads(row) for row in mcpproxy("show", "--json", http).stdout.splitlines()]
     call = next(row["seq"] for row in frames if row["rec"] == "frame" and row["dir"] == "c2s")
     for words, told in (
-        (["--frame", "3", "--as", "curl", stdio], "frame 3 crossed stdio: use --as shell"),
-        (["--frame", str(call), "--as", "shell", http], f"frame {call} crossed HTTP: use --as curl"),
+        (["--frame", "3", "--as", "curl", stdio], "frame 3 was sent over stdio: use --as shell"),
+        (["--frame", str(call), "--as", "shell", http], f"frame {call} was sent over HTTP: use --as curl"),
         (["--frame", "99", "--as", "message", stdio], "there is no frame 99 in"),
-        (["--frame", "0", "--as", "message", stdio], "record 0 is no message"),
+        (["--frame", "0", "--as", "message", stdio], "record 0 is not a frame"),
         (["--frame", "3..4", "--as", "message", stdio], "--as takes a single frame, such as --frame 3"),
         (["--as", "message", stdio], "--as needs --frame N"),
         (["--frame", "3", "--as", "message", "--json", stdio], "--as cannot be combined with --format or --json"),
-        (["--frame", "3", "--as", "message", stdio, http], "--as prints a frame of one capture, and 2 are named"),
+        (["--frame", "3", "--as", "message", stdio, http], "--as prints a frame of a single capture, not of 2"),
     ):
         done = mcpproxy("show", *words)
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), words
