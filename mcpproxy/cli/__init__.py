@@ -11,7 +11,7 @@ COMMANDS = {
     "install": "route the servers of your MCP clients through mcpproxy",
     "uninstall": "take mcpproxy out of the configuration of your clients",
     "up": "record the servers with a URL that install has routed",
-    "doctor": "find out why a server does not come up in a client",
+    "doctor": "find out why a server does not work in a client",
     "status": "show which servers are routed, and when each last exchanged a frame",
     "run": "run a stdio server, record everything, change nothing",
     "serve": "run a proxy for an HTTP server, and record everything",

@@ -27,7 +27,7 @@ def message_filter(text: str, command: str, refused: Mapping[str, str]) -> Filte
     only = parse(text)
     for key, at in only.keys.items():
         if key in _NEVER_KNOWN:
-            reason = f"`{command}` does not know `{key}`: it runs no rules, and marks are those of `tui`"
+            reason = f"`{command}` does not know `{key}`: it runs no rules, and marks belong to `tui`"
             raise FilterError(reason, text, at)
         if key in refused:
             raise FilterError(refused[key], text, at)

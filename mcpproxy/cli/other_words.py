@@ -1,4 +1,4 @@
-"""Words that other tools have for what a command of ours does: what is said of them in place of a guess at a typo."""
+"""The words that other tools use for what mcpproxy's commands do, each with the advice that is printed for it."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ _RECORD: Final = (
     "mcpproxy serve URL"
 )
 _DELETE: Final = (
-    "to delete old captures: mcpproxy prune; to undo what install did: mcpproxy uninstall; to remove all: mcpproxy "
-    "uninstall --purge"
+    "to delete old captures: mcpproxy prune; to undo what install did: mcpproxy uninstall; to remove everything: "
+    "mcpproxy uninstall --purge"
 )
 _CHECK: Final = "to find violations of the protocol: mcpproxy check"
 _BEGIN: Final = "to route the servers of your clients through mcpproxy: mcpproxy install"
@@ -42,15 +42,15 @@ SERVED_BY: Final = {
     ),
     **dict.fromkeys(
         ("stop", "kill"),
-        "a recording ends with its client or server; to record no more: mcpproxy uninstall",
+        "a recording ends with its client or server; to stop recording for good: mcpproxy uninstall",
     ),
     "machines": 'to see where each capture was recorded: mcpproxy query --all "select machine, capture from captures"',
     "merge": "every command takes several captures, and --all; to put them into one data set: mcpproxy ship",
-    "sql": "to ask captures in SQL: mcpproxy query",
+    "sql": "to query captures in SQL: mcpproxy query",
     "html": "to write an HTML report: mcpproxy report",
     "explain": "to explain a rule: mcpproxy rule; to explain a command: mcpproxy help COMMAND",
     "upload": "to copy captures to a directory or object store: mcpproxy ship",
     "push": "to copy captures to a directory or object store: mcpproxy ship",
     "version": "to see the version: mcpproxy --version",
 }
-"""Word → what serves, with the command."""
+"""For each word, what it may be for, with the command."""
