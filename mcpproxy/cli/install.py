@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Route what was chosen; 2 where a file could not be read or written."""
+    """Route the chosen servers; returns 2 if a file could not be read or written."""
     options = parser().parse_args(arguments)
     try:
         clients = chosen_clients(options)
@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
         real = plan.path.resolve()
         if plan.config.scope == "project" and not real.is_relative_to(machine.project.resolve()):
             todo.remove(plan)
-            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside of the project")
+            code = fail(f"{machine.shown(plan.path)} is left alone: it is a link to {real}, outside the project")
     stop = stops_before_writing(todo, listing, options, "Route", "routed")
     if stop is not None:
         return max(code, stop)
@@ -145,9 +145,9 @@ def _only_found(inventories: list[ClientInventory], machine: Machine) -> int:
 def _probed(
     inventories: list[ClientInventory], options: argparse.Namespace, state: State, machine: Machine
 ) -> dict[str, Probe]:
-    """What the chosen servers with a URL that are not routed yet say to a request without credentials.
+    """Returns how the chosen servers with a URL that are not routed yet respond to a request without credentials.
 
-    A repository that nobody has approved chooses no address to which anything is sent.
+    No request goes to an address from a repository that the user has not approved.
     """
     urls: dict[str, bool] = {}
     for server in (server for inventory in inventories for server in inventory.servers):
@@ -187,7 +187,7 @@ def _chosen_machine(given: str | None) -> str:
 
 
 def _capture_directory(named: str | None) -> Path | None:
-    """Where captures go if `run` would not find it by itself: clients do not pass our variables on.
+    """Returns the directory for captures if `run` would not find it by itself: clients do not pass variables on.
 
     Raises:
         ValueError: the directory cannot be written into a client's configuration.
@@ -218,7 +218,7 @@ def _say_windows_side(clients: list[Client], machine: Machine) -> None:
 
 
 def _say_of_proxy(written: list[Plan]) -> None:
-    """Warn if a client would send requests for our listeners to the proxy."""
+    """Warn if a client would send requests for mcpproxy's listeners to the proxy."""
     titles = dict.fromkeys(plan.client.title for plan in written if plan.client.proxies_loopback)
     if titles and loopback_proxy("127.0.0.1", os.environ):
         say(
@@ -234,9 +234,9 @@ def _listened_for(plans: list[Plan], *, before: bool) -> dict[int, str]:
 
 
 def _of_listeners(plans: list[Plan]) -> str:
-    """Whether clients can reach the servers with a URL; waits a moment for an `up` that is running.
+    """Returns a line on whether clients can reach the servers with a URL; waits a moment for an `up` that is running.
 
-    Of servers that were routed before, it only says that they cannot be reached.
+    For servers that were routed before, it returns a line only if they cannot be reached.
     """
     routed = _listened_for(plans, before=False)
     was_routed = not routed
@@ -256,7 +256,7 @@ def _of_listeners(plans: list[Plan]) -> str:
         return f"mcpproxy up is running, and records {_names(routed.values())} from now on"
     return (
         f"mcpproxy up is running, but does not listen for {_names(silent)}, so clients cannot reach "
-        f"{'it' if len(silent) == 1 else 'them'}. See what it says where it runs, or end it and start it again"
+        f"{'it' if len(silent) == 1 else 'them'}. Check its output in its terminal or log, or restart it"
     )
 
 
@@ -268,7 +268,7 @@ def _of_captures(wrapper: Wrapper, machine: Machine) -> str:
     """Where captures go, and that they grow."""
     folder = sanitise(machine.shown(wrapper.capture or Path(captures_root())), None)
     most = f"{RING_BYTES >> 30} GiB"
-    return f"Captures go to {folder}, up to {most} of each session, and stay until mcpproxy prune deletes them"
+    return f"Captures go to {folder}, up to {most} per session, and stay until you delete them with mcpproxy prune"
 
 
 def _say_what_next(todo: list[Plan], written: list[Plan], machine: Machine, state: State, wrapper: Wrapper) -> None:

@@ -99,7 +99,7 @@ def test_it_says_once_where_captures_go_and_that_they_stay(home: Path) -> None:
     def told(*more: str) -> str:
         return " ".join(run(home, "install", *more).stdout.decode().split())
 
-    stays = ", up to 1 GiB of each session, and stay until mcpproxy prune deletes them"
+    stays = ", up to 1 GiB per session, and stay until you delete them with mcpproxy prune"
     assert f"Captures go to ~/.local/share/mcpproxy/captures{stays}" in told("cursor")
     assert "Captures go to" not in told("cursor")
     assert f"Captures go to ~/own{stays}" in told("claude-code", "--capture", str(home / "own"))

@@ -159,7 +159,7 @@ signal.pause()
         told = installed(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"})
     assert "from now on" not in told
     assert "mcpproxy up is running, but does not listen for far, so clients cannot reach it" in told
-    assert "end it and start it again" in told
+    assert "or restart it" in told
 
 
 def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) -> None:
