@@ -93,7 +93,7 @@ def run(arguments: list[str]) -> int:
                 code = fail(str(error))
     rows.sort(key=lambda row: row.mark != "live")  # stable: the newest first in each part
     for note in unrecorded():
-        say(f"▲ {told(note)}; it records again once it is started again")
+        say(f"▲ {told(note)}; restart it to record it again")
     if options.format == "json":
         sys.stdout.writelines(json_line(_as_json(row)) for row in rows)
     elif rows or scope.narrows:

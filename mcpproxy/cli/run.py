@@ -242,7 +242,7 @@ def _relay(
 
 def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
     """Become the server, as not even a relay can run; returns the exit status if there is no such command."""
-    tell(f"{why}; the server runs unrecorded until it is started again")
+    tell(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
     try:
         replace_us(options.command, environment, closed, waiting.dispositions, waiting.mask)
@@ -258,7 +258,7 @@ def _pass_on(
     from captures.redact import server_name
     from mcpproxy.recorder.unrecorded import Bystander, Unseen, noted
 
-    tell(f"{why}; the server runs unrecorded until it is started again")
+    tell(f"{why}; the server runs unrecorded until it is restarted")
     waiting = SignalWait()
     relay = StdioRelay({fd: Unseen() for fd in (0, 1, 2)}, Bystander(), waiting, closed=closed, files=files)
     sys.setswitchinterval(SWITCH_S)

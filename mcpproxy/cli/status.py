@@ -233,9 +233,9 @@ def _advice(rows: list[Row]) -> Iterator[str]:
         yield f"Clients cannot reach {_names(unreachable)} until you run mcpproxy up"
     unheard = sorted({row.server.name for row in rows if row.is_routed and row.is_up and not row.is_listening})
     if unheard:
-        yield f"mcpproxy up cannot listen for {_names(unheard)}; the terminal or the log where it runs says why"
+        yield f"mcpproxy up cannot listen for {_names(unheard)}; its output in its terminal or log says why"
     for note in dict.fromkeys(row.unrecorded for row in rows if row.unrecorded is not None):
-        yield sanitise(f"{told(note)}; it records again once it is started again", None)
+        yield sanitise(f"{told(note)}; restart it to record it again", None)
     gone = sorted({row.server.name for row in rows if _is_gone(row)})
     if gone:
         yield f"The mcpproxy in the entries of {_names(gone)} is missing; run mcpproxy install to replace it"

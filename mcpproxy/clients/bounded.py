@@ -1,4 +1,4 @@
-"""Runs what can wait for ever, such as a server that sends one byte in ten seconds, and gives it up in time."""
+"""Runs work that may wait for ever, such as for a server that sends one byte in ten seconds, with a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes that `install` and `uninstall` make to an entry: the edits, or the reason that it is left alone."""
+"""The changes that `install` and `uninstall` make to an entry: the edits, or the reason why it is left alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Change:
     server: Server
     action: Action
     reason: str = ""
-    """The reason that it is kept or skipped; for other actions, additional information."""
+    """The reason why it is kept or skipped; for other actions, additional information."""
     edits: list[Edit] = field(default_factory=list)
     listener: Listener | None = None
     """The listener that the entry uses, or starts or stops using."""
@@ -58,7 +58,7 @@ def route(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
     Args:
         server: the entry.
         wrapper: writes our words.
-        is_known: whether we wrote the file before, so that words of ours in it are those of an earlier `install`.
+        is_known: whether `install` wrote the file before, so that it may add options to a command that it wrapped.
     """
     form = server.form
     if form is None:
@@ -226,7 +226,7 @@ def has_credentials(server: Server) -> bool:
 
 def _why_not_probed(server: Server, probe: Probe) -> str:
     if probe.access == "unapproved":
-        return f"approve it in {server.client.title} first: its address comes from a repository, so it was not asked"
+        return f"approve it in {server.client.title} first: its URL comes from a repository, so it was not probed"
     if probe.access == "unreachable":
         return f"cannot be reached: {probe.reason}"
     if probe.access == "redirect":

@@ -86,9 +86,9 @@ class Client:
     source: str
     """Where its facts come from."""
     after: str
-    """What the user does in the client after an edit, as an imperative: `restart it`; empty if it takes the edit up."""
+    """What the user does in the client after an edit, as an imperative: `restart it`; empty if it notices the edit."""
     after_project: str = ""
-    """What else, if the file is a project's."""
+    """What else the user does if the file is a project's."""
     stdio: tuple[StdioForm, ...] = STDIO
     urls: tuple[Path, ...] = URLS
     """The members that may hold the URL of a server."""

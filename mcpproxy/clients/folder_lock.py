@@ -69,7 +69,7 @@ def _taken(own: Path, lock: Path) -> bool:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the folders that processes of ours have left beside a file: old, and with nothing but our names."""
+    """Remove the old folders that killed processes of mcpproxy left next to a file, and that hold nothing else."""
     front = f"{path.name}.lock.tmp."
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

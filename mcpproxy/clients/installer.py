@@ -1,7 +1,7 @@
-"""Routes servers through mcpproxy, and takes them off again: which files change, and how each is written.
+"""Routes servers through mcpproxy, and restores them: which files change, and how each is written.
 
-A file is planned from what it holds, and planned anew from what it holds when it is written. So what a client writes
-meanwhile survives, and two calls at once end as one after the other would.
+The changes to a file are planned from its content, and planned again from its content at the moment of writing. So what
+a client writes in between survives, and two calls at once end like one after the other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Way = Literal["bridge", "oauth-resource"]
 """How a server that needs OAuth can be recorded: by mcp-remote behind `run`, or, in Codex, by naming the resource."""
 
 _TRIES: Final = 20
-"""How often a file is planned anew that its client keeps writing; a client writes a few times a second at most."""
+"""How often the changes to a file are planned again while its client keeps writing, a few times a second at most."""
 
 
 class Refused(Exception):
@@ -142,7 +142,7 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
 
     Args:
         state: what we wrote.
-        is_named: whether the user has named the servers, so that one that was wrapped by hand is meant, too.
+        is_named: whether the user named the servers; then servers that were wrapped by hand are restored, too.
     """
 
     def decide(server: Server) -> Change:
@@ -169,7 +169,7 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
 
 
 def _is_by_install(server: Server, state: State) -> bool:
-    """Whether `install` has wrapped a server's command; True if lost records leave that open."""
+    """Whether `install` wrapped a server's command; True if that is unknown because the records are lost."""
     known = state.of(server.file)
     if not state.is_read or (server.routed is not None and server.routed.passes and known is not None):
         return True
@@ -177,7 +177,7 @@ def _is_by_install(server: Server, state: State) -> bool:
 
 
 def place_text(place: Place) -> str:
-    """A place as our records name it; a name in YAML may be a date."""
+    """Returns a place as the records write it; a name in YAML may be a date."""
     return json.dumps(place, default=str)
 
 
@@ -188,7 +188,7 @@ def is_routed(server: Server, state: State) -> bool:
 
 
 def strike_unused(state: State) -> bool:
-    """Strike the entries that lead to no listener any more, as after a kill or an edit; whether there were any."""
+    """Remove from each listener the entries that no longer lead to it; returns whether there were any."""
     struck = False
     for listener in state.listeners:
         users = [user for user in listener.users if _leads_there(user, listener)]
@@ -214,10 +214,10 @@ def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
         state: takes the backup first.
 
     Returns:
-        What was done: the plan's changes, or those that fit what the file holds by now.
+        The changes that were made: those of the plan, or those that fit what the file held at the moment of writing.
 
     Raises:
-        Refused: the file is as it was.
+        Refused: the file is unchanged.
     """
     if not plan.client.locks_with_folder:
         return _carried_out(plan, decide, state)
@@ -261,7 +261,7 @@ def _carried_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
 
 
 def _note(written: Written, changes: list[Change]) -> None:
-    """Remember what taking these changes back will need."""
+    """Record what `uninstall` needs to undo these changes."""
     for change in changes:
         if change.action != "route":
             continue
@@ -276,7 +276,7 @@ def _note(written: Written, changes: list[Change]) -> None:
 
 
 def _let_go(change: Change) -> bool:
-    """Strike an entry from its listener's users, if it stops using it."""
+    """Remove an entry from its listener if it stops using it; returns whether it did."""
     if change.listener is None or change.action != "unroute":
         return False
     change.listener.users = [user for user in change.listener.users if user != _user(change)]
@@ -288,7 +288,7 @@ def _user(change: Change) -> str:
 
 
 def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> bytes | None:
-    """The file as it was before us, if these changes undo all that we did to it."""
+    """Returns the original content of the file if these changes undo everything that mcpproxy did to it, or None."""
     original = state.original(plan.path, old)
     if original is None or any(change.action == "route" for change in changes):
         return None

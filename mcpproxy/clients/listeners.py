@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 16000
 PORTS: Final = 4000
-"""Below the ports that systems give to outgoing connections, and beside those that mcp-remote takes for its logins: a
-port that is written into a file stays free.
+"""They are below the ports that systems give to outgoing connections, and apart from those that mcp-remote uses for
+logins, so that a port that is written into a file stays free.
 """
 
 _PORT_OF: Final = {"http": 80, "https": 443}

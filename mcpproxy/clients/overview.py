@@ -1,4 +1,4 @@
-"""All routed servers of this machine, in a list: what the screens expect to hear from."""
+"""All routed servers of this machine, in a list: those of which the screens expect captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a server with a URL, without credentials, whether it lets a client in as it is.
+"""Finds out by a request without credentials whether clients can use a server with a URL as it is.
 
 One `ping` is posted: it opens no session, and a server that requires credentials refuses it like any other request. The
 headers of the client's entry are not sent. A redirect is followed as the official SDKs follow it: within its origin.
@@ -27,11 +27,11 @@ _AT_ONCE: Final = 8
 _PORT_OF: Final = {"http": 80, "https": 443}
 
 Access = Literal["open", "denied", "oauth", "redirect", "unreachable", "unapproved"]
-"""`denied`: it requires credentials and says nothing of OAuth. `unapproved`: it was not asked."""
+"""`denied`: it requires credentials, but does not mention OAuth. `unapproved`: it got no request."""
 
 
 class Probe(NamedTuple):
-    """What a server said."""
+    """How a server responded."""
 
     access: Access
     reason: str = ""
@@ -39,7 +39,7 @@ class Probe(NamedTuple):
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect to whoever asked."""
+    """Returns redirects to the caller instead of following them."""
 
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
         """Follow none."""
@@ -57,7 +57,7 @@ def probe(url: str) -> Probe:
 def next_url(url: str, method: str, status: int, location: str) -> str | None:
     """The URL at which the official SDKs repeat a request that was redirected; None if they do not.
 
-    They stay within the origin, bring no credentials that the redirect names, and do not let a POST become a GET, as it
+    They stay within the origin, ignore credentials in the redirect, and do not let a POST become a GET, as it
     does after 301, 302 and 303.
     """
     if status not in (_KEEPING if method == "POST" else REDIRECTS) or not location:

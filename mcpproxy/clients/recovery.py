@@ -1,8 +1,8 @@
-"""Finds again what the records of `install` knew, if they are lost: from the clients' files and from the backups.
+"""Recovers lost records of `install` from the clients' files and from the backups.
 
-A command of ours says by itself what it wraps. An entry with a URL only says a port of ours; which server is behind it
-is told by the backup of the file, where the entry still has the server's own URL: a port is derived from the name of
-the server and its origin.
+A routed command contains the server's own command. A routed URL contains only one of mcpproxy's ports. Which server has
+that port follows from the backups of the file, in which the entry still has the server's own URL: a port is derived
+from the server's name and origin.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from mcpproxy.clients.up_lock import running_up
 
 _BACKUP: Final = re.compile(r"\d{8}T\d{6}Z-(?P<client>.+)-[0-9a-f]{4}-(?P<file>[^/]+)").fullmatch
 _STEPS: Final = 64
-"""How many ports may have been taken when one was chosen."""
+"""How far a port may be from the derived one, because those in between were taken when it was chosen."""
 
 
 def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Server]:
-    """Enter into lost records what can be found again; records that could be read stay as they are.
+    """Recover what can be recovered of lost records; records that could be read stay as they are.
 
     Args:
         state: the records.
-        machine: whose clients are looked at, all of them.
+        machine: the machine, all of whose clients are searched.
         is_sure: whether there were records, even if no trace of them is left.
 
     Returns:
-        The entries that lead to a port which may be ours, where nothing tells which server is behind it.
+        The entries with a port that may be mcpproxy's, if nothing shows which server it belongs to.
     """
     if state.is_read and not state.is_partial:
         return []
@@ -75,7 +75,7 @@ def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Se
 
 
 def told(server: Server, machine: Machine) -> str:
-    """What to say of an entry that `recover` could not recover, and what to do."""
+    """Returns the message about an entry that could not be recovered, with what to do."""
     return (
         f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be a port of mcpproxy, "
         f"but the records of install are lost; write the server's own URL into {machine.shown(server.file)}"
@@ -83,12 +83,12 @@ def told(server: Server, machine: Machine) -> str:
 
 
 def port_of(server: Server) -> int:
-    """The port to which an entry leads."""
+    """Returns the port in the URL of an entry; 0 if it has none."""
     return (urlsplit(server.url[1]).port if server.url is not None else None) or 0
 
 
 def _know(state: State, server: Server) -> None:
-    """Note that the file of a server is one that we wrote to; what it was before is not known."""
+    """Record that `install` wrote to the file of a server; its earlier content is unknown."""
     written = state.files.setdefault(os.path.realpath(server.file), Written("", "", routed=[]))
     if written.routed is not None and server.routed is not None and server.routed.passes:
         written.routed.append(place_text(server.place))
@@ -104,7 +104,7 @@ def _is_port_of_ours(url: str) -> bool:
 
 
 def _listener(state: State, server: Server, url: str) -> Listener | None:
-    """The listener to which an entry leads, by the newest backup in which the entry had a URL of its own."""
+    """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None."""
     _, rest = split_origin(url)
     port, found = port_of(server), None
     for before in _before(state, server):
@@ -122,7 +122,7 @@ def _listener(state: State, server: Server, url: str) -> Listener | None:
 
 
 def _before(state: State, server: Server) -> Iterator[Server]:
-    """The servers in the backups of a file, the newest backup first."""
+    """Yields the servers in the backups of a file, newest backup first."""
     try:
         names = sorted(os.listdir(state.backups), reverse=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Replaces a configuration file: whole or not at all, and never over a change that another program made meanwhile.
+"""Replaces a configuration file: whole or not at all, and never over a change that another program has just made.
 
 Promises:
 - At every moment the file holds the old bytes or the new ones, whenever we are killed.
@@ -62,7 +62,7 @@ def replace(path: Path, old: bytes, new: bytes) -> None:
 
 
 def remove_left(path: Path) -> None:
-    """Remove what a kill has left beside a file; no other process is writing one, as the caller has `state` locked."""
+    """Remove temporary files that a killed process left next to a file. The caller has locked the records."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
         left.unlink(missing_ok=True)
 

@@ -119,7 +119,7 @@ class ClientInventory:
     broken: list[tuple[Path, str]] = field(default_factory=list)
     """Files that cannot be read, with the reason."""
     elsewhere: list[tuple[str, str]] = field(default_factory=list)
-    """Servers that no file of the client's holds: what they are, and their names."""
+    """Servers that are in none of the client's files: what they are, and their names."""
 
     @property
     def is_here(self) -> bool:

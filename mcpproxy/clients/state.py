@@ -1,8 +1,8 @@
 """What `install` remembers: a backup of every file that it changed, and what it wrote into it.
 
 It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. The records are kept
-twice, the second time in the configuration directory. If both are lost, they are found again as far as that is possible
-(`mcpproxy.clients.recovery`): our words in a client's file say what they are.
+twice, the second time in the configuration directory. If both are lost, they are recovered as far as possible
+(`mcpproxy.clients.recovery`), because mcpproxy's words in a client's file can be recognised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LATEST_S: Final = 1e12
 
 
 def digest(data: bytes) -> str:
-    """What tells two contents of a file apart."""
+    """Returns a digest of the content of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -36,11 +36,11 @@ class Written:
     """What is known of one file."""
 
     base: str
-    """The digest of the file before it held any word of ours."""
+    """The digest of the file before mcpproxy wrote to it."""
     backup: str
     """The name of its copy in `backups`."""
     after: list[str] = field(default_factory=list)
-    """The digests of what we wrote: of a file that is still one of these, the backup is all that there was."""
+    """The digests of what mcpproxy wrote; as long as the file has one of them, its backup holds all of the original."""
     at_s: float = 0.0
     """When we last wrote it: seconds since 1970."""
     added: list[str] = field(default_factory=list)
@@ -48,11 +48,11 @@ class Written:
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The places of the entries whose URL became a command, and what they were."""
     routed: list[str] | None = None
-    """The places of the commands that we put words in front of; None if an earlier version did, without a note."""
+    """The places of the commands that `install` wrapped; None if a version did that does not record them."""
 
 
 def _read_written(fields: Any) -> Written | None:
-    """What was stored of a file; None if anything about it is odd."""
+    """Returns the record of a file, or None if it is malformed."""
     try:
         written = Written(**fields)
     except TypeError:
@@ -105,9 +105,9 @@ class State:
         self.files: dict[str, Written] = {}
         self.listeners: list[Listener] = []
         self.is_partial = False
-        """Whether records were lost, and not all of it could be found again."""
+        """Whether records were lost, and not all of them could be recovered."""
         self.is_read = any(self._read(path) for path in self._paths)
-        """Whether there are records, and they, or their copy, could be read."""
+        """Whether the records, or their copy, could be read."""
 
     def _read(self, path: Path) -> bool:
         try:
@@ -131,7 +131,7 @@ class State:
         return self._folder / "backups"
 
     def left_behind(self) -> Iterator[Path]:
-        """Files that a kill has left while they were written."""
+        """Yields the temporary files that a killed process left."""
         for path in self._paths:
             yield from path.parent.glob(f".{path.name}.*")
         yield from self.backups.glob(".*")
@@ -157,7 +157,7 @@ class State:
             return None
 
     def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> Written:
-        """Keep a copy of a file that is about to change, and note what it will hold; `save` makes the note last.
+        """Back up a file that is about to change, and record what it will hold; `save` writes the record to disk.
 
         Args:
             path: of the file.
@@ -166,7 +166,7 @@ class State:
             new: what it will hold.
 
         Raises:
-            OSError: the copy cannot be written, so the file must not be.
+            OSError: the backup cannot be written, so the file must not be written either.
         """
         known = self.of(path)
         now = digest(old)
@@ -184,7 +184,7 @@ class State:
         return known
 
     def original(self, path: Path, data: bytes) -> bytes | None:
-        """What a file held before we first wrote to it, if nobody else has written to it since; None otherwise."""
+        """Returns what a file held before mcpproxy first wrote to it, or None if it has been edited since."""
         known = self.of(path)
         if known is None or digest(data) not in known.after:
             return None
@@ -195,10 +195,10 @@ class State:
         return backup if digest(backup) == known.base else None
 
     def save(self) -> None:
-        """Make everything last; listeners that no entry uses are dropped.
+        """Write the records to disk; listeners that no entry uses are dropped.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: they cannot be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
         stored = {
@@ -230,7 +230,7 @@ def state_folder() -> Path:
 
 
 def read_state() -> State:
-    """The records of this user, to look at.
+    """Reads the records of this user, without a lock.
 
     Raises:
         OSError: no home directory is known.
@@ -241,7 +241,7 @@ def read_state() -> State:
 
 @contextmanager
 def locked() -> Iterator[State]:
-    """The records, for this process alone: a second `install` waits.
+    """Reads the records and locks them: a second `install` waits.
 
     Raises:
         OSError: the folder cannot be created.
@@ -250,10 +250,10 @@ def locked() -> Iterator[State]:
 
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Read and write, so that opening waits for nobody, whatever the file is.
+    # Read and write, so that opening never blocks, even if the file is a pipe.
     with open(folder / "lock", "a", opener=lambda path, _: os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Left by a kill; nobody else is writing one.
+        # Left by a killed process; no other process is writing one.
         state = read_state()
         for left in state.left_behind():
             with suppress(OSError):

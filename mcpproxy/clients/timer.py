@@ -1,4 +1,4 @@
-"""The systemd units that run a command again and again: a service, and the timer that starts it.
+"""The systemd units that run a command regularly: a service, and the timer that starts it.
 
 They hold the command and nothing else. Credentials come from files or from an environment that the user adds to the
 service.
@@ -24,9 +24,9 @@ class Job(NamedTuple):
     often: str
     """How often, in words."""
     calendar: str
-    """The same for systemd."""
+    """The same as a calendar expression of systemd."""
     spread: str
-    """How much later it may start, so that not all machines begin at once."""
+    """How much later it may start, so that machines do not all begin at once."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Which routed servers run unrecorded at this moment: by the notes of their `run`, else by the processes themselves."""
+"""The routed servers that run unrecorded now, found by the notes of their `run`, or else by the processes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _STARTING_NS = 5 * _NS
 
 
 def unrecorded() -> list[Note]:
-    """Every server of this user that runs without a capture; the oldest first."""
+    """Returns every server of this user that runs without a capture, oldest first."""
     known = {note.pid: note for note in notes()}
     found = {note.pid: note for note in _without_note() if note.pid not in known}
     return sorted((known | found).values(), key=lambda note: note.since_ns)
 
 
 def told(note: Note) -> str:
-    """The same as a sentence; untrusted text."""
+    """Returns a note as a sentence; it holds untrusted text."""
     why = note.why or "the reason is not known"
-    return f"{note.name} runs unrecorded since {local_time(note.since_ns)} (process {note.pid}): {why}"
+    return f"{note.name} has been running unrecorded since {local_time(note.since_ns)} (process {note.pid}): {why}"
 
 
 def _without_note() -> Iterator[Note]:
-    """Processes of ours that may run a server unrecorded, and have no capture open.
+    """Yields the processes of mcpproxy that may run a server unrecorded, and have no capture open.
 
-    Where the runtime directory cannot be written either, there is no other sign of them.
+    If the runtime directory cannot be written to either, nothing else shows them.
     """
     table = process_table()
     passing = {pid: name for pid in table if (name := _passing(pid)) is not None}
@@ -47,7 +47,7 @@ def _without_note() -> Iterator[Note]:
 
 
 def _passing(pid: int) -> str | None:
-    """The name of the server, if a process is a `run` of ours that passes where it cannot record."""
+    """Returns the server's name if a process is a `run` with `--if-unrecordable=pass`, or None."""
     try:
         if os.stat(f"{_PROC}/{pid}").st_uid != os.getuid():
             return None
@@ -64,7 +64,7 @@ def _passing(pid: int) -> str | None:
 
 
 def _records(pid: int) -> bool:
-    """Whether a process has a capture open; True if that cannot be seen."""
+    """Whether a process has a capture open; True if the system does not show it."""
     try:
         for fd in os.listdir(f"{_PROC}/{pid}/fd"):
             try:

@@ -1,4 +1,4 @@
-"""Whether `mcpproxy up` is running, and on which ports it listens: it holds a lock, and keeps them in the locked file.
+"""Whether `mcpproxy up` is running, and on which ports it listens: it locks a file, and writes its ports into it.
 
 A port that accepts connections proves nothing: another program may have taken it.
 """
@@ -49,9 +49,9 @@ class UpLock:
         self.publish(())
 
     def publish(self, ports: Iterable[int]) -> None:
-        """Say on which ports this process listens."""
+        """Write the ports on which this process listens into the file."""
         data = json.dumps({"pid": os.getpid(), "ports": sorted(ports)}).encode()
-        with suppress(OSError):  # a full disk, say: then nobody knows, and everything else works
+        with suppress(OSError):  # a full disk, for example: then no command sees the ports, but everything else works
             os.pwrite(self._fd, data, 0)
             os.ftruncate(self._fd, len(data))
 
@@ -61,11 +61,11 @@ class RunningUp(NamedTuple):
 
     pid: int
     ports: frozenset[int]
-    """On which it listens."""
+    """The ports on which it listens."""
 
 
 def running_up(folder: Path) -> RunningUp | None:
-    """The `mcpproxy up` that is running; None if there is none."""
+    """Returns the `mcpproxy up` that is running, or None."""
     try:
         import fcntl
 
@@ -85,7 +85,7 @@ def running_up(folder: Path) -> RunningUp | None:
 
 
 def listening_up(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
-    """The `mcpproxy up` that is running, once it listens on these ports, or as it is after that time."""
+    """Waits until the running `mcpproxy up` listens on these ports, or that time is over; returns it, or None."""
     until_s = time.monotonic() + within_s
     while True:
         up = running_up(folder)
@@ -95,7 +95,7 @@ def listening_up(folder: Path, ports: Collection[int], within_s: float) -> Runni
 
 
 def _opened(folder: Path) -> int:
-    # Read and write, so that opening waits for nobody, whatever the file is.
+    # Read and write, so that opening never blocks, even if the file is a pipe.
     return os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

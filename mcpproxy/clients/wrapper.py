@@ -1,4 +1,4 @@
-"""The words of ours in front of a server's command: how they are written, recognised and taken away.
+"""mcpproxy's own words in front of a server's command: how they are written, recognised and removed.
 
 They carry everything: no variable and no directory is relied on, because clients strip the environment. None contains
 a blank or a sign of the shell, unless the path of this installation does: one client joins them for `/bin/sh -c`.
@@ -100,10 +100,10 @@ def is_plain(word: str) -> bool:
 
 
 def program_words() -> tuple[str, ...]:
-    """The command of this installation: absolute, and still there tomorrow.
+    """Returns the command of this installation: absolute, and permanent.
 
     Raises:
-        NoProgram: it is installed for this one call.
+        NoProgram: the installation is temporary.
     """
     typed = os.path.abspath(sys.argv[0])
     installed = os.path.join(sysconfig.get_path("scripts"), "mcpproxy")

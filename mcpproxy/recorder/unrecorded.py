@@ -132,7 +132,7 @@ def _folders() -> Iterator[str]:
 
 
 def _is_own(folder: str) -> bool:
-    """Whether a folder is ours alone, as anybody can make one in /tmp."""
+    """Whether a folder belongs to this user alone: anyone can create one in /tmp."""
     try:
         status = os.lstat(folder)
     except OSError:
@@ -161,7 +161,7 @@ def _write(note: Note) -> str | None:
 
 
 def _read(path: str) -> tuple[Note | None, str | None]:
-    """A note, or None if its process has ended, or if it is no note; and whose home it is of."""
+    """Returns a note, or None if it is malformed or its process has ended; and the home directory that it is about."""
     try:
         with open(path, "rb") as file:
             told: Any = json.loads(file.read(16 * _LONGEST))

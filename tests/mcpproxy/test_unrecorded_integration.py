@@ -43,7 +43,7 @@ def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -
     assert session.end() == 7
     line = said_once(session)
     assert "cannot make the directory" in line
-    assert line.endswith("the server runs unrecorded until it is started again")
+    assert line.endswith("the server runs unrecorded until it is restarted")
 
 
 def test_by_hand_it_refuses(place: Place) -> None:
@@ -131,7 +131,7 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     why = "cannot make the directory" if is_noted else "the reason is not known"
     sentence = f"(process {session.pid}): {why}"
     wait_until(lambda: sentence in told("ls"), "the process to be old enough to be sure")
-    assert "files runs unrecorded since 20" in told("ls")
+    assert "files has been running unrecorded since 20" in told("ls")
     assert sentence in told("status")
     assert "yes, but it runs unrecorded" in told("status")
     (row,) = map(json.loads, place.run("status", "--json").stdout.splitlines())

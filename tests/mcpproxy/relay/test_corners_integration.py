@@ -54,7 +54,7 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     session.hang_up()
     assert session.end() == 7
     (line,) = session.errors().decode().splitlines()
-    assert line.endswith("the server runs unrecorded until it is started again")
+    assert line.endswith("the server runs unrecorded until it is restarted")
     session = place.start([*run, PASSES, "--", "/no/such"], direct=True, before=with_files(files, files))
     assert (session.rest(), session.end()) == (b"", 127)
 
