@@ -142,7 +142,7 @@ class _Row(NamedTuple):
 class RetryLoop(AtEndpoint):
     """A client repeats a request again and again although it is refused because of its credentials.
 
-    **Why it matters.** It does not help to repeat the request, be it with the same token, with a new one or without
+    **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without
     one. Each repetition costs the server time, and may ask the user for consent again.
 
     **On the wire.** Four times `> POST /mcp` with the same call, each answered 401 or 403

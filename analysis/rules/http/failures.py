@@ -156,7 +156,7 @@ class CallRefused(_Refused):
     **Why it matters.** The call has failed, and its caller often learns no more than the status: many clients do not
     read what else such a response says.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and a page of nginx
+    **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `502 Bad Gateway` and an nginx page
 
     **Instead.** As a server, answer with a JSON-RPC error. If a gateway refuses, look at what is behind it; if the
     status is 429 or 503, send `Retry-After`, and have the client wait that long.
@@ -338,8 +338,8 @@ class StreamBroken(Over):
 class Unreachable(Rule):
     """A request does not reach the server: its name is unknown, it refuses the connection, or TLS fails.
 
-    **Why it matters.** The server, or the way to it, is down. The client gets a 502 or 504 from the recorder, where it
-    would have seen the failed connection without it.
+    **Why it matters.** The server, or the way to it, is down. The client gets a 502 or 504 from the recorder; without
+    the recorder, its connection would have failed.
 
     **On the wire.** Nothing: the connection failed.
 
@@ -370,7 +370,7 @@ class Unreachable(Rule):
 class SessionRefused(Over):
     """A session is refused again and again.
 
-    **Why it matters.** Nothing works any more until the client begins a new session, which many clients do only when
+    **Why it matters.** Nothing works until the client begins a new session, which many clients do only when
     they are restarted.
 
     **On the wire.** `404 Not Found` to every request with the same `Mcp-Session-Id`

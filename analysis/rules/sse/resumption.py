@@ -213,7 +213,7 @@ class ClosedWithoutRetry(Over):
 
 
 class ResumptionIgnored(OverHttp):
-    """A client resumes a stream, and the server sends nothing of what was missing.
+    """A client resumes a stream, and the server sends none of the missing events.
 
     **Why it matters.** The client waits for a response that it believes to be on the way. A server that ignores
     `Last-Event-ID` and opens a new stream looks as if it could resume.
