@@ -102,7 +102,7 @@ comment on column frames.size is 'its bytes, without the delimiter';
 comment on column frames.waited_ns is 'how long it waited because its receiver did not read it; NULL if it did not wait';
 comment on column frames.request is 'frame number of the request that it is or answers; NULL if it matches none';
 comment on column frames.is_json is 'whether it is JSON, and not nested too deeply for DuckDB';
-comment on column frames.message_problem is 'why message is NULL: unjudged (not parsed), not JSON (to the letter: with NaN, a byte order mark or half of a surrogate pair it is none), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns tell of the last, as most parsers do); NULL if there is a message';
+comment on column frames.message_problem is 'why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns use the last, as most parsers do); NULL if there is a message';
 comment on column frames.message is 'its JSON, as it came; NULL if parsers could disagree about it, so that it never contradicts the other columns: message_problem has the reason';
 comment on column frames.raw is 'its exact bytes';
 
@@ -185,7 +185,7 @@ comment on column http_exchanges.is_stream is 'whether the response is an event 
 comment on column http_exchanges.events is 'events in it';
 comment on column http_exchanges.resumes is 'number of the exchange whose stream it resumes';
 comment on column http_exchanges.by_proxy is 'whether mcpproxy itself responded because the server could not be reached';
-comment on column http_exchanges.failed_by is 'who failed, as far as HTTP shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if nobody did. A stream that ends as it should, without the response, is no failure of HTTP';
+comment on column http_exchanges.failed_by is 'who failed, as far as HTTP shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if the exchange did not fail. A stream that ends as it should, but without the response, is not a failure of HTTP';
 comment on column http_exchanges.said is 'text of a response that is not an MCP message, such as the error page of a gateway, in one line; otherwise why the exchange broke off; NULL if there is neither. Untrusted text';
 
 --     select level, rule, message, capture, frame from findings where level <> 'note'
@@ -222,7 +222,7 @@ comment on column tools.capture is 'id of the capture';
 comment on column tools.session is 'number of the session that received it';
 comment on column tools.name is 'name of the tool';
 comment on column tools.title is 'its title for people';
-comment on column tools.definition is 'the whole definition; of two members with one name, the last, as in the other columns: message_problem of the frame tells that there were two';
+comment on column tools.definition is 'the whole definition; of two members with one name, the last, as in the other columns (message_problem of the frame is then duplicate member)';
 comment on column tools.bytes is 'size of the definition as compact JSON';
 comment on column tools.tokens_estimate is 'bytes / 4, an estimate of the tokens that a model reads for it';
 comment on column tools.hash is 'a hash of the definition that does not depend on the order of its members';
