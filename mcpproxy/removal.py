@@ -48,7 +48,7 @@ def removable(path: Path) -> Removable | None:
 
 
 def remove(capture: Removable) -> None:
-    """Delete a capture: all segments, its marks, and what is cached of it.
+    """Delete a capture: all segments, its marks, and its cached data.
 
     Raises:
         OSError: a segment or the marks could not be deleted, or the capture is being recorded after all.

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         "--rule",
         action="append",
         metavar="G",
-        help="check only these rules: an id, or a pattern such as id/*; may be repeated",
+        help="check only these rules: an id, or a pattern such as id/*; can be repeated",
     )
     parser.add_argument("--ignore", action="append", metavar="G", help="leave these rules out, named in the same way")
     parser.add_argument("--filter", metavar="EXPR", help="only findings about messages that EXPR selects")

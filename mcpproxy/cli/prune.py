@@ -1,7 +1,7 @@
 """Delete old captures by age, number or size. Captures that are still being recorded are never touched.
 
-Give at least one of --older-than, --keep and --max-size. --dry-run lists what would be deleted. --service does it every
-day.
+Give at least one of --older-than, --keep and --max-size. --dry-run lists what would be deleted. --service writes a
+timer that deletes every day.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--service",
         action="store_true",
-        help="write a systemd timer that deletes in this way every day, without asking, and exit",
+        help="write a systemd timer that runs this command every day, without asking, and exit",
     )
     parser.add_argument("--dry-run", action="store_true", help="list what would be deleted, and delete nothing")
     return parser
@@ -93,7 +93,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _write_timer(options: argparse.Namespace) -> int:
-    """Write a timer for what was asked; what it would delete now is not asked about."""
+    """Write a timer for these options; nothing is deleted now, so nothing is asked."""
     # Writing a timer is rare; deleting should not wait for what only that needs.
     from mcpproxy.cli.timers import wherever, write_job
     from mcpproxy.clients.timer import PRUNE
@@ -105,12 +105,12 @@ def _write_timer(options: argparse.Namespace) -> int:
     words += [] if options.max_size is None else ["--max-size", str(options.max_size)]
     names = options.capture or _moved()
     for name in options.capture:
-        meaning_of(name)  # one that means nothing would fail every day, where nobody looks
+        meaning_of(name)  # an unknown name would fail every day, unseen
     return write_job(PRUNE, [*words, "--yes", *map(wherever, names)])
 
 
 def _moved() -> list[str]:
-    """Where captures are, if our environment says so: a unit does not inherit it."""
+    """Returns the folders of captures if the environment names them, because a unit does not inherit it."""
     if not any(os.environ.get(name) for name in ("MCPPROXY_CAPTURES", "XDG_DATA_HOME")):
         return []
     return [str(root) for root in search_roots() if root.is_dir()]

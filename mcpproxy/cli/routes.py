@@ -38,7 +38,7 @@ def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "client", nargs="*", metavar="CLIENT", help="clients by name, such as claude-code or cursor (default: ask)"
     )
-    parser.add_argument("--server", action="append", metavar="SERVER", help=f"{verb} only this server; may be repeated")
+    parser.add_argument("--server", action="append", metavar="SERVER", help=f"{verb} only this server; can be repeated")
     parser.add_argument(
         "--scope",
         choices=("user", "project"),
@@ -78,7 +78,7 @@ def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventor
 
 
 def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """The same, but a project's file that several clients share is no trace of a client, unless clients were named."""
+    """The same, but a project's file that several clients share counts for a client only if clients were named."""
     inventories = find_all(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories

@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
         dest="captures",
         action="append",
         metavar="CAPTURE",
-        help="also show the findings of the rules in this capture; may be repeated",
+        help="also show the findings of the rules in this capture; can be repeated",
     )
     parser.add_argument("--group", metavar="GROUP", help="only rules of this group, such as lifecycle")
     parser.add_argument(

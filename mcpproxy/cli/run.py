@@ -15,8 +15,8 @@ The options end at `--`, or at the first word that does not begin with `-`.
   --fsync WHEN           1s: a power cut costs about a second (default);
                          always: sync before every chunk; never
   --keep-path SEGMENT    store this path segment of URLs on the command line in
-                         clear; all others, except common words such as mcp, sse
-                         and v1, are stored as keyed hashes; may be repeated
+                         plain text; all others, except common words such as mcp,
+                         sse and v1, are stored as keyed hashes; can be repeated
   --on-record-error DO   if a record cannot be written: pass traffic on and count
                          the loss (default), stop the session (exit 74), or block
                          traffic until the disk accepts the record

@@ -88,14 +88,14 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="store this path segment in plain text; all others, except common words such as mcp, sse and v1, are "
-        "stored as keyed hashes; may be repeated",
+        "stored as keyed hashes; can be repeated",
     )
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="another host name under which clients, and pages in browsers, may reach the proxy; may be repeated",
+        help="another host name under which clients, and pages in browsers, can reach the proxy; can be repeated",
     )
     parser.add_argument(
         "--max-connections",

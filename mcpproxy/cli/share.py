@@ -25,7 +25,9 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the copy, a file NAME.mcpcap")
-    parser.add_argument("--force", action="store_true", help="replace an earlier copy of that name, never a recording")
+    parser.add_argument(
+        "--force", action="store_true", help="replace an earlier redacted copy of that name, but never a recording"
+    )
     pattern = "a JSON Pointer with * for any name or index, the name of a member, or re:REGEX; can be repeated"
     parser.add_argument("--keep", metavar="PATTERN", action="append", default=[], help=f"keep what matches: {pattern}")
     parser.add_argument(
