@@ -37,7 +37,7 @@ _BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
 _FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
 """Not the number of a version or a date, which the name of a folder may end in."""
 _WHILE_FOLLOWING: Final = {
-    "has:waiting": "`export --follow` sends calls that have ended; `mcpproxy status` and `ls` say what waits"
+    "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
 """Keys that `--follow` refuses, with the reason."""
 

@@ -113,7 +113,7 @@ def test_export_selects_what_waits(session: tuple[Session, Path, int], tmp_path:
     assert "quick" not in written
     done = mcpproxy("export", path, "--follow", "--to", "http://127.0.0.1:1", "--filter", "has:waiting")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"`mcpproxy status` and `ls` say what waits" in done.stderr
+    assert b"`mcpproxy status` lists the requests that are waiting" in done.stderr
 
 
 def test_export_of_what_has_ended_selects_nothing_that_waits(tmp_path: Path) -> None:

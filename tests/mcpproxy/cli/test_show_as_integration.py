@@ -96,4 +96,4 @@ def test_no_command_sends_again_what_the_server_said_or_what_is_answered_on_anot
     for path, number, form in ((older, call, "curl"), (stdio, 5, "shell")):
         done = mcpproxy("show", "--frame", str(number), "--as", form, path)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert f"there is no command that sends frame {number} again" in done.stderr.decode()
+        assert f"no command sends frame {number} again" in done.stderr.decode()
