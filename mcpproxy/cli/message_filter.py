@@ -19,7 +19,7 @@ def message_filter(text: str, command: str, refused: Mapping[str, str]) -> Filte
     Args:
         text: the filter.
         command: the name of the command.
-        refused: keys that it does not know as it is called, each with the reason.
+        refused: keys that it does not know with the given options, each with the reason.
 
     Raises:
         FilterError: the filter is invalid, or has a key that the command does not know.
@@ -35,7 +35,7 @@ def message_filter(text: str, command: str, refused: Mapping[str, str]) -> Filte
 
 
 def filter_of(path: Path, only: Filter | None) -> Filter | None:
-    """The filter for one capture: if it depends on how requests end, the capture is read to its end for that.
+    """Returns the filter for one capture; if it depends on how requests end, this reads the capture to its end.
 
     Args:
         path: the capture.
