@@ -60,7 +60,7 @@ class RepeatedCall(Rule):
         calls: _Calls | None = seen.session.memory.get(self.id)
         cancelled = seen.cancelled
         if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
-            alike = calls.of(_key(cancelled.request))
+            alike = calls.of(calls.key_of(cancelled.request))
             if alike is not None:
                 alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
@@ -69,7 +69,7 @@ class RepeatedCall(Rule):
         calls: _Calls | None = seen.session.memory.get(self.id)
         answer, exchange = seen.message, seen.exchange
         if calls is not None and exchange is not None and isinstance(answer, Response):
-            alike = calls.of(_key(exchange.request))
+            alike = calls.of(calls.key_of(exchange.request))
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
                 waited_ns = 0 if exchange.cancelled_ns is not None else exchange.duration_ns or 0
@@ -124,13 +124,22 @@ class _Calls:
         self._once: OrderedDict[bytes, _Alike] = OrderedDict()
         """Calls not yet repeated often enough; the least recent is forgotten first."""
         self._often: dict[bytes, _Alike] = {}
+        self._keys: OrderedDict[tuple[int, int | None], bytes] = OrderedDict()
+        """The digests of the last calls without a response, by number and place in a batch: they cost most."""
 
     def of(self, key: bytes | None) -> _Alike | None:
         """The calls with a key; None if they are unknown."""
         return None if key is None else self._often.get(key) or self._once.get(key)
 
+    def key_of(self, request: Request) -> bytes | None:
+        """The key of a call that is over."""
+        return self._keys.pop((request.seq, request.index), None) or _key(request)
+
     def note(self, key: bytes, request: Request) -> None:
         """Record a call."""
+        self._keys[request.seq, request.index] = key
+        if len(self._keys) > KEPT:
+            self._keys.popitem(last=False)
         alike = self.of(key)
         if alike is None:
             alike = self._once[key] = _Alike(short(request.params["name"]))
