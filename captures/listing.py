@@ -35,6 +35,14 @@ _SETTLED_NS: Final = 3_000_000_000
 """The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
 
 
+def place_variables() -> dict[str, str]:
+    """The variables of this environment that say where captures are, other than HOME, with absolute paths."""
+    named = os.environ.get("MCPPROXY_CAPTURES")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    variables = {"MCPPROXY_CAPTURES": os.path.abspath(named)} if named else {}
+    return variables | ({"XDG_DATA_HOME": data} if os.path.isabs(data) else {})
+
+
 def search_roots() -> list[Path]:
     """Every directory in which this user's recorders may have written, the likeliest first, without duplicates."""
     candidates = []
