@@ -128,7 +128,7 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
         if names_of := enabled_units(machine):
             how = f"systemctl --user disable --now {' '.join(names_of)}"
             return fail(f"nothing was removed: units of mcpproxy are enabled; first run: {how}")
-        return purge(machine, is_agreed=options.yes, is_dry=options.dry_run)
+        return purge(machine, (), is_agreed=options.yes, is_dry=options.dry_run)
 
 
 def _written_elsewhere(state: State) -> Path | None:
