@@ -245,6 +245,24 @@ def test_the_total_is_the_sum_of_what_is_listed(home: Path) -> None:
     assert listed[-1] == removed[-1].replace(b"removed", b"would be removed")
 
 
+def test_an_entry_that_was_wrapped_by_hand_is_named_and_refuses_nothing(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    entries = json.loads(file.read_text())["mcpServers"]
+    entries["my hand"] = {"command": "mcpproxy", "args": ["run", "--", "true"]}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    assert b"wrapped by hand, stays" in run(home, "uninstall", "--all").stdout
+    for words in (["--dry-run"], ["--yes"], ["--yes"]):
+        done = run(home, "uninstall", "--purge", *words)
+        assert done.returncode == 0
+        assert done.stderr.decode() == (
+            "mcpproxy: my hand of Cursor was wrapped by hand, and still starts mcpproxy run; to unwrap it: mcpproxy "
+            "uninstall cursor --server 'my hand'\n"
+        )
+    assert there(home) == {".cursor/mcp.json"}
+    assert run(home, "uninstall", "cursor", "--server", "my hand").returncode == 0
+    assert json.loads(file.read_text())["mcpServers"]["my hand"] == {"command": "true", "args": []}
+
+
 def test_captures_in_another_directory_are_named_and_stay(home: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     (own / "of-the-user").mkdir(parents=True)
