@@ -40,9 +40,10 @@ from mcpproxy.cli.message_filter import filter_of, message_filter
 from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text
+from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text, fit
 from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise
 
@@ -249,30 +250,37 @@ class _Column:
     """The column of labels: as wide as the longest so far, and thus from the start if all are known then."""
 
     MOST: Final = 24
-    """Cells. A longer label is not cut, but the others are not padded to it: the messages need the room."""
+    """Cells of the widest label."""
+    LEAST: Final = 8
+    """Cells that a label may always have: the end of a capture's name, and the beginning of a server's."""
 
     def __init__(self) -> None:
+        # The messages need the room more than a long name does.
+        self.most = max(self.LEAST, min(self.MOST, width_of_stdout() - NARROWEST - _Label.GAP))
         self.width = 0
 
 
 class _Label:
     """What stands in front of each line of a capture that is followed with others: its server, the end of its name."""
 
+    GAP: Final = 2
+    """Cells between a label and its line."""
+
     def __init__(self, path: Path, column: _Column) -> None:
-        self._text = f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
+        end = sanitise(path.stem[-4:])
+        self._text = f"{fit(sanitise(path.parent.name), column.most - cells(end) - 1)} {end}"
         self._column = column
-        self._cells = cells(self._text)
-        column.width = max(column.width, min(self._cells, _Column.MOST))
+        column.width = max(column.width, cells(self._text))
 
     @property
     def cells(self) -> int:
         """How many columns it takes now."""
-        return max(self._cells, self._column.width) + 2
+        return self._column.width + self.GAP
 
     @property
     def text(self) -> str:
         """It, as wide as that."""
-        return self._text + " " * (self.cells - self._cells)
+        return self._text + " " * (self.cells - cells(self._text))
 
 
 def _say_if_nothing_was_selected(printer: "_Printer") -> None:

@@ -159,6 +159,31 @@ def test_the_rule_of_a_bad_frame_is_never_cut_off() -> None:
         assert sum("jsonrpc/missing-version" in line for line in lines) == 2
 
 
+OUTCOMES = {
+    "ok": '"jsonrpc":"2.0","id":11,"result":{"content":[{"type":"text","text":"all of the notes of the day"}]}',
+    "tool error": '"jsonrpc":"2.0","id":11,"result":{"isError":true,"content":[{"type":"text","text":"no such file"}]}',
+    "error -32602": '"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"no such tool"}',
+    "fits no request": '"jsonrpc":"2.0","id":12,"result":{}',
+    "tool error ": '"id":11,"result":{"isError":true,"content":[]}',
+}
+"""Responses to request 11 by what their lines say; the last one breaks a rule with a long id."""
+
+
+def test_a_narrow_line_loses_its_outcome_last() -> None:
+    call = '{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"read_all_of_the_files"}}'
+    for outcome, members in OUTCOMES.items():
+        rows = [("c2s", call), ("s2c", f"{{{members}}}")]
+        frames = [{"rec": "frame", "dir": way, "raw": raw, "t_ms": 10 * n} for n, (way, raw) in enumerate(rows)]
+        for width in range(40, 121):  # 54 is what `show --follow --all` has for a line on a terminal of 80 columns
+            conversation = Conversation(width=width, times="abs")
+            lines = shown(list(items([{"rec": "header", "name": "a", "wall_ns": 0}, *frames])), conversation)
+            (line,) = (line for line in lines if f"  {outcome}" in f"{line}  ")
+            assert "←" in line, (outcome, width)
+            assert max(map(cells, lines)) <= width, (outcome, width)
+            assert ("missing-version" in "".join(lines)) == outcome.endswith(" "), (outcome, width)
+            assert "tools/call" in line or "answer" in line or width < 54, (outcome, width)
+
+
 def test_a_capture_without_an_end_says_whether_it_is_still_growing() -> None:
     for still_open, text in ((True, "·  still being recorded"), (False, "■  capture ends here (not closed)")):
         conversation = Conversation()
