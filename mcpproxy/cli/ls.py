@@ -25,6 +25,7 @@ from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import WHOLE, begins_text, cells, count_text, lost_text
 from mcpproxy.report.units import duration, local_time, size, utc
+from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 
 TAIL = 64 << 10
@@ -182,8 +183,7 @@ def _text(rows: list[Row], most: int) -> str:
         if row.abandoned:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
-            several = f"{count_text(row.waiting, 'request')} waiting, the oldest for {duration(row.waited_ns)}"
-            remarks.append(several if row.waiting > 1 else f"a request has been waiting for {duration(row.waited_ns)}")
+            remarks.append(waiting_text(row.waiting, row.waited_ns))
         note = f"▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"

@@ -5,7 +5,7 @@ both are easy to scan; the middle takes the remaining width. `!` marks a message
 is not a message; the id of the rule follows and is never cut.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Invalid, Notification, Request, Response, sender
@@ -24,6 +24,7 @@ from mcpproxy.report.wording import (
     name_of,
     notification_gist,
     status_of,
+    waiting,
 )
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
@@ -54,6 +55,18 @@ class Batch(NamedTuple):
 
     frame: Frame
     holds: int
+
+
+class WaitingRequest(NamedTuple):
+    """A request that may still be answered, as its capture is still being recorded."""
+
+    request: Request
+    waited_ns: int
+    """How long it has waited."""
+
+
+Item: TypeAlias = Seen | Batch | Exchange | WaitingRequest | Remark
+"""What has a line: a message; its batch, which precedes it; an exchange left open; anything else."""
 
 
 class Row(NamedTuple):
@@ -151,7 +164,7 @@ def _least(row: Row) -> int:
     return subject if row.outcome is None else subject + 2 + cells(row.outcome.text)
 
 
-def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
+def row_of(item: Item, width: int) -> Row:
     """The row of an item; `width` decides how wide its columns are."""
     frame = _frame_of(item)
     exchange = item.exchange if isinstance(item, Remark) else None if frame is None else frame.exchange
@@ -159,7 +172,7 @@ def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
     return _row_of(item, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
 
 
-def _frame_of(item: Seen | Batch | Exchange | Remark) -> Frame | None:
+def _frame_of(item: Item) -> Frame | None:
     if isinstance(item, Remark):
         return None
     if isinstance(item, Batch):
@@ -167,7 +180,7 @@ def _frame_of(item: Seen | Batch | Exchange | Remark) -> Frame | None:
     return (item.message if isinstance(item, Seen) else item.request).frames[0]
 
 
-def _row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
+def _row_of(item: Item, width: int) -> Row:
     if isinstance(item, Seen):
         return _message(item, width)
     if isinstance(item, Batch):
@@ -175,10 +188,11 @@ def _row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
         body = [Span(f"batch of {item.holds:,}")]
         arrow = _arrow(item.frame, "!" if problem else "")
         return Row(arrow, body, problem=problem, size=units.size(len(item.frame.raw)))
-    if isinstance(item, Exchange):
-        word, text, _ = fate(item)
-        rest = (Span(text), Span(f"  {gist(item.request)}", "dim"))
-        return Row(_arrow(item.request.frames[0]), _subject(item.request, "dim", width), Span(word, "bad"), rest)
+    if isinstance(item, Exchange | WaitingRequest):
+        status = fate(item) if isinstance(item, Exchange) else waiting(item.waited_ns)
+        outcome = Span(status.word, "bad" if isinstance(item, Exchange) else "plain")
+        rest = (Span(status.text), Span(f"  {gist(item.request)}", "dim"))
+        return Row(_arrow(item.request.frames[0]), _subject(item.request, "dim", width), outcome, rest)
     return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
 
 

@@ -26,6 +26,16 @@ _OPEN: Final = 50_000
 _NAMED: Final = 3
 
 
+def waited_ns(fold: Fold, request: Request) -> int:
+    """How long a request has been waiting, by the wall clock."""
+    return max(0, time.time_ns() - (fold.wall_ns or 0) - request.t_ns)
+
+
+def waiting_text(count: int, oldest_ns: int) -> str:
+    """How many requests are waiting, and how long the oldest of them has been."""
+    return f"{count_text(count, 'request')} waiting{', the oldest' if count > 1 else ''} for {duration(oldest_ns)}"
+
+
 class Wait(NamedTuple):
     """A request that waits for its response."""
 
@@ -86,7 +96,7 @@ class Waits:
 
     def waited_ns(self, wait: Wait) -> int:
         """How long a request has been waiting, by the wall clock."""
-        return max(0, time.time_ns() - (self._fold.wall_ns or 0) - wait.request.t_ns)
+        return waited_ns(self._fold, wait.request)
 
     def text(self, wait: Wait) -> str:
         """One line about it: since when it waits, what has happened since, and whether the server is running."""
