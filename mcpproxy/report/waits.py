@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from analysis import clock
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Seen
@@ -28,7 +29,7 @@ _NAMED: Final = 3
 
 def waited_ns(fold: Fold, request: Request) -> int:
     """How long a request has been waiting, by the wall clock."""
-    return max(0, time.time_ns() - (fold.wall_ns or 0) - request.t_ns)
+    return max(0, clock.since_ns(fold.wall_ns) - request.t_ns)
 
 
 def waiting_text(count: int, oldest_ns: int) -> str:
