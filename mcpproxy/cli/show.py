@@ -33,7 +33,7 @@ from captures.listing import segments
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
-from mcpproxy.cli.copied_message import FORMS, number_of, show_as
+from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.message_filter import filter_of, message_filter
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         "--as",
         dest="form",
         choices=FORMS,
-        help="print only the message of --frame N, or a command that sends it again, as `tui` copies them",
+        help="print only the messages and stderr lines of --frame, or a command that sends message N again",
     )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
@@ -91,9 +91,9 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     if options.form is not None:
-        number = number_of(options.frame)
+        frames = named_frames(options.frame, options.form)
         with selected(options.capture, scope_of(options)) as chosen:
-            return show_as(chosen.paths, number, options.form)
+            return show_as(chosen.paths, frames, options.form)
     try:
         if options.filter is not None:
             options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
