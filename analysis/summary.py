@@ -9,13 +9,13 @@ to a temporary file and renamed. Captures that are being recorded are never cach
 import json
 import os
 import tempfile
-import time
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from analysis import clock
 from analysis.conversation.exchange import Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.histogram import Histogram
@@ -95,7 +95,7 @@ class Summary(NamedTuple):
         """How long that request has waited by now, by the wall clock; None if none is waiting."""
         if self.waiting_since_ns is None or self.wall_ns is None:
             return None
-        return max(0, time.time_ns() - self.wall_ns - self.waiting_since_ns)
+        return max(0, clock.since_ns(self.wall_ns) - self.waiting_since_ns)
 
 
 class Summarizer:

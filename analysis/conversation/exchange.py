@@ -188,6 +188,11 @@ class Exchange:
         return waited_ns if is_given_up else None
 
     @property
+    def is_open(self) -> bool:
+        """Whether a response may still come that its sender wants, if its capture is still being recorded."""
+        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS
+
+    @property
     def late_ns(self) -> int | None:
         """How long after its cancellation it was answered all the same; None if it was not."""
         if self.cancelled_ns is None or self.ended_ns is None:

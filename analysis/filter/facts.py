@@ -85,7 +85,7 @@ def facts_of(
     raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
     is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
     asked = exchange if isinstance(message, Request) else None
-    is_waiting = is_open and asked is not None and _waits(asked)
+    is_waiting = is_open and asked is not None and asked.is_open
     return Facts(
         method=named.method if isinstance(named, Request | Notification) else None,
         name=name_in(named.params) if isinstance(named, Request | Notification) else None,
@@ -109,12 +109,6 @@ def facts_of(
         frames=(frames[0].seq, frames[-1].seq),
         raw=raw,
     )
-
-
-def _waits(exchange: Exchange) -> bool:
-    """Whether the sender of a request without a response still waits for one that can come."""
-    is_open = exchange.outcome is Outcome.UNANSWERED and exchange.abandoned_ns is None
-    return is_open and exchange.request.method not in ENDLESS
 
 
 def _has_failed(exchange: Exchange) -> bool:

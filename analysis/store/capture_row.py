@@ -1,8 +1,8 @@
 """Account: the row of a capture in the table `captures`, with its origin, its ending and its losses."""
 
 import shlex
-import time
 
+from analysis import clock
 from analysis.conversation.fold import Fold
 from analysis.store.tables import Row, ordered
 from analysis.store.values import integer, text
@@ -67,9 +67,7 @@ class Account:
         ended = self._ended.members if self._ended is not None else {}
         close = self._close.members if self._close is not None else {}
         host_pid, host = _host(header.get("parents"))
-        last_ns = self.last_ns
-        if is_growing and fold.wall_ns:
-            last_ns = max(last_ns, time.time_ns() - fold.wall_ns)
+        last_ns = clock.lasted_ns(self.last_ns, fold.wall_ns, is_live=is_growing)
         status = integer(ended.get("status", close.get("status")))
         return ordered(
             "captures",

@@ -1,6 +1,7 @@
-"""`mcpproxy show --frame N --as`: one message as `tui` copies it, printed."""
+"""`mcpproxy show --frame N --as`: a message as `tui` copies it, or lines of stderr, printed."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,29 +12,32 @@ from analysis.conversation.session import Seen
 from captures.errors import CaptureError
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
+from captures.record import Record, raw_bytes
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.examining import say_damage
+from mcpproxy.cli.messages import frames_of
 from mcpproxy.report.resending import Command, Posted, command, posted_by, pretty, raw_text
 
 FORMS = ("curl", "shell", "message")
 
 
-def show_as(paths: list[Path], number: int, form: str) -> int:
-    """Print a message in this form; returns 2 if it has no such form, or the capture is damaged or cannot be read."""
+def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
+    """Print frames in this form; returns 2 if they have no such form, or the capture is damaged or cannot be read.
+
+    Args:
+        paths: the captures; more than one is an error.
+        frames: the first and the last number; the same, except for messages.
+        form: one of FORMS.
+    """
     if len(paths) != 1:
         return fail(f"--as prints a frame of a single capture, not of {len(paths):,}")
-    search = _Search(paths[0], number)
-    code = int(Exit.USAGE if search.is_damaged else Exit.FINE)
-    if search.frame is None:
-        if number <= search.last:
-            return fail(
-                f"record {number} is not a frame, so it cannot be printed as {form}; to see what it is, use --frame "
-                f"{number} without --as"
-            )
-        return fail(f"there is no frame {number} in {paths[0]}; the last record is {search.last}")
+    number = frames[0]
     if form == "message":
-        sys.stdout.write(f"{pretty(search.frame.raw) or raw_text(search.frame.raw)}\n")
-        return code
+        return _print_texts(paths[0], frames)
+    entries = _Entries(paths[0])
+    search = _Search(entries, number)
+    if search.frame is None:
+        return _not_found(entries, frames, form)
     made = search.command()
     if made is None:
         return fail(
@@ -47,7 +51,79 @@ def show_as(paths: list[Path], number: int, form: str) -> int:
     if made.has_placeholders:
         sys.stdout.flush()
         say("replace each <…> in the command before you run it")
-    return code
+    return entries.exit_code
+
+
+def _print_texts(path: Path, frames: tuple[int, int]) -> int:
+    """Print the messages and the lines of stderr in a range; returns 2 if there are none, or the capture is damaged."""
+    entries = _Entries(path)
+    has_printed = is_piece = False
+    for entry in entries:
+        text = None if isinstance(entry, Damage) or not frames[0] <= entry.seq <= frames[1] else _text_of(entry)
+        if text is None:
+            continue
+        before = "\n" if is_piece and isinstance(entry, Frame) else ""
+        # A long line of stderr is in several records, without an end of line between them.
+        is_piece = isinstance(entry, Record) and entry.members.get("delim") == ""
+        sys.stdout.write(f"{before}{text}" + ("" if is_piece else "\n"))
+        has_printed = True
+        if frames[0] == frames[1]:
+            break
+    if not has_printed:
+        return _not_found(entries, frames, "message")
+    sys.stdout.write("\n" if is_piece else "")
+    return entries.exit_code
+
+
+def _text_of(entry: Frame | Record) -> str | None:
+    """The text of a message or of a line of stderr, without what could act on a terminal; None for other records."""
+    if isinstance(entry, Frame):
+        return pretty(entry.raw) or raw_text(entry.raw)
+    raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
+    return None if raw is None else raw_text(raw)
+
+
+def _not_found(entries: "_Entries", frames: tuple[int, int], form: str) -> int:
+    """Say what was named in place of a frame."""
+    number, last = frames
+    if number != last:
+        return fail(f"none of the records from {number} to {last} is a message or a line of stderr")
+    if number > entries.last:
+        return fail(f"there is no frame {number} in {entries.path}; the last record is {entries.last}")
+    return fail(
+        f"record {number} is not a frame, so it cannot be printed as {form}; to see what it is, use --frame {number} "
+        "without --as"
+    )
+
+
+class _Entries:
+    """The frames, other records and damage of a capture, in order; the first damage is reported on stderr."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            CaptureError: the capture cannot be read.
+        """
+        self.path = path
+        self.capture = Capture(path)
+        self.exit_code = int(Exit.FINE)
+        self.last = -1
+        """Number of the last record that was read."""
+
+    def __iter__(self) -> Iterator[Frame | Record | Damage]:
+        assembler = FrameAssembler()
+        for item in self.capture:
+            if isinstance(item, Damage):
+                if item.cause != "torn" and self.exit_code == Exit.FINE:
+                    say_damage(item, self.path)
+                    self.exit_code = int(Exit.USAGE)
+            else:
+                self.last = item.seq
+            entry = assembler.feed(item)
+            if entry is not None:
+                yield entry
+        yield from assembler.end()
 
 
 class _Sent(NamedTuple):
@@ -60,14 +136,8 @@ class _Sent(NamedTuple):
 class _Search:
     """A frame of a capture, with what is needed to send it again; nothing after it is read."""
 
-    def __init__(self, path: Path, number: int) -> None:
-        """Look for it.
-
-        Raises:
-            CaptureError: the capture cannot be read.
-        """
-        capture = Capture(path)
-        self._header = capture.header.members
+    def __init__(self, entries: _Entries, number: int) -> None:
+        self._header = entries.capture.header.members
         self._number = number
         self._fold = Fold()
         self._begun: dict[int, _Sent] = {}
@@ -76,22 +146,8 @@ class _Search:
         self._sent: _Sent | None = None
         """What the command sends: the frame, or the request that it answers."""
         self._before: _Sent | None = None
-        self.is_damaged = False
-        self.last = -1
-        """Number of the last record that was read."""
-        assembler = FrameAssembler()
-        for item in capture:
-            if isinstance(item, Damage):
-                if item.cause != "torn" and not self.is_damaged:
-                    say_damage(item, path)
-                    self.is_damaged = True
-            else:
-                self.last = item.seq
-            entry = assembler.feed(item)
-            if entry is not None and self._has_found(self._fold.feed(entry)):
-                return
-        for rest in assembler.end():
-            if self._has_found(self._fold.feed(rest)):
+        for entry in entries:
+            if self._has_found(self._fold.feed(entry)):
                 return
         self._has_found(self._fold.rest())
 
@@ -136,14 +192,15 @@ def _sent(frame: Frame, http: HttpExchange | None) -> _Sent:
     return _Sent(frame, None if http is None else posted_by(http, frame.raw))
 
 
-def number_of(text: str | None) -> int:
-    """The frame of `--frame`.
+def named_frames(text: str | None, form: str) -> tuple[int, int]:
+    """The first and the last frame of `--frame`.
 
     Raises:
-        CaptureError: it is missing, or no single number.
+        CaptureError: it is missing, or is neither a number nor, for messages, a range.
     """
     if text is None:
         raise CaptureError("--as needs --frame N, the message to print")
-    if not (text.isascii() and text.isdecimal()) or len(text) > 15:
-        raise CaptureError(f"--as takes a single frame, such as --frame 3, not {text!r:.40}")
-    return int(text)
+    frames = frames_of(text)
+    if form != "message" and frames[0] != frames[1]:
+        raise CaptureError(f"--as {form} takes a single frame, such as --frame 3, not {text!r:.40}")
+    return frames

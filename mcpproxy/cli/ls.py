@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis import clock
 from analysis.conversation.exchange import ABANDONED_NS
 from analysis.summary import bad_ending, cached, summarise
 from captures.errors import CaptureError
@@ -25,6 +26,7 @@ from mcpproxy.clients.unrecorded import told, unrecorded
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import WHOLE, begins_text, cells, count_text, lost_text
 from mcpproxy.report.units import duration, local_time, size, utc
+from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 
 TAIL = 64 << 10
@@ -45,7 +47,8 @@ class Row:
     server: str
     mark: Mark
     wall_ns: int | None
-    last_t_ns: int | None
+    lasted_ns: int | None
+    """Up to its last record, or up to now while it is being recorded; None if it has no whole record at its end."""
     frames: int | None
     """None if the capture was not closed: counting them would mean reading the whole file."""
     size: int
@@ -110,14 +113,15 @@ def _row(path: Path) -> Row:
     close = last.members if last is not None and last.rec == "close" else None
     totals = close.get("totals") if close else None
     wall_ns = header.get("wall_ns")
+    started_ns = wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
     live = is_live(capture.segments[-1])
     return Row(
         path=path,
         server=str(header.get("name", path.parent.name)),
         mark="live" if live else "closed" if close else "killed",
         ending=None if live else bad_ending(*((close or {}).get(name) for name in ("ending", "status", "signal"))),
-        wall_ns=wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None,
-        last_t_ns=last.t_ns if last is not None else None,
+        wall_ns=started_ns,
+        lasted_ns=None if last is None else clock.lasted_ns(last.t_ns, started_ns, is_live=live),
         frames=sum(_count(totals, way, "frames") for way in ("c2s", "s2c")) if isinstance(totals, dict) else None,
         size=capture.size,
         lost=_count(totals, "lost", "records"),
@@ -148,7 +152,7 @@ def _as_json(row: Row) -> dict[str, Any]:
         "state": row.mark,
         "ending": row.ending,
         "started": None if row.wall_ns is None else utc(row.wall_ns),
-        "duration_ms": None if row.last_t_ns is None else row.last_t_ns / 1e6,
+        "duration_ms": None if row.lasted_ns is None else row.lasted_ns / 1e6,
         "frames": row.frames,
         "lost_records": row.lost,
         "begins_at": row.begins_at,
@@ -171,7 +175,7 @@ def _text(rows: list[Row], most: int) -> str:
     lines = [f"  {'server':<{width}}  {'started':<19}  {'lasted':>7}  {'frames':>8}  {'size':>9}  capture"]
     for row in rows:
         started = "" if row.wall_ns is None else local_time(row.wall_ns)
-        lasted = "" if row.last_t_ns is None else duration(row.last_t_ns)
+        lasted = "" if row.lasted_ns is None else duration(row.lasted_ns)
         frames = "–" if row.frames is None else f"{row.frames:,}"
         capture = _id(row)
         remarks = [sanitise(row.ending)] if row.ending and row.mark == "closed" else []
@@ -182,8 +186,7 @@ def _text(rows: list[Row], most: int) -> str:
         if row.abandoned:
             remarks.append(f"{count_text(row.abandoned, 'request')} abandoned")
         if row.waited_ns is not None and row.waited_ns >= ABANDONED_NS:
-            several = f"{count_text(row.waiting, 'request')} waiting, the oldest for {duration(row.waited_ns)}"
-            remarks.append(several if row.waiting > 1 else f"a request has been waiting for {duration(row.waited_ns)}")
+            remarks.append(waiting_text(row.waiting, row.waited_ns))
         note = f"▲ {', '.join(remarks)}" if remarks else ""
         name = sanitise(row.server)
         sign = "●" if row.mark == "live" else "✝" if row.ending else "○"

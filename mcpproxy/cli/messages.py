@@ -33,11 +33,7 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
         CaptureError: `--frame` is neither a number nor a range.
     """
     if options.frame is not None:
-        match = re.fullmatch(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?", options.frame)
-        if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
-            raise CaptureError(
-                f"--frame takes the number of a frame such as 38, or a range such as 30..40, not {options.frame!r:.40}"
-            )
+        frames_of(options.frame)
         return parse(f"frame:{options.frame}")
     # Users type an id as it is printed, and a number and a string can be printed alike.
     if len(options.id) > 1 and options.id[0] == options.id[-1] == '"':
@@ -46,6 +42,20 @@ def wanted_messages(options: argparse.Namespace) -> Filter:
     if re.fullmatch(r"-?[0-9.eE+-]+|null", options.id):
         return parse(f"id:{options.id} or id:{quoted}")
     return parse(f"id:{options.id}" if re.fullmatch(r"[\w.*?-]+", options.id) else f"id:{quoted}")
+
+
+def frames_of(text: str) -> tuple[int, int]:
+    """The first and the last number that `--frame` names.
+
+    Raises:
+        CaptureError: it is neither a number nor a range.
+    """
+    match = re.fullmatch(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?", text)
+    if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
+        raise CaptureError(
+            f"--frame takes the number of a frame such as 38, or a range such as 30..40, not {text!r:.40}"
+        )
+    return int(match[1]), int(match[2] or match[1])
 
 
 def _quoted(text: str) -> str:

@@ -33,17 +33,18 @@ from captures.listing import segments
 from captures.reader import Capture, Damage, FrameAssembler
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
-from mcpproxy.cli.copied_message import FORMS, number_of, show_as
+from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.message_filter import filter_of, message_filter
 from mcpproxy.cli.messages import show_messages, wanted_messages
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.conversation_rows import NARROWEST
 from mcpproxy.report.json_lines import damage_of, row_of, wall_of
 from mcpproxy.report.output import for_stdout, json_line, width_of_stdout
-from mcpproxy.report.text import WHOLE, Span, Style, cells, count_text
-from mcpproxy.report.units import duration
+from mcpproxy.report.text import WHOLE, Span, Style, cells, fit
+from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 
 
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         "--as",
         dest="form",
         choices=FORMS,
-        help="print only the message of --frame N, or a command that sends it again, as `tui` copies them",
+        help="print only the messages and stderr lines of --frame, or a command that sends message N again",
     )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
@@ -90,9 +91,9 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     if options.form is not None:
-        number = number_of(options.frame)
+        frames = named_frames(options.frame, options.form)
         with selected(options.capture, scope_of(options)) as chosen:
-            return show_as(chosen.paths, number, options.form)
+            return show_as(chosen.paths, frames, options.form)
     try:
         if options.filter is not None:
             options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
@@ -105,15 +106,19 @@ def run(arguments: list[str]) -> int:
             return show_messages(chosen.paths, single, options)
     if options.follow and "-" not in options.capture:
         return asyncio.run(_Following(options).run())
-    code = int(Exit.FINE)
+    code, has_printed, selection = int(Exit.FINE), False, _Selection()
     with selected(options.capture, scope_of(options)) as chosen:
-        for number, path in enumerate(chosen.paths):
+        for path in chosen.paths:
+            damage = _DamageReport()
+            gap = "\n" if has_printed and options.format == "text" else ""
             try:
-                if number and options.format == "text":
-                    sys.stdout.write("\n")
-                code = max(code, _print(path, options))
+                for text in _texts(path, options, damage, selection):
+                    sys.stdout.write(f"{gap}{text}")
+                    has_printed, gap = True, ""
+                code = max(code, damage.exit_code())
             except CaptureError as error:
                 code = fail(str(error))
+    selection.say()
     return code
 
 
@@ -160,20 +165,18 @@ def _printer(path: Path, options: argparse.Namespace, label: "_Label | None" = N
     return _Text(path, options, label)
 
 
-def _print(path: Path, options: argparse.Namespace) -> int:
+def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
+    """The text of a capture, in pieces."""
     options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
     capture = Capture(path)
     printer = _printer(path, options)
-    damage = _DamageReport()
-
     fed = (row for item in capture for row in printer.feed(damage.look(item)))
     rows: Iterable[Row] = fed if options.tail is None else deque(fed, options.tail)
     # Lines about the end follow the last lines, and --tail does not count them.
     end = printer.finish(still_open=is_live(capture.segments[-1]))
     for row in islice(chain(rows, end), options.limit):
-        sys.stdout.write(printer.text(row))
-    _say_if_nothing_was_selected(printer)
-    return damage.exit_code()
+        yield printer.text(row)
+    selection.note(printer)
 
 
 class _Following:
@@ -186,6 +189,7 @@ class _Following:
         self._left: int | None = options.limit
         """Lines that may still be printed."""
         self._code = int(Exit.FINE)
+        self._selection = _Selection()
 
     async def run(self) -> int:
         """Print until there is nothing more to follow; returns the exit code."""
@@ -200,6 +204,7 @@ class _Following:
             pass
         except* BrokenPipeError:
             raise BrokenPipeError from None  # for callers that handle it, but not exception groups
+        self._selection.say()
         return self._code
 
     async def _follow(self, path: Path, label: "_Label | None") -> None:
@@ -208,14 +213,15 @@ class _Following:
         damage = _DamageReport()
         # --tail limits the existing rows; later rows are all printed.
         waiting: deque[Row] = deque(maxlen=options.tail)
+        has_caught_up = False
         try:
             async for item in follow(path):
                 if item is not None:
                     waiting.extend(printer.feed(damage.look(item)))
-                    if options.tail is not None and not printer.caught_up:
+                    if options.tail is not None and not has_caught_up:
                         continue
-                if item is None and not printer.caught_up:
-                    printer.caught_up, waiting = True, deque(waiting)
+                if item is None and not has_caught_up:
+                    has_caught_up, waiting = True, deque([*waiting, *printer.catch_up()])
                 while waiting:
                     self._write(printer, waiting.popleft())
                 if item is None:
@@ -229,7 +235,7 @@ class _Following:
         except CaptureError as error:
             self._code = fail(str(error))
             return
-        _say_if_nothing_was_selected(printer)
+        self._selection.note(printer)
         self._code = max(self._code, damage.exit_code())
 
     def _write(self, printer: "_Printer", row: "Row") -> None:
@@ -249,35 +255,55 @@ class _Column:
     """The column of labels: as wide as the longest so far, and thus from the start if all are known then."""
 
     MOST: Final = 24
-    """Cells. A longer label is not cut, but the others are not padded to it: the messages need the room."""
+    """Cells of the widest label."""
+    LEAST: Final = 8
+    """Cells that a label may always have: the end of a capture's name, and the beginning of a server's."""
 
     def __init__(self) -> None:
+        # The messages need the room more than a long name does.
+        self.most = max(self.LEAST, min(self.MOST, width_of_stdout() - NARROWEST - _Label.GAP))
         self.width = 0
 
 
 class _Label:
     """What stands in front of each line of a capture that is followed with others: its server, the end of its name."""
 
+    GAP: Final = 2
+    """Cells between a label and its line."""
+
     def __init__(self, path: Path, column: _Column) -> None:
-        self._text = f"{sanitise(path.parent.name)} {sanitise(path.stem[-4:])}"
+        end = sanitise(path.stem[-4:])
+        self._text = f"{fit(sanitise(path.parent.name), column.most - cells(end) - 1)} {end}"
         self._column = column
-        self._cells = cells(self._text)
-        column.width = max(column.width, min(self._cells, _Column.MOST))
+        column.width = max(column.width, cells(self._text))
 
     @property
     def cells(self) -> int:
         """How many columns it takes now."""
-        return max(self._cells, self._column.width) + 2
+        return self._column.width + self.GAP
 
     @property
     def text(self) -> str:
         """It, as wide as that."""
-        return self._text + " " * (self.cells - self._cells)
+        return self._text + " " * (self.cells - cells(self._text))
 
 
-def _say_if_nothing_was_selected(printer: "_Printer") -> None:
-    if not printer.has_selected:
-        say("no message matches the filter")
+class _Selection:
+    """Reports on stderr in how many captures the filter has selected nothing."""
+
+    def __init__(self) -> None:
+        self._captures = self._empty = 0
+
+    def note(self, printer: "_Printer") -> None:
+        """Count a capture that was printed to its end."""
+        self._captures += 1
+        self._empty += not printer.has_selected
+
+    def say(self) -> None:
+        """Report, once nothing more will be printed."""
+        if self._empty:
+            of_these = f" in {self._empty:,} of {self._captures:,} captures"
+            say(f"no message matches the filter{of_these if self._empty < self._captures else ''}")
 
 
 class _DamageReport:
@@ -306,14 +332,15 @@ Row = Thing | str
 class _Printer(Protocol):
     """Writes a capture in one format."""
 
-    caught_up: bool
-
     @property
     def has_selected(self) -> bool:
         """Whether anything was selected."""
 
     def feed(self, item: Record | Damage) -> Iterator[Row]:
         """The rows that an item adds."""
+
+    def catch_up(self) -> Iterator[Row]:
+        """The rows held back, once all that a capture holds so far was fed."""
 
     def text(self, row: Row) -> str:
         """A row as it is printed."""
@@ -331,7 +358,6 @@ class _Text:
     def __init__(self, path: Path, options: argparse.Namespace, label: _Label | None = None) -> None:
         style = Style.chosen(options.color, sys.stdout, os.environ)
         self._style, self._label, self._width = style, label, width_of_stdout()
-        self.caught_up = False
         self._picks = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
             style,
@@ -363,6 +389,11 @@ class _Text:
         else:
             yield from self._conversation.feed(entry)
 
+    def catch_up(self) -> Iterator[Row]:
+        if not self._picks:
+            self._fit()
+            yield from self._conversation.catch_up()
+
     def _fit(self) -> None:
         """Leave room for the label, which can have become wider; in a pipe, a line has as much as it needs."""
         if self._label is not None and self._width < WHOLE:
@@ -386,7 +417,7 @@ class _Text:
         new = [wait for wait in late if wait.request.seq not in self._told]
         self._told |= {wait.request.seq for wait in new}
         if new and len(late) > 1:
-            yield f"{count_text(len(late), 'request')} waiting, the oldest for {duration(waits.waited_ns(late[0]))}"
+            yield waiting_text(len(late), waits.waited_ns(late[0]))
         yield from (waits.text(wait) for wait in new)
 
     def finish(self, *, still_open: bool) -> Iterator[Row]:
@@ -414,7 +445,6 @@ class _Json:
         """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
         self._asked: dict[int, tuple[Record, Frame]] = {}
         """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
-        self.caught_up = False
         self._wall_ns: int | None = None
         self._assembler = FrameAssembler()
 
@@ -467,6 +497,9 @@ class _Json:
                 self.has_selected = True
                 yield row_of(*asked, self._wall_ns)
 
+    def catch_up(self) -> Iterator[Row]:
+        yield from ()
+
     def text(self, row: Row) -> str:
         return for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
@@ -488,7 +521,6 @@ class _Markdown:
     def __init__(self, path: Path, options: argparse.Namespace) -> None:
         from mcpproxy.exporters.markdown import Page, facts_of
 
-        self.caught_up = False
         still_open = is_live(Capture(path).segments[-1])
         facts = facts_of(path, still_open=still_open)
         self._page = Page(path, facts, options.filter, times=options.time or "rel")
@@ -503,6 +535,9 @@ class _Markdown:
         entry = self._assembler.feed(item)
         if entry is not None:
             yield from self._page.feed(entry)
+
+    def catch_up(self) -> Iterator[Row]:
+        yield from ()
 
     def text(self, row: Row) -> str:
         head = "" if self._headed else self._page.heading()

@@ -32,8 +32,8 @@ from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import Note
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.report.text import cells, count_text
-from mcpproxy.report.units import duration, utc
-from mcpproxy.report.waits import Waits, waits_in
+from mcpproxy.report.units import utc
+from mcpproxy.report.waits import Waits, waiting_text, waits_in
 from mcpproxy.sanitise import sanitise
 
 LOOK_S: Final = 0.5
@@ -212,8 +212,7 @@ def _waiting_lines(rows: list[Row]) -> Iterator[str]:
     for row, waits in _waiting(rows):
         every = [wait for wait in waits.all if waits.waited_ns(wait) >= _WAITS_NS]
         if every:
-            oldest = f"the oldest for {duration(waits.waited_ns(every[0]))}"
-            yield f"{sanitise(row.server.name, 40)}: {count_text(len(every), 'request')} waiting, {oldest}"
+            yield f"{sanitise(row.server.name, 40)}: {waiting_text(len(every), waits.waited_ns(every[0]))}"
             yield from (f"  {waits.text(wait)}" for wait in every[:_NAMES])
 
 

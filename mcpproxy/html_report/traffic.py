@@ -6,7 +6,7 @@ escapes them when it shows them.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import ENDLESS, Exchange
+from analysis.conversation.exchange import ENDLESS
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
@@ -20,7 +20,19 @@ from mcpproxy.report.conversation import Conversation, Thing
 from mcpproxy.report.conversation_rows import Batch
 from mcpproxy.report.http_head import request_head, response_head
 from mcpproxy.report.records import Remark
-from mcpproxy.report.wording import EXCERPT, aside_of, fate, gist, id_text, name_of, notification_gist, status_of
+from mcpproxy.report.waits import waited_ns
+from mcpproxy.report.wording import (
+    EXCERPT,
+    Status,
+    aside_of,
+    fate,
+    gist,
+    id_text,
+    name_of,
+    notification_gist,
+    status_of,
+    waiting,
+)
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 METHOD: Final = 120
@@ -96,11 +108,10 @@ class Traffic:
             if rule not in rules:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
-    def settle(self, row: int, exchange: Exchange) -> None:
-        """Say in the row of a request that no response came."""
-        word, text, _ = fate(exchange)
-        self.columns["word"][row] = word + text
-        self.columns["is_bad"][row] = True
+    def settle(self, row: int, status: Status, *, is_bad: bool) -> None:
+        """Say in the row of a request what became of it without a response."""
+        self.columns["word"][row] = status.word + status.text
+        self.columns["is_bad"][row] = is_bad
 
 
 class CaptureTraffic:
@@ -144,12 +155,15 @@ class CaptureTraffic:
         if not is_whole:
             return
         for thing in self._conversation.closing(still_open=still_open):
-            if not isinstance(thing.what, Exchange):
+            if isinstance(thing.what, Remark | Seen):
                 self._add(thing, NONE)
-        for exchange in self._conversation.session.finish():
+        fold = self._conversation.session
+        for exchange in fold.finish():
             row = self._open.get((exchange.request.seq, exchange.request.index))
             if row is not None and exchange.request.method not in ENDLESS and exchange.response is None:
-                self._traffic.settle(row, exchange)
+                may_come = still_open and exchange.is_open
+                status = waiting(waited_ns(fold, exchange.request)) if may_come else fate(exchange)
+                self._traffic.settle(row, status, is_bad=not may_come)
 
     def _add_head(self, number: int) -> None:
         self._headless.discard(number)

@@ -6,7 +6,7 @@ all three.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
@@ -17,11 +17,11 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
-from mcpproxy.report.conversation_rows import NARROWEST, Batch, lay_out, row_of
+from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, WaitingRequest, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
-from mcpproxy.report.waits import Waits
+from mcpproxy.report.waits import Waits, waited_ns, waiting_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -41,8 +41,7 @@ class Thing(NamedTuple):
 
     t_ns: int
     """When: nanoseconds since the capture opened."""
-    what: Seen | Batch | Exchange | Remark
-    """A message; its batch, which precedes it; an exchange left open; anything else."""
+    what: Item
 
 
 class Conversation:
@@ -69,7 +68,8 @@ class Conversation:
             width: columns of the terminal.
             times: how the first column shows time.
             file: name of the capture, for the heading.
-            live: a capture that is still growing: no line is held back; the heading comes again when it is complete.
+            live: a capture that is still growing: no line is held back once `catch_up` was called; a heading that was
+                incomplete then comes again when it is complete.
             only: selects the messages that are worth a line; other records then get none.
             whole: each message is written whole below its line.
         """
@@ -86,7 +86,9 @@ class Conversation:
         """Whether the filter has selected anything so far."""
         self._only = only
         self._whole = whole
-        self._held: list[str] | None = []
+        self._held: list[Thing] | None = []
+        """Things whose lines wait for the heading; None once it is written."""
+        self._caught_up = False
         self._posts: set[int] = set()
         self._failed: set[tuple[int, int | None]] = set()
         """The requests that were shown when they became a failure."""
@@ -103,20 +105,23 @@ class Conversation:
     # All steps at once.
 
     def feed(self, item: object) -> Iterator[str]:
-        """The lines of one item, preceded by the heading when it is due."""
-        lines = [line for thing in self.fold(item) for line in self.lines(thing)]
+        """The lines of one item, preceded by the heading when it is due; with a filter, before the first line."""
+        things = self.fold(item)
         self._items += 1
-        known = self.session.server is not None and self.session.revision is not None
         if self._held is None:
-            if self._live and known and not self._named:
+            if self._live and self._is_known and not self._named:
                 self._named = True
                 yield from self.heading()
-            yield from lines
+            yield from self._lines(things)
             return
-        self._held += lines
-        if self._live or known or self._items >= HELD_ITEMS:
-            self._named = known
+        self._held += things
+        if self._caught_up or self._is_known or self._items >= HELD_ITEMS:
             yield from self._release()
+
+    def catch_up(self) -> Iterator[str]:
+        """The lines that were held back, as all that a growing capture holds so far was fed."""
+        self._caught_up = True
+        yield from self._release()
 
     def finish(self, *, still_open: bool = False) -> Iterator[str]:
         """The lines for the end of the input.
@@ -124,15 +129,28 @@ class Conversation:
         Args:
             still_open: a recorder still writes the capture, so this is not its end.
         """
-        yield from self._release()
-        for thing in self.closing(still_open=still_open):
-            yield from self.lines(thing)
+        things = list(self.closing(still_open=still_open))
+        if self._held is not None:
+            self._held += things
+            yield from self._release()
+        else:
+            yield from self._lines(things)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the heading can be complete."""
+        return self.session.server is not None and self.session.revision is not None
 
     def _release(self) -> Iterator[str]:
-        if self._held is not None:
+        held = self._held
+        # Without a filter, a capture without any line has its heading, too.
+        if held or (held is not None and self._only is None):
+            self._held, self._named = None, self._is_known
             yield from self.heading()
-            yield from self._held
-            self._held = None
+            yield from self._lines(held)
+
+    def _lines(self, things: Iterable[Thing]) -> Iterator[str]:
+        return (line for thing in things for line in self.lines(thing))
 
     # Step by step.
 
@@ -229,18 +247,9 @@ class Conversation:
         return members.get("ended_by") in ("complete", "client") and not self.session.is_waiting_in(number)
 
     def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
-        """The things that only the end shows: that the capture was not closed, and the unanswered requests."""
+        """The things that only the end shows: that the capture was not closed, and requests without a response."""
         for seen in filter(self._selects, self.session.rest()):
             yield Thing(seen.message.t_ns, seen)
-        if not self._ended and self.session.ending is None and self._only is None:
-            end = Remark("·", "still being recorded") if still_open else Remark("■", "capture ends here (not closed)")
-            yield Thing(self._last_ns, end)
-        if self.session.unrecorded:
-            yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
-        if self.session.routing.guesses:
-            yield Thing(self._last_ns, Remark("▲", guesses_text(self.session.routing.guesses)))
-        for forgotten in self.session.forgotten:
-            yield Thing(self._last_ns, Remark("▲", forgotten.text))
         open_ = [
             exchange
             for exchange in self.session.finish()
@@ -248,29 +257,54 @@ class Conversation:
             and (exchange.request.seq, exchange.request.index) not in self._failed
             and self._selects(exchange)
         ]
+        has_ended = self._ended or self.session.ending is not None
+        is_open = still_open and not has_ended
+        if is_open and self.has_selected:
+            yield Thing(self._last_ns, Remark("·", "still being recorded"))
+        if not still_open and not has_ended and self._only is None:
+            yield Thing(self._last_ns, Remark("■", "capture ends here (not closed)"))
+        if self.session.unrecorded:
+            yield Thing(self._last_ns, Remark("▲", unrecorded_text(self.session.unrecorded), "bad"))
+        if self.session.routing.guesses:
+            yield Thing(self._last_ns, Remark("▲", guesses_text(self.session.routing.guesses)))
+        for forgotten in self.session.forgotten:
+            yield Thing(self._last_ns, Remark("▲", forgotten.text))
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
-        yield from self._listed(by[Outcome.FAILED], "failed")
-        yield from self._listed([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
-        yield from self._listed(by[Outcome.NOT_RECORDED], "without a recorded response")
-        yield from self._listed(by[Outcome.UNANSWERED], self._unanswered())
+        yield from self._counted(by[Outcome.FAILED], "failed")
+        yield from self._counted([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
+        yield from self._counted(by[Outcome.NOT_RECORDED], "without a recorded response")
+        waits = [
+            WaitingRequest(one.request, waited_ns(self.session, one.request))
+            for one in by[Outcome.UNANSWERED]
+            if is_open and one.is_open
+        ]
+        doubt = self._doubt()
+        if waits:
+            seems = f", or seems to: {doubt}" if doubt else ""
+            yield from self._listed(f"{waiting_text(len(waits), max(one.waited_ns for one in waits))}{seems}", waits)
+        left = [one for one in by[Outcome.UNANSWERED] if not (is_open and one.is_open)]
+        yield from self._counted(left, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
-    def _listed(self, left: list[Exchange], state: str) -> Iterator[Thing]:
+    def _counted(self, left: Sequence[Exchange], state: str) -> Iterator[Thing]:
         if left:
-            yield Thing(self._last_ns, Remark("·", f"{count_text(len(left), 'request')} {state}"))
-        for exchange in left[:UNANSWERED_LINES]:
-            yield Thing(exchange.request.t_ns, exchange)
-        if len(left) > UNANSWERED_LINES:
-            yield Thing(self._last_ns, Remark("·", f"and {len(left) - UNANSWERED_LINES:,} more"))
+            yield from self._listed(f"{count_text(len(left), 'request')} {state}", left)
 
-    def _unanswered(self) -> str:
-        """Says that responses are missing, or why they may not be."""
+    def _listed(self, head: str, requests: Sequence[Exchange | WaitingRequest]) -> Iterator[Thing]:
+        yield Thing(self._last_ns, Remark("·", head))
+        for one in requests[:UNANSWERED_LINES]:
+            yield Thing(one.request.t_ns, one)
+        if len(requests) > UNANSWERED_LINES:
+            yield Thing(self._last_ns, Remark("·", f"and {len(requests) - UNANSWERED_LINES:,} more"))
+
+    def _doubt(self) -> str:
+        """Why responses that seem to be missing may not be; empty if they are."""
         if self.session.is_clear:
-            return "unanswered"
+            return ""
         causes = [
             f"{count_text(self.session.unjudged, 'frame')} not judged" if self.session.unjudged else "",
             lost_text(self.session.lost) if self.session.lost else "",
         ]
-        return f"seem unanswered: {', '.join(filter(None, causes)) or 'more were open at once than are kept'}"
+        return ", ".join(filter(None, causes)) or "more were open at once than are kept"
 
     def lines(self, thing: Thing) -> Iterator[str]:
         """One thing as a line without its line feed; as two if the text of an error needs its own."""
@@ -296,7 +330,7 @@ class Conversation:
             if wall is not None:
                 return f"{wall}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
         # An open exchange is listed out of order, so the time since the previous line means nothing.
-        if self._times == "delta" and not isinstance(thing.what, Exchange):
+        if self._times == "delta" and not isinstance(thing.what, Exchange | WaitingRequest):
             t_ns = max(0, t_ns - before) if before is not None else 0
         return units.since_start(t_ns)
 
@@ -310,7 +344,7 @@ class Conversation:
             return None
 
 
-def whole_of(item: Seen | Batch | Exchange | Remark) -> tuple[Frame, ...]:
+def whole_of(item: Item) -> tuple[Frame, ...]:
     """The frames to write below a line: a batch as a whole, not again for each message in it."""
     if isinstance(item, Batch):
         return (item.frame,)

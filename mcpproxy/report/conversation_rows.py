@@ -5,7 +5,7 @@ both are easy to scan; the middle takes the remaining width. `!` marks a message
 is not a message; the id of the rule follows and is never cut.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Invalid, Notification, Request, Response, sender
@@ -24,6 +24,7 @@ from mcpproxy.report.wording import (
     name_of,
     notification_gist,
     status_of,
+    waiting,
 )
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
@@ -39,6 +40,8 @@ ROOMY: Final = 56
 _TIME: Final = 8
 _GLYPH: Final = 3
 _STATUS: Final = 14
+_SUBJECT: Final = 16
+"""Cells of a subject before which other things give way."""
 _ERROR: Final = _TIME + 2 + _GLYPH
 """The indent, in cells, of an error text on a separate line."""
 _FRAME: Final = 4
@@ -54,11 +57,28 @@ class Batch(NamedTuple):
     holds: int
 
 
+class WaitingRequest(NamedTuple):
+    """A request that may still be answered, as its capture is still being recorded."""
+
+    request: Request
+    waited_ns: int
+    """How long it has waited."""
+
+
+Item: TypeAlias = Seen | Batch | Exchange | WaitingRequest | Remark
+"""What has a line: a message; its batch, which precedes it; an exchange left open; anything else."""
+
+
 class Row(NamedTuple):
     """A line before it is laid out."""
 
     glyph: Span
-    body: list[Span]
+    subject: list[Span]
+    """What it is about, with the spaces that align what follows."""
+    outcome: Span | None = None
+    """What became of a request."""
+    text: tuple[Span, ...] = ()
+    """The rest of the body."""
     problem: str | None = None
     """The rule that a frame breaks by itself."""
     error: str = ""
@@ -72,7 +92,7 @@ class Row(NamedTuple):
 
 
 def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
-    """The row in columns: one line, or two if an error's text does not fit after the rest.
+    """The row in columns: one line, and more below it for a rule or the text of an error that does not fit.
 
     Args:
         row: what to write.
@@ -84,32 +104,67 @@ def lay_out(row: Row, clock: str, width: int) -> list[list[Span]]:
     if row.exchange is not None:
         number += f"{f'@{row.exchange}':>{_EXCHANGE}} "
     head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
-    indent = max(_TIME, len(clock)) + 2 + len(number) + _GLYPH
-    tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
+    room = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
+    is_roomy = room >= ROOMY and not row.problem
+    # What needs a line of its own goes below the numbers, where it has more room to be read.
+    below: list[Span] = []
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    # The room for the body, without everything that must not be cut.
-    taken = indent + (len(row.problem) + 2 if row.problem else 0)
-    room = max(0, width - taken - (len(tail) + 2 if tail else 0))
-    body, used = fit_spans(row.body, room)
-    if used == room and (row.problem or width - indent < ROOMY):
-        # With little room, the text matters more than aligned columns.
-        tail = f"{row.latency:>7}  {row.size:>6}" if row.latency else row.size
-        room = max(0, width - taken - (len(tail) + 2 if tail else 0))
-        body, used = fit_spans([Span(s.text if s.text.strip() else "  ", s.role) for s in row.body], room)
+    if row.problem and room - len(row.problem) - 2 < _least(row):
+        below, problem = [problem[1]], []
+    room -= sum(cells(span.text) for span in problem)
+    body, tail = _body_and_tail(row, max(0, room), is_roomy=is_roomy)
+    used, most = sum(cells(span.text) for span in body), _room_before(tail, room)
     error = f"  {row.error}" if row.error else ""
-    fits = used + cells(error) <= room
-    if fits:
+    if used + cells(error) <= most:
         body, used = [*body, Span(error)], used + cells(error)
-    spare = room - used - (WHOLE - USUAL if width >= WHOLE else 0)
+    else:
+        below = [*below, *([Span("  ")] if below else []), Span(row.error)]
+    spare = most - used - (WHOLE - USUAL if width >= WHOLE else 0)
     gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
-    lines = [fit_spans([*head, *body, *problem, *gap], width)[0]]
-    if not fits:
-        # An error goes below the numbers, where it has more room to be read.
-        lines.append([Span(" " * _ERROR), Span(fit(row.error, width - _ERROR))])
-    return lines
+    line = fit_spans([*head, *body, *problem, *gap], width)[0]
+    return [line, [Span(" " * _ERROR), *fit_spans(below, width - _ERROR)[0]]] if below else [line]
 
 
-def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
+def _body_and_tail(row: Row, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
+    """The body, and the numbers after it, in so many cells.
+
+    What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
+    outcome, which tells whether a call has failed.
+
+    Args:
+        row: the row.
+        room: cells for both.
+        is_roomy: whether columns matter more than the text.
+    """
+    outcome = [] if row.outcome is None else [row.outcome]
+    tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
+    most = _room_before(tail, room)
+    body, used = fit_spans([*row.subject, *outcome, *row.text], most)
+    if used < most or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
+        return body, tail
+    tails = [f"{row.latency:>7}  {row.size:>6}", row.latency] if row.latency else [row.size]
+    tail = next((tail for tail in tails if _room_before(tail, room) >= _least(row)), "")
+    most = _room_before(tail, room)
+    padding = Span("  ")
+    subject = [padding if not span.text.strip() else span for span in row.subject]
+    if row.outcome is not None:
+        words, used = fit_spans(subject[:-1], max(0, most - cells(row.outcome.text) - cells(padding.text)))
+        subject = [*words, padding] if used else []
+    return fit_spans([*subject, *outcome, *row.text], most)[0], tail
+
+
+def _room_before(tail: str, room: int) -> int:
+    """The cells that the numbers at the end of a line leave for the rest."""
+    return max(0, room - (len(tail) + 2 if tail else 0))
+
+
+def _least(row: Row) -> int:
+    """The cells that the outcome needs, and enough of the subject to recognise it."""
+    subject = min(_SUBJECT, sum(cells(span.text) for span in row.subject if span.text.strip()))
+    return subject if row.outcome is None else subject + 2 + cells(row.outcome.text)
+
+
+def row_of(item: Item, width: int) -> Row:
     """The row of an item; `width` decides how wide its columns are."""
     frame = _frame_of(item)
     exchange = item.exchange if isinstance(item, Remark) else None if frame is None else frame.exchange
@@ -117,7 +172,7 @@ def row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
     return _row_of(item, width)._replace(frame=None if frame is None else frame.seq, exchange=exchange)
 
 
-def _frame_of(item: Seen | Batch | Exchange | Remark) -> Frame | None:
+def _frame_of(item: Item) -> Frame | None:
     if isinstance(item, Remark):
         return None
     if isinstance(item, Batch):
@@ -125,26 +180,20 @@ def _frame_of(item: Seen | Batch | Exchange | Remark) -> Frame | None:
     return (item.message if isinstance(item, Seen) else item.request).frames[0]
 
 
-def _row_of(item: Seen | Batch | Exchange | Remark, width: int) -> Row:
+def _row_of(item: Item, width: int) -> Row:
     if isinstance(item, Seen):
         return _message(item, width)
     if isinstance(item, Batch):
         problem = item.frame.verdict.problem
         body = [Span(f"batch of {item.holds:,}")]
-        return Row(_arrow(item.frame, "!" if problem else ""), body, problem, size=units.size(len(item.frame.raw)))
-    if isinstance(item, Exchange):
-        body = [
-            *_subject(item.request, "dim", width),
-            *_fate(item),
-            Span(f"  {gist(item.request)}", "dim"),
-        ]
-        return Row(_arrow(item.request.frames[0]), body)
+        arrow = _arrow(item.frame, "!" if problem else "")
+        return Row(arrow, body, problem=problem, size=units.size(len(item.frame.raw)))
+    if isinstance(item, Exchange | WaitingRequest):
+        status = fate(item) if isinstance(item, Exchange) else waiting(item.waited_ns)
+        outcome = Span(status.word, "bad" if isinstance(item, Exchange) else "plain")
+        rest = (Span(status.text), Span(f"  {gist(item.request)}", "dim"))
+        return Row(_arrow(item.request.frames[0]), _subject(item.request, "dim", width), outcome, rest)
     return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
-
-
-def _fate(exchange: Exchange) -> list[Span]:
-    word, text, _ = fate(exchange)
-    return [Span(word, "bad"), Span(text)] if text else [Span(word, "bad")]
 
 
 def _message(seen: Seen, width: int) -> Row:
@@ -153,7 +202,7 @@ def _message(seen: Seen, width: int) -> Row:
     if message.index is not None:
         # The batch above already shows size and problem.
         row = _by_kind(seen, width - 8)
-        return row._replace(body=[Span("  "), *row.body])
+        return row._replace(subject=[Span("  "), *row.subject])
     row = _by_kind(seen, width)._replace(size=units.size(sum(len(part.raw) for part in message.frames)))
     problem = frame.problem
     if row.problem is not None or problem is None or seen.is_beside:
@@ -166,15 +215,15 @@ def _by_kind(seen: Seen, width: int) -> Row:
     arrow = _arrow(message.frames[0])
     if seen.is_again and isinstance(message, Request | Notification):
         method = Span(sanitise(message.method), "dim")
-        return Row(arrow, [method, _padding(width, method), Span("again, after the redirect", "dim")])
+        return Row(arrow, [method, _padding(width, method)], text=(Span("again, after the redirect", "dim"),))
     if isinstance(message, Invalid):
         return _invalid(seen, message)
     if isinstance(message, Response):
         return _answer(seen, message, width)
     if isinstance(message, Request):
-        return Row(arrow, [*_subject(message, "accent", width), Span(gist(message), "dim")])
+        return Row(arrow, _subject(message, "accent", width), text=(Span(gist(message), "dim"),))
     method = Span(sanitise(message.method))
-    return Row(arrow, [method, _padding(width, method), Span(notification_gist(seen, message), "dim")])
+    return Row(arrow, [method, _padding(width, method)], text=(Span(notification_gist(seen, message), "dim"),))
 
 
 def _answer(seen: Seen, response: Response, width: int) -> Row:
@@ -185,14 +234,13 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
         subject = [answer, _padding(width, answer)]
     else:
         subject = _subject(exchange.request, "dim", width)
-    body = [*subject, Span(status.word, "bad" if status.is_bad else "plain")]
-    if status.text and not status.is_bad:
-        body.append(Span(f"  {status.text}", "dim"))
     # `is_converted`: the request had the id 7 and the response has "7", or the other way round. The row shows them as a
     # pair, but most clients do not match the two and keep waiting.
     return Row(
         _arrow(response.frames[0], "!" if seen.is_converted else ""),
-        body,
+        subject,
+        Span(status.word, "bad" if status.is_bad else "plain"),
+        (Span(f"  {status.text}", "dim"),) if status.text and not status.is_bad else (),
         problem="id/type-changed" if seen.is_converted else None,
         error=status.text if status.is_bad else "",
         latency=ms_text(exchange.duration_ns or 0) if exchange is not None else "",
@@ -206,7 +254,7 @@ def _invalid(seen: Seen, message: Invalid) -> Row:
         return Row(_arrow(frame), aside_spans(aside))
     text = sanitise_bytes(frame.raw, EXCERPT)
     quoted = f': "{text}"' if message.index is None else f": element {message.index + 1:,}"
-    return Row(_arrow(frame, "✗"), [Span("not a message", "bad"), Span(quoted)], message.reason)
+    return Row(_arrow(frame, "✗"), [Span("not a message", "bad"), Span(quoted)], problem=message.reason)
 
 
 def _column(width: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from analysis import clock
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Seen
@@ -24,6 +25,16 @@ ANSWERED: Final = 1000
 _OPEN: Final = 50_000
 """How many requests without a response are remembered."""
 _NAMED: Final = 3
+
+
+def waited_ns(fold: Fold, request: Request) -> int:
+    """How long a request has been waiting, by the wall clock."""
+    return max(0, clock.since_ns(fold.wall_ns) - request.t_ns)
+
+
+def waiting_text(count: int, oldest_ns: int) -> str:
+    """How many requests are waiting, and how long the oldest of them has been."""
+    return f"{count_text(count, 'request')} waiting{', the oldest' if count > 1 else ''} for {duration(oldest_ns)}"
 
 
 class Wait(NamedTuple):
@@ -86,7 +97,7 @@ class Waits:
 
     def waited_ns(self, wait: Wait) -> int:
         """How long a request has been waiting, by the wall clock."""
-        return max(0, time.time_ns() - (self._fold.wall_ns or 0) - wait.request.t_ns)
+        return waited_ns(self._fold, wait.request)
 
     def text(self, wait: Wait) -> str:
         """One line about it: since when it waits, what has happened since, and whether the server is running."""

@@ -207,6 +207,11 @@ def fate(exchange: Exchange) -> Status:
     return Status(word, "".join(texts), is_bad=exchange.outcome is not Outcome.NOT_RECORDED)
 
 
+def waiting(waited_ns: int) -> Status:
+    """The same for a request that may still be answered."""
+    return Status("waiting", f" for {duration(waited_ns)}", is_bad=False)
+
+
 def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
     """How an HTTP exchange failed to bring a response, and what it says or why; sanitised.
 

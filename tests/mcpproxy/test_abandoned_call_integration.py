@@ -101,6 +101,6 @@ def test_a_call_that_hangs_now_has_an_age_that_grows(tmp_path: Path) -> None:
     assert row["waited_ms"] > 59_000
     (listed,) = rows("ls", "--json", path)
     assert listed["waiting_ms"] > row["waited_ms"]
-    assert re.search(r"▲ a request has been waiting for \d+m\d\ds", mcpproxy("ls", path))
+    assert re.search(r"▲ 1 request waiting for \d+m\d\ds", mcpproxy("ls", path))
     assert re.search(r"waiting for \d+m\d\ds", mcpproxy("stats", path))
     live.close()

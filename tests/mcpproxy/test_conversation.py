@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.filter import Filter, parse
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.reader import Damage, read_frames
@@ -103,14 +104,45 @@ def test_other_times(times: Times) -> None:
 
 def test_a_live_conversation_holds_no_line_back() -> None:
     conversation, folded = Conversation(file=FILE, live=True), Conversation()
-    lines: list[str] = []
-    for item in load("handshake"):
+    first, *rest = load("handshake")
+    folded.fold(first)
+    assert list(conversation.feed(first)) == []
+    lines = list(conversation.catch_up())
+    for item in rest:
         things = folded.fold(item)
         before = len(lines)
         lines += conversation.feed(item)
         assert len(lines) - before >= len(things)
     assert lines[0] == f"filesystem  {FILE}"
-    golden("handshake.live.txt", lines + list(conversation.finish(still_open=True)))
+    golden("handshake.live.txt", lines + list(conversation.finish()))
+
+
+def test_a_live_conversation_with_a_past_has_one_heading() -> None:
+    conversation = Conversation(file=FILE, live=True)
+    lines = [line for item in load("handshake") for line in conversation.feed(item)]
+    lines += conversation.catch_up()
+    assert lines == shown(load("handshake"), Conversation(file=FILE))[: len(lines)]
+
+
+@pytest.mark.parametrize("only", [None, parse("method:tools/call"), parse("method:ping")], ids=["", "some", "none"])
+def test_a_request_of_a_capture_that_grows_waits_and_is_not_unanswered(only: Filter | None) -> None:
+    call = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"slow"}}'
+    began_ns = time.time_ns() - 90 * 10**9
+    rows: list[dict[str, Any]] = [{"rec": "header", "name": "a", "wall_ns": began_ns}]
+    rows += [{"rec": "frame", "dir": "c2s", "raw": call % n, "t_ms": 30_000 * n} for n in (1, 2)]
+    conversation = Conversation(only=only)
+    lines = [line for item in items(rows) for line in conversation.feed(item)]
+    lines += conversation.finish(still_open=True)
+    if only is not None and not conversation.has_selected:
+        assert lines == []
+        return
+    end = [re.sub(r"\d+(\.\d)?s", "_", line).split(maxsplit=1)[1] for line in lines[-4:]]
+    assert end == [
+        "·  still being recorded",
+        "·  2 requests waiting, the oldest for 1m_",
+        "2 →  tools/call #1 slow      waiting for 1m_",
+        "3 →  tools/call #2 slow      waiting for _",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -157,6 +189,31 @@ def test_the_rule_of_a_bad_frame_is_never_cut_off() -> None:
         lines = shown(load("handshake"), Conversation(width=width))
         assert sum("framing/stdout-not-json" in line for line in lines) == 1
         assert sum("jsonrpc/missing-version" in line for line in lines) == 2
+
+
+OUTCOMES = {
+    "ok": '"jsonrpc":"2.0","id":11,"result":{"content":[{"type":"text","text":"all of the notes of the day"}]}',
+    "tool error": '"jsonrpc":"2.0","id":11,"result":{"isError":true,"content":[{"type":"text","text":"no such file"}]}',
+    "error -32602": '"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"no such tool"}',
+    "fits no request": '"jsonrpc":"2.0","id":12,"result":{}',
+    "tool error ": '"id":11,"result":{"isError":true,"content":[]}',
+}
+"""Responses to request 11 by what their lines say; the last one breaks a rule with a long id."""
+
+
+def test_a_narrow_line_loses_its_outcome_last() -> None:
+    call = '{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"read_all_of_the_files"}}'
+    for outcome, members in OUTCOMES.items():
+        rows = [("c2s", call), ("s2c", f"{{{members}}}")]
+        frames = [{"rec": "frame", "dir": way, "raw": raw, "t_ms": 10 * n} for n, (way, raw) in enumerate(rows)]
+        for width in range(40, 121):  # 54 is what `show --follow --all` has for a line on a terminal of 80 columns
+            conversation = Conversation(width=width, times="abs")
+            lines = shown(list(items([{"rec": "header", "name": "a", "wall_ns": 0}, *frames])), conversation)
+            (line,) = (line for line in lines if f"  {outcome}" in f"{line}  ")
+            assert "←" in line, (outcome, width)
+            assert max(map(cells, lines)) <= width, (outcome, width)
+            assert ("missing-version" in "".join(lines)) == outcome.endswith(" "), (outcome, width)
+            assert "tools/call" in line or "answer" in line or width < 54, (outcome, width)
 
 
 def test_a_capture_without_an_end_says_whether_it_is_still_growing() -> None:

@@ -88,6 +88,16 @@ def test_follow_tells_of_a_call_that_waits_and_whether_its_process_lives(session
     assert lines[2].endswith(f"its process {pid} is running\n")
 
 
+def test_show_says_in_the_words_of_ls_what_waits(session: tuple[Session, Path, int]) -> None:
+    for words in ((), ("--filter", "has:waiting"), ("--format", "markdown", "--filter", "has:waiting")):
+        done = mcpproxy("show", *words, session[1])
+        assert (done.returncode, done.stderr) == (0, b"")
+        shown = done.stdout.decode()
+        assert re.search(r"·  still being recorded\b[\s\S]+·  2 requests waiting, the oldest for \d", shown), words
+        assert len(re.findall(r"tools/call #[12] slow +waiting for \d", shown)) == 2, words
+        assert not re.search(r"\sunanswered", shown), words
+
+
 def test_a_process_that_is_gone_is_told_of(place: Place, session: tuple[Session, Path, int]) -> None:
     """Its recorder was killed with it, and another process still holds the capture."""
     from mcpproxy.report.waits import waits_in

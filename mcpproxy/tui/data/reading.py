@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from analysis import clock
 from analysis.conversation.exchange import Outcome
 from analysis.summary import bad_ending
 from captures.file import is_live
@@ -22,7 +23,6 @@ from captures.reader import Damage, FrameAssembler
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.tui import clock
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges

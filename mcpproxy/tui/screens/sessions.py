@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
+from analysis import clock
 from analysis.conversation.exchange import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui import clock
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
 from mcpproxy.tui.data.checking import Counting
 from mcpproxy.tui.data.findings import Findings
@@ -122,7 +122,7 @@ class SessionRows(MemoryRows[ListedCapture]):
             "p95": (Span(units.brief(summary.p95_ns), "plain"),),
             "traffic": trouble(summary, self.traffic_width)
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
-            "lasted": (Span(units.duration(summary.duration_ns), "dim"),),
+            "lasted": (Span(units.duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
 
 
@@ -151,8 +151,8 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
     """
     if summary.ending:
         return (Span(summary.ending, "bad"),)
-    waited_ns = 0 if summary.waiting_since_ns is None else clock.since_ns(summary.wall_ns) - summary.waiting_since_ns
-    if waited_ns >= ABANDONED_NS:
+    waited_ns = summary.waited_ns
+    if waited_ns is not None and waited_ns >= ABANDONED_NS:
         return (Span(f"…{units.duration(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
@@ -160,10 +160,14 @@ def trouble(summary: Summary, width: int) -> Sequence[Span]:
     return (Span(text if len(text) <= width else "abandoned", "bad"),)
 
 
+def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
+    return clock.lasted_ns(summary.duration_ns, summary.wall_ns, is_live=is_live)
+
+
 def age(summary: Summary, *, live: bool) -> str:
     """How long it has been running, or how long ago it began."""
     if live:
-        return units.duration(max(summary.duration_ns, clock.since_ns(summary.wall_ns)))
+        return units.duration(_lasted_ns(summary, is_live=True))
     seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
     if summary.wall_ns is None or seconds < 0:
         return ""

@@ -15,7 +15,7 @@ from captures.file import CaptureFile
 from captures.record import members, seal
 from tests.captures.samples import frame, header, lines
 from tests.harness import DEADLINE_S
-from tests.mcpproxy.cli.typed import mcpproxy, started
+from tests.mcpproxy.cli.typed import complaints, mcpproxy, started
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
 ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'
@@ -197,6 +197,22 @@ def test_follow_shows_a_request_when_it_has_failed(growing: Growing, form: str) 
     else:
         shown = [line for line in output.decode().splitlines() if "#" in line]
         assert [line[line.index("#") :][:2] for line in shown] == ["#3", "#2", "#4"]
+
+
+def test_captures_in_which_a_filter_selects_nothing_are_counted_once_at_the_end(
+    growing: Growing, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{name}.mcpcap" for name in "ab"]
+    for path in paths:
+        path.write_bytes(b"".join(lines(MIDDLES)))
+    done = mcpproxy("show", "--filter", "has:waiting", paths[0], growing.file.path, paths[1])
+    shown = done.stdout.decode()
+    assert complaints(done) == b"mcpproxy: no message matches the filter in 2 of 3 captures\n"
+    assert not shown.startswith("\n")
+    assert [name for name in ("a.mcpcap", "growing.mcpcap", "b.mcpcap") if name in shown] == ["growing.mcpcap"]
+    for form in ("text", "json", "markdown"):
+        done = mcpproxy("show", "--filter", "has:waiting", "--format", form, *paths)
+        assert (done.stdout, complaints(done)) == (b"", b"mcpproxy: no message matches the filter\n"), form
 
 
 def test_follow_says_where_to_look_for_what_waits(growing: Growing) -> None:

@@ -16,6 +16,8 @@ from tests.mcpproxy.cli.test_follow_integration import ANSWER, CALL, CLOSE, Grow
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.tui.stage import captured
 
+NO_FILE = b'{"jsonrpc":"2.0","id":%d,"result":{"isError":true,"content":[{"type":"text","text":"no file %d"}]}}'
+
 
 class Recorder(Growing):
     """A session of a server that is being recorded."""
@@ -148,11 +150,34 @@ def test_lines_of_a_stream_are_aligned_whatever_servers_are_called(
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 130
     calls = [line for line in output.text.splitlines() if "→  tools/call" in line]
-    assert sorted(line.index("→") for line in calls[:3]) == [calls[0].index("→")] * 3
-    # A very long name is not cut, and does not push everything else to the right for good.
-    assert calls[4].index("→") < calls[3].index("→")
-    assert calls[4].index("→") <= calls[0].index("→") + 6
+    assert len({line.index("→") for line in calls[:3]}) == 1
+    # A very long name is cut, and does not push everything else to the right.
+    assert calls[3].startswith("server-with-a-long… 0004  ")
+    assert calls[3].index("→") == calls[4].index("→") == calls[0].index("→") + 1
     assert max(map(len, output.text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", ["60", "80", ""])
+def test_the_label_of_a_line_leaves_room_for_its_outcome(
+    following: Path, recorder: Callable[[str, int], Recorder], columns: str
+) -> None:
+    names = ("a", "git", "files-and-folders", "a-server-name-that-is-really-long-indeed")
+    for number, name in enumerate(names, 1):
+        recorder(name, number).add(("frame", frame("s2c", NO_FILE % (number, number))))
+    environment = {"MCPPROXY_CAPTURES": str(following), "COLUMNS": columns}
+    with started("show", "--follow", "--all", **environment) as process:
+        output = Output(process)
+        for number in (1, 2, 3, 4):
+            output.wait_for(f"no file {number}")
+        process.send_signal(signal.SIGINT)
+        output.rest()
+        assert process.wait(DEADLINE_S) == 130
+    responses = [line for line in output.text.splitlines() if "←  " in line]
+    assert [line.count("  tool error") for line in responses] == [1] * 4
+    assert len({line.index("←") for line in responses}) == 1
+    assert any("… 0004  " in line for line in responses)
+    if columns:
+        assert max(map(len, output.text.splitlines())) <= int(columns)
 
 
 def test_a_limit_ends_a_stream(following: Path, recorder: Callable[[str, int], Recorder]) -> None:

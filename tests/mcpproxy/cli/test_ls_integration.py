@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_what_goes_on_has_not_ended_and_what_was_not_closed_was_killed(tmp_path:
     killed = json.loads(mcpproxy("ls", "--json", path).stdout)
     assert (killed["state"], killed["ending"]) == ("killed", "killed")
     assert mcpproxy("ls", path).stdout.decode().splitlines()[1].startswith("✝ ")
+
+
+def test_a_live_session_lasts_up_to_now_and_another_up_to_its_last_record(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcpcap"
+    file = CaptureFile(path)
+    for line in lines([("header", header(wall_ns=time.time_ns() - 3600 * 10**9))]):
+        file.append(line)
+    assert json.loads(mcpproxy("ls", "--json", path).stdout)["duration_ms"] >= 3_600_000
+    assert " 1h00m " in mcpproxy("ls", path).stdout.decode()
+    file.close()
+    assert json.loads(mcpproxy("ls", "--json", path).stdout)["duration_ms"] < 1000
+    assert " 0.0ms " in mcpproxy("ls", path).stdout.decode()
 
 
 def test_a_remark_that_does_not_fit_has_a_line_of_its_own(place: Place) -> None:

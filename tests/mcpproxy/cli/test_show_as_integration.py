@@ -40,6 +40,28 @@ def test_a_message_is_printed_with_its_own_numbers_and_nothing_that_acts(stdio: 
     assert mcpproxy("show", "--frame", "5", "--as", "message", stdio).stdout == b"loaded \\x1b[31mred\n"
 
 
+def test_lines_of_stderr_are_printed_as_they_were_written(tmp_path: Path) -> None:
+    """A traceback in several records is a text again; what could act on a terminal is escaped."""
+    path = tmp_path / "stderr.mcpcap"
+    said = [b"Traceback (most recent call last):", b'  File "<string>", line 1', b"\x1b[31mValueError: no"]
+    made = [("stderr", members(delim="\n", whole=True, size=len(raw), raw=raw.decode())) for raw in said]
+    cut = ("stderr", members(delim="", whole=False, size=3, raw="abc"))
+    middles = [("header", header()), made[0], ("frame", frame("c2s", CALL)), *made[1:], cut, cut]
+    path.write_bytes(b"".join(lines(middles)))
+
+    def printed(frames: str) -> bytes:
+        done = mcpproxy("show", "--frame", frames, "--as", "message", path)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout
+
+    assert printed("1") == said[0] + b"\n"
+    assert printed("3..4") == said[1] + b"\n\\x1b[31mValueError: no\n"
+    assert printed("5..6") == b"abcabc\n"
+    everything = printed("0..99")
+    assert everything.startswith(said[0] + b"\n{\n")
+    assert everything.endswith(b"no\nabcabc\n")
+
+
 def test_a_shell_command_says_the_message_again_in_a_session_of_its_own(stdio: Path) -> None:
     for number in ("3", "4"):  # for a response, it is the command of its request
         done = mcpproxy("show", "--frame", number, "--as", "shell", stdio)
@@ -75,7 +97,10 @@ def test_what_cannot_be_printed_so_is_told_with_what_can(stdio: Path, tmp_path: 
         (["--frame", str(call), "--as", "shell", http], f"frame {call} was sent over HTTP: use --as curl"),
         (["--frame", "99", "--as", "message", stdio], "there is no frame 99 in"),
         (["--frame", "0", "--as", "message", stdio], "record 0 is not a frame"),
-        (["--frame", "3..4", "--as", "message", stdio], "--as takes a single frame, such as --frame 3"),
+        (["--frame", "3..4", "--as", "shell", stdio], "--as shell takes a single frame, such as --frame 3"),
+        (["--frame", "4..3", "--as", "message", stdio], "--frame takes the number of a frame such as 38, or a range"),
+        (["--frame", "6..7", "--as", "message", stdio], "none of the records from 6 to 7 is a message"),
+        (["--frame", "90..99", "--as", "message", stdio], "none of the records from 90 to 99 is a message"),
         (["--as", "message", stdio], "--as needs --frame N"),
         (["--frame", "3", "--as", "message", "--json", stdio], "--as cannot be combined with --format or --json"),
         (["--frame", "3", "--as", "message", stdio, http], "--as prints a frame of a single capture, not of 2"),

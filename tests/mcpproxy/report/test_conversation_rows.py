@@ -6,8 +6,8 @@ from mcpproxy.report.text import Span
 
 def laid_out(width: int) -> str:
     """An answer with its time on the clock, in some columns."""
-    body = [Span("tools/list #2"), Span(" " * 11), Span("ok"), Span("  5 tools")]
-    row = Row(Span("←"), body, latency="0.35 ms", size="1.5 kB", frame=7)
+    subject = [Span("tools/list #2"), Span(" " * 11)]
+    row = Row(Span("←"), subject, Span("ok"), (Span("  5 tools"),), latency="0.35 ms", size="1.5 kB", frame=7)
     (line,) = lay_out(row, "16:19:19.774", width)
     return "".join(span.text for span in line)
 

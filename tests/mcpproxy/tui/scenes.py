@@ -20,11 +20,11 @@ from typing import Any, Final
 import orjson
 from textual.widgets import Input
 
+from analysis import clock
 from captures.file import CaptureFile
 from captures.frame import Direction
 from captures.record import members, seal, stderr_members
 from mcpproxy.cli.selection import NOTHING_YET
-from mcpproxy.tui import clock
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import Replied
 from mcpproxy.tui.screens import sessions

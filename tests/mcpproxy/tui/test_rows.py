@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.style import Style
 
+from analysis import clock
 from analysis.summary import Summary
 from captures.frame import Frame
 from captures.record import members
 from mcpproxy.report.text import Span
 from mcpproxy.report.units import few
 from mcpproxy.report.wording import asked_and_answered
-from mcpproxy.tui import clock
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
 from mcpproxy.tui.data.exchanges import NONE
