@@ -134,7 +134,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
             return fail(
                 f"uninstall --purge would remove {size(before)}: add --yes to remove it, or --dry-run to list it"
             )
-        sys.stdout.write(f"Remove all of this, {size(before)}, for good? [y/N] ")
+        sys.stdout.write(f"Permanently remove all of this ({size(before)})? [y/N] ")
         sys.stdout.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             sys.stdout.write("Nothing was removed\n")
@@ -152,7 +152,7 @@ def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> i
     folders = [folder for folder in _emptied(root, left) if str(folder) != state_directory()]
     code = int(Exit.FINE) if is_dry else _remove(left, root)
     if not folders:
-        sys.stdout.write("Nothing is left to remove.\n")
+        sys.stdout.write("Nothing to remove.\n")
     elif is_dry:
         sys.stdout.write(f"Only empty folders are left: {len(folders):,} would be removed\n")
     else:

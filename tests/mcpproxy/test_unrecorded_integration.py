@@ -175,10 +175,10 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
 
     def told() -> list[str]:
         lines = place.run("ls").stderr.decode().splitlines()
-        return [line for line in lines if "runs unrecorded" in line]
+        return [line for line in lines if "running unrecorded" in line]
 
     (line,) = wait_until(told, "the process to be old enough to be sure")
-    named = re.search(r" three runs unrecorded since .* \(process (\d+)\): ", line)
+    named = re.search(r" three has been running unrecorded since .* \(process (\d+)\): ", line)
     assert named is not None
     assert process_table()[int(named[1])][0] == sessions[2].pid
     for session in sessions:

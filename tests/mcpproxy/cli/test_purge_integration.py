@@ -191,7 +191,7 @@ def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
     done = run(tmp_path, "uninstall", "--purge", **variables)
     assert (done.returncode, done.stdout) == (0, b"Only empty folders were left: 1 removed\n")
     done = run(tmp_path, "uninstall", "--purge", **variables)
-    assert (done.returncode, done.stdout) == (0, b"Nothing is left to remove.\n")
+    assert (done.returncode, done.stdout) == (0, b"Nothing to remove.\n")
 
 
 def test_of_a_folder_that_the_user_has_named_only_our_folders_go(tmp_path: Path) -> None:
