@@ -50,6 +50,8 @@ class BoundedAdapter(HTTPAdapter):
         self._until_s = 0.0
         """When the request under way must have ended, by the monotonic clock."""
         self._is_closed = False
+        self._is_interrupted = False
+        """Whether the request under way was ended before the head of its answer was known."""
 
     def send(
         self,
@@ -68,12 +70,16 @@ class BoundedAdapter(HTTPAdapter):
         self.requests += 1
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
         self._until_s = time.monotonic() + limit_s
-        self.is_refused = False
+        self.is_refused = self._is_interrupted = False
         done = Event()
         watch = Thread(target=self._interrupt_when_late, args=(done,), name="otlp deadline", daemon=True)
         watch.start()
         try:
             response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
+            if self._is_interrupted:
+                # The end that we made of the connection passes for that of the head, whatever was missing of it.
+                response.close()
+                raise requests.exceptions.ReadTimeout("the head of the answer did not come in time")
             self._until_s = min(self._until_s, time.monotonic() + BODY_S)
             response.raw = BytesIO(_beginning(response.raw))
             self.distrust = None
@@ -113,6 +119,7 @@ class BoundedAdapter(HTTPAdapter):
             sock = getattr(self._connection, "sock", None)
             is_over = self._is_closed or time.monotonic() >= self._until_s
             if is_over and isinstance(sock, socket.socket) and not _is_before_handshake(self._connection, sock):
+                self._is_interrupted = True
                 with suppress(OSError):
                     # Not the method of a TLS socket, which would change it under the thread that reads.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)

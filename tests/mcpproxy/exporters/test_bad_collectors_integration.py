@@ -100,6 +100,11 @@ def slow_head(client: socket.socket, over: threading.Event) -> None:
     drip(client, over, b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000)
 
 
+def half_head(client: socket.socket, over: threading.Event) -> None:
+    client.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: x")
+    over.wait(DEADLINE_S)
+
+
 def slow_body(client: socket.socket, over: threading.Event) -> None:
     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
     drip(client, over, bytes(10_000))
@@ -171,7 +176,7 @@ def dropped_by(
     return sent.dropped
 
 
-@pytest.mark.parametrize("answer", [slow_head, endless_head, closing, other_protocol, silent])
+@pytest.mark.parametrize("answer", [slow_head, half_head, endless_head, closing, other_protocol, silent])
 def test_a_request_without_an_answer_ends_in_time(
     answer: Answer, spans: list[CallSpan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +289,7 @@ def test_a_request_that_cannot_be_made_is_told_and_not_repeated(stdio: Path, cou
     assert b"secret" not in done.stderr
 
 
-@pytest.mark.parametrize("answer", [slow_head, endless_head, pytest.param(silent, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("answer", [half_head, endless_head, pytest.param(silent, marks=pytest.mark.soak)])
 def test_ctrl_c_ends_a_live_export_however_bad_the_collector(answer: Answer, place: Place) -> None:
     asked = threading.Event()
 
