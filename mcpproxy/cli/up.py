@@ -7,6 +7,8 @@ Ctrl-C or SIGTERM ends it. --service writes a unit, for systemd or launchd, that
 import argparse
 import asyncio
 import os
+import time
+from contextlib import ExitStack
 from typing import Final
 
 from captures.errors import CaptureError
@@ -32,11 +34,15 @@ from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.state import locked, read_state, state_folder
 from mcpproxy.clients.up_lock import AlreadyRunning, UpLock
 from mcpproxy.clients.wrapper import NoProgram, program_words
-from mcpproxy.recorder.http import HttpRecorder
+from mcpproxy.recorder.http import Bystander, HttpRecorder
+from mcpproxy.recorder.unrecorded import noted
 from mcpproxy.relay.http.listener import HttpRelay
+from mcpproxy.relay.http.upstream import Upstream
 
 LOOK_S: Final = 1.0
 """How often the listeners are compared with what `install` has written."""
+AGAIN_S: Final = 5.0
+"""How long after it failed a capture is tried again."""
 _OWN: Final = 2
 """How many connections' worth of descriptors a listener needs for itself."""
 
@@ -97,9 +103,11 @@ async def _serve(lock: UpLock, machine: str) -> None:
         for key in wanted.keys() - running.keys():
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
-            except (UsageError, CaptureError, OSError, ValueError) as error:
+            except (UsageError, OSError, ValueError) as error:
                 why = str(error).partition("; name")[0]  # what follows is advice for `serve`
                 tell(f"{wanted[key].name} is not recorded and cannot be reached; still trying ({why})")
+        for listener in running.values():
+            listener.record_again()
         lock.publish(port for _, port, _ in running)
         try:
             await asyncio.wait_for(stopped.wait(), LOOK_S)
@@ -114,23 +122,49 @@ def _share(listeners: int) -> int:
 
 
 class _Running:
-    """One listener with its recorder."""
+    """One listener with its recorder.
 
-    def __init__(self, relay: HttpRelay, recorder: HttpRecorder) -> None:
-        self._relay = relay
-        self._recorder = recorder
+    If no capture can be created, as on a full disk, its clients reach the server all the same, unrecorded.
+    """
+
+    def __init__(self, listener: Listener, upstream: Upstream, most: int, machine: str) -> None:
+        self._listener, self._upstream, self._machine = listener, upstream, machine
+        self._relay = HttpRelay(upstream, admission_of([]), Bystander(), seldom(stderr_lines.put), most=most)
+        self._recorder: HttpRecorder | None = None
+        self._note = ExitStack()
+        """Holds the note for other commands while nothing is recorded."""
+        self._again_s = 0.0
+        """When to try the next time to create a capture, by the monotonic clock."""
 
     @classmethod
     async def start(cls, listener: Listener, most: int, machine: str) -> "_Running":
-        """Begin a capture and listen.
+        """Begin a capture, if that is possible, and listen.
 
         Raises:
             UsageError: the port is taken, or the upstream's address is wrong.
-            CaptureError: the capture cannot be created.
         """
         upstream = upstream_of(checked_url(listener.upstream))
+        bound = bound_socket(f"{HOST}:{listener.port}", beyond=False)
+        try:
+            made = cls(listener, upstream, most, machine)
+            if (why := made._record()) is not None:
+                stderr_lines.put(f"{listener.name} is not recorded, but can be reached; still trying ({why})")
+                made._note.enter_context(noted(safe_name(listener.name), why))
+            await made._relay.listen(bound)
+        except BaseException:
+            bound.close()
+            raise
+        return made
+
+    def record_again(self) -> None:
+        """Try again to create a capture, if there is none and some time has passed; later connections are recorded."""
+        if self._recorder is None and time.monotonic() >= self._again_s and self._record() is None:
+            self._note.close()
+
+    def _record(self) -> str | None:
+        """Begin a capture; returns why that is not possible."""
+        listener, proxy = self._listener, self._upstream.proxy
         place = f"{HOST}:{listener.port}"
-        bound = bound_socket(place, beyond=False)
         try:
             recorder = HttpRecorder(
                 listener.upstream,
@@ -138,20 +172,22 @@ class _Running:
                 name=listener.name,
                 capture=os.path.join(listener.capture, safe_name(listener.name), "") if listener.capture else None,
                 listen=place,
-                via=None if upstream.proxy is None else f"{upstream.proxy[0]}:{upstream.proxy[1]}",
+                via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
                 opt_outs=["rewrite-location"],
-                machine=named_machine(machine or listener.machine),
+                machine=named_machine(self._machine or listener.machine),
             )
-        except BaseException:
-            bound.close()
-            raise
-        relay = HttpRelay(upstream, admission_of([]), recorder, recorder.tell, most=most)
+        except (CaptureError, OSError) as error:
+            self._again_s = time.monotonic() + AGAIN_S
+            return str(error).partition("; name")[0]
         recorder.start()
-        await relay.listen(bound)
+        self._recorder = recorder
+        self._relay.observe(recorder)
         stderr_lines.put(f"recording {listener.name} on {place} to {recorder.path}")
-        return cls(relay, recorder)
+        return None
 
     async def stop(self) -> None:
         """Close all connections and the capture."""
         await self._relay.close()
-        await self._recorder.finish("signal")
+        self._note.close()
+        if self._recorder is not None:
+            await self._recorder.finish("signal")

@@ -20,9 +20,10 @@ _STARTING_NS = 5 * _NS
 
 def unrecorded() -> list[Note]:
     """Returns every server of this user that runs without a capture, oldest first."""
-    known = {note.pid: note for note in notes()}
-    found = {note.pid: note for note in _without_note() if note.pid not in known}
-    return sorted((known | found).values(), key=lambda note: note.since_ns)
+    known = list(notes())
+    pids = {note.pid for note in known}
+    found = [note for note in _without_note() if note.pid not in pids]
+    return sorted(known + found, key=lambda note: note.since_ns)
 
 
 def told(note: Note) -> str:

@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Final
@@ -32,7 +32,7 @@ from captures.redact import Redactor, load_key
 from captures.writer import Writer
 from mcpproxy.recorder.capture_header import Header
 from mcpproxy.recorder.exchange import Exchange
-from mcpproxy.recorder.faults import Faults
+from mcpproxy.recorder.faults import Faults, Missed
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
 from mcpproxy.relay.http.observer import EndedBy, Rewritten
@@ -202,7 +202,7 @@ class HttpRecorder:
     def failed(self, error: Exception) -> "Unrecorded":
         """A bug of ours: one connection is no longer recorded, and its traffic is only counted."""
         self.faults.in_recording("a connection", error)
-        return Unrecorded(self.faults)
+        return Unrecorded(self.faults.missed)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """Returns a JSON document with each URL in it cleaned."""
@@ -243,11 +243,22 @@ class HttpRecorder:
             self.faults.in_event(error)
 
 
-class Unrecorded:
-    """Counts the traffic on a connection whose recording has ended: HTTP messages, and bytes of their content."""
+class Bystander:
+    """An observer that records nothing: of a listener for which no capture can be created."""
 
-    def __init__(self, faults: Faults) -> None:
-        self._missed = faults.missed
+    def connected(self, _peer: str) -> "Unrecorded":
+        """A client has connected."""
+        return Unrecorded({"c2s": Missed(), "s2c": Missed()})
+
+    def failed(self, _error: Exception) -> None:
+        """Counting has failed; the rest is not counted either."""
+
+
+class Unrecorded:
+    """Counts the traffic on a connection that is not recorded: HTTP messages, and bytes of their content."""
+
+    def __init__(self, missed: Mapping[Direction | None, Missed]) -> None:
+        self._missed = missed
 
     is_behind = False
 

@@ -11,6 +11,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
+from stat import S_ISREG
 
 from captures.places import home
 from captures.tuples import NamedTuple
@@ -88,6 +90,10 @@ class Bystander:
         """No tap can hang."""
 
 
+_numbers = count()
+"""Of the notes of this process: `up` has one for each of its servers that is not recorded."""
+
+
 @contextmanager
 def noted(name: str, why: str) -> Iterator[None]:
     """Keep a note about this process, if it can be written."""
@@ -148,9 +154,9 @@ def _is_own(folder: str) -> bool:
 def _write(note: Note) -> str | None:
     """Write a note where that is possible; returns its path."""
     told = {**note._replace(why=note.why[:_LONGEST])._asdict(), "start": start_time(note.pid), "home": home()}
-    content = json.dumps(told).encode()
+    content, number = json.dumps(told).encode(), next(_numbers)
     for folder in _folders():
-        path = os.path.join(folder, f"{_PREFIX}{note.pid}")
+        path = os.path.join(folder, f"{_PREFIX}{note.pid}-{number}")
         with suppress(OSError):
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
@@ -168,10 +174,13 @@ def _write(note: Note) -> str | None:
 def _read(path: str) -> tuple[Note | None, str | None]:
     """Returns a note, or None if it is malformed or its process has ended; and the home directory that it is about."""
     try:
-        with open(path, "rb") as file:
-            told: Any = json.loads(file.read(16 * _LONGEST))
+        # Whatever else stands in its place must not be waited for.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            told: Any = json.loads(file.read(16 * _LONGEST) if S_ISREG(os.fstat(file.fileno()).st_mode) else b"")
         note = Note(int(told["pid"]), str(told["name"]), int(told["since_ns"]), str(told["why"]))
+        if not 0 <= note.since_ns < 1 << 62:
+            return None, None
         start = start_time(note.pid)
         return (note if start is not None and start == told["start"] else None), told["home"]
-    except (OSError, ValueError, TypeError, LookupError):
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
         return None, None

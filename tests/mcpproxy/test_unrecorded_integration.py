@@ -199,3 +199,18 @@ def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
     session.process.wait()
     assert b"unrecorded" not in place.run("ls").stderr
     assert not note.exists()
+
+
+@pytest.mark.parametrize("content", ['{"pid":1e999}', "[" * 60_000, "", None], ids=["number", "depth", "empty", "fifo"])
+def test_a_damaged_note_is_removed(place: Place, content: str | None) -> None:
+    folder = place.root / "runtime/mcpproxy"
+    folder.mkdir(mode=0o700, parents=True)
+    place.environment["XDG_RUNTIME_DIR"] = str(folder.parent)
+    note = folder / "unrecorded-77"
+    if content is None:
+        os.mkfifo(note)
+    else:
+        note.write_text(content)
+    done = place.run("ls")
+    assert b"Traceback" not in done.stderr
+    assert not note.exists()

@@ -89,6 +89,10 @@ class HttpRelay:
         self.observer_calls.make()
         await self.turns.finish()
 
+    def observe(self, observer: Observer) -> None:
+        """Let another observer see the connections that are made from now on."""
+        self.observer_calls.observer = observer
+
     def add(self, client: ClientConnection) -> bool:
         """Add a client that has connected; False if there are too many."""
         self.clients.add(client)

@@ -5,7 +5,9 @@ import http.client
 import json
 import os
 import plistlib
+import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -184,6 +186,35 @@ def test_each_server_is_recorded_and_gets_what_the_client_sends(tmp_path: Path) 
             assert mcpproxy("verify", capture, HOME=str(tmp_path)).returncode == 0
         status = mcpproxy("status", "--json", cwd=tmp_path, HOME=str(tmp_path))
         assert all(json.loads(line)["last_frame"] for line in status.stdout.splitlines())
+
+
+def test_a_server_whose_capture_cannot_be_created_is_reached_and_recorded_once_it_can(tmp_path: Path) -> None:
+    way = tmp_path / ".local/share/mcpproxy/captures"
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    given: dict[str, Any] = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime)}
+    with upstream() as server:
+        urls = install(tmp_path, {name: f"http://127.0.0.1:{server.server_port}/{name}" for name in ("far", "near")})
+        way.parent.mkdir(parents=True, exist_ok=True)
+        way.write_text("in the way")
+        with started("up", **given) as up:
+            assert up.stderr is not None
+            for _ in urls:
+                assert b"is not recorded, but can be reached; still trying (cannot" in up.stderr.readline()
+            assert all(post(url) == b'{"jsonrpc":"2.0","id":1,"result":{}}' for url in urls.values())
+            told = mcpproxy("ls", **given).stderr.decode()
+            assert re.findall(r"(far|near) has been running unrecorded since", told) == ["far", "near"]
+            status = mcpproxy("status", cwd=tmp_path, **given).stdout.decode()
+            assert status.count("but it runs unrecorded") == 2
+            way.unlink()
+            for _ in urls:
+                assert b"recording " in up.stderr.readline()
+            assert post(urls["far"]) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+            assert "unrecorded" not in mcpproxy("ls", **given).stderr.decode()
+            up.send_signal(signal.SIGTERM)
+            assert up.wait(DEADLINE_S) == 0
+        (path,) = captures(tmp_path, "far")
+        assert [frame.verdict.method for frame in frames(path) if frame.dir == "c2s"] == ["ping"]
 
 
 def test_addresses_of_the_server_are_made_relative(tmp_path: Path) -> None:
