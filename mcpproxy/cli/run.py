@@ -45,7 +45,7 @@ from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.machine_name import machine_name
 from mcpproxy.recorder.stdio import Recorder, tell
 from mcpproxy.relay.signals import SignalWait
-from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, make_room, occupy_stdio, replace_us
+from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, inherited_files, make_room, occupy_stdio, replace_us
 from mcpproxy.relay.stdio import Ending, StdioRelay
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ STACK: Final = 2 << 20
 """Bytes of a thread's stack. Seven of the usual 8 MiB are a fifth of an address space that is limited to 300 MiB. What
 is left is then not enough for glibc's arenas, and an allocation fails where C does not expect it."""
 FILES: Final = 24
-"""How many files may have to be open at a time, including some that we were started with."""
+"""How many files may have to be open at a time, standard streams included."""
 SWITCH_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
@@ -168,18 +168,20 @@ def run(arguments: list[str]) -> int:
     threading.stack_size(STACK)
     closed = occupy_stdio()
     environment = EnvironmentBlock()
-    allowed, files = make_room(FILES)
+    needed = FILES + inherited_files()
+    allowed, files = make_room(needed)
     try:
-        if allowed < FILES:
+        if allowed < needed:
             raise CannotCreate(
-                f"cannot record with a limit of {allowed} open files: {FILES} are needed; raise it (ulimit -n {FILES})"
+                f"cannot record with a limit of {allowed} open files: {needed} are needed; raise it "
+                f"(ulimit -n {needed})"
             )
         recorder = _recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
             tell(str(error))
             return 73
-        if allowed < FILES:
+        if allowed < needed:
             return _give_way(str(error), options, environment, closed)
         os._exit(_pass_on(str(error), options, environment, closed, files))
     status = _relay(recorder, options, environment, closed, files, began)

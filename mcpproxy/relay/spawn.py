@@ -178,6 +178,14 @@ def replace_us(
     raise _spawn_error(argv[0], _become(argv, environment, stdio, dispositions, mask), environment)
 
 
+def inherited_files() -> int:
+    """How many files are open besides the standard streams, as most of them were before we started."""
+    try:
+        return max(0, len(os.listdir("/dev/fd")) - 4)  # three streams, and the list itself
+    except OSError:
+        return 0
+
+
 def make_room(needed: int) -> tuple[int, int | None]:
     """Let this process open as many files as it needs, if the system allows it.
 

@@ -59,6 +59,18 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     assert (session.rest(), session.end()) == (b"", 127)
 
 
+def test_files_that_it_was_started_with_count_too(place: Place) -> None:
+    kept = "import os; [os.set_inheritable(os.open('/dev/null', os.O_RDONLY), True) for _ in range(10)]"
+    command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo")]
+    for limit, is_recorded in ((FILES + 9, False), (FILES + 10, True)):
+        session = place.start(command, direct=True, before=f"{kept}; {with_files(limit, limit)}")
+        session.say(PING)
+        assert session.line() == PONG, limit
+        session.hang_up()
+        assert session.end() == 0
+        assert (b"unrecorded until it is restarted" in session.errors()) is not is_recorded
+
+
 def test_a_soft_limit_is_raised_for_us_and_not_for_the_server(place: Place) -> None:
     command = [place.python, "-P", "-m", "mcpproxy", "run", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn"]
     session = place.start(command, direct=True, before=with_files(10, 100))
