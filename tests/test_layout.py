@@ -109,6 +109,63 @@ def test_the_check_itself_finds_what_it_looks_for() -> None:
         assert WORDS.search(text.encode()), text
 
 
+# ---- facts with one home
+
+CODES = ROOT / "analysis/protocol/error_codes.py"
+CODE = re.compile(r"(?<![\w.])-32[0-9]{3}(?!\w)")
+"""An error code of JSON-RPC or MCP in digits."""
+COMMENT = {".js": re.compile("//.*"), ".sql": re.compile("--.*")}
+
+
+def codes_in_python(tree: ast.AST) -> Iterator[str]:
+    """The error codes in digits, as numbers and in texts; docstrings and comments may have them."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            yield from CODE.findall(text) if isinstance(text, str) else ()
+        elif isinstance(node, ast.UnaryOp):
+            yield from CODE.findall(ast.unparse(node))
+
+
+def codes_in(path: Path, text: str) -> list[str]:
+    """The error codes in digits in a file of ours."""
+    if path.suffix == ".py":
+        # A file without such digits is not parsed.
+        return list(codes_in_python(ast.parse(text))) if re.search("32_?[0-9]{3}", text) else []
+    return CODE.findall(COMMENT[path.suffix].sub("", text))
+
+
+def test_error_codes_are_in_digits_in_their_table_only() -> None:
+    others = [path for package in PACKAGES for kind in COMMENT for path in (ROOT / package).rglob(f"*{kind}")]
+    found = {path: codes for path in (*SOURCES, *others) if (codes := codes_in(path, path.read_text("utf-8")))}
+    assert found.pop(CODES), "the check does not find the codes where they are"
+    assert found == {}, "take the name from analysis.protocol.error_codes"
+
+
+def test_the_check_finds_error_codes() -> None:
+    for name, text in (
+        ("a.py", "NOT_FOUND = -32601"),
+        ("a.py", "x in (1, -32_601)"),
+        ("a.py", "x = 'refused with -32601'"),
+        ("a.py", "x = f'{y}, not -32601'"),
+        ("a.py", "x = b'-32601'"),
+        ("a.py", "x = int('-32601')"),
+        ("a.sql", "when code = -32601 then 'Method not found'"),
+        ("a.sql", "'deadline|-32001'"),
+        ("a.js", "if (code === -32601) {}"),
+    ):
+        assert codes_in(Path(name), text), text
+    for name, text in (
+        ("a.py", '"""A method is refused with -32601."""\nx = 1  # not -32601'),
+        ("a.py", 'class A:\n    code: int\n    """Such as -32601."""'),
+        ("a.py", "port = 32601\nx = -326010\ny = 'x-32601'\nz = a - 1"),
+        ("a.sql", "-- not -32601\nselect '2026-32001-x'"),
+        ("a.js", "// not -32601"),
+    ):
+        assert not codes_in(Path(name), text), text
+
+
 # ---- what no test may leave to chance
 
 TESTS = ROOT / "tests"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from analysis.conversation.addressing import Key
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Request, Response
+from analysis.protocol.error_codes import REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ _ID_FAILED: Final = IdState.FAILED
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
 _NO_SUCCESS: Final = 300
-_TIMED_OUT: Final = re.compile(r"tim(?:e|ed)[\s_-]?out|deadline|-32001", re.IGNORECASE)
+_TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
 
 
 class ProbableAnswer(NamedTuple):

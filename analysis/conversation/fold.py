@@ -46,10 +46,11 @@ from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
-from analysis.conversation.session import MODERN_CODES, Earlier, Peer, Seen, Session, era_in_force
+from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force
 from analysis.conversation.stalls import Stalls
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
+from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.revisions import Era
 from captures.frame import Frame
 from captures.gaps import MOST_LOST, lost_count

@@ -36,8 +36,6 @@ CLIENT_INFO: Final = META + "clientInfo"
 CLIENT_CAPABILITIES: Final = META + "clientCapabilities"
 SERVER_INFO: Final = META + "serverInfo"
 LOG_LEVEL: Final = META + "logLevel"
-MODERN_CODES: Final = frozenset({-32020, -32021, -32022})
-"""Error codes that only a server of the modern era sends."""
 
 
 class Peer(NamedTuple):

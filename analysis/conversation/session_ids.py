@@ -9,6 +9,7 @@ be compared for equality.
 from typing import TYPE_CHECKING, Final
 
 from analysis.conversation.limited import Limited
+from analysis.protocol.error_codes import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from analysis.conversation.http_exchange import HttpExchange, Mark
@@ -19,9 +20,6 @@ KEPT: Final = 10_000
 """The maximum number of ids kept; the oldest are forgotten first."""
 OF_CLIENT_KEPT: Final = 8
 """The maximum number of ids kept for one client."""
-
-
-_METHOD_NOT_FOUND: Final = -32601
 
 
 class SessionId:
@@ -169,4 +167,4 @@ def _refuses_session(http: "HttpExchange", known: SessionId | None) -> bool:
 
 
 def _is_about_method(error: object) -> bool:
-    return isinstance(error, dict) and error.get("code") == _METHOD_NOT_FOUND
+    return isinstance(error, dict) and error.get("code") == METHOD_NOT_FOUND

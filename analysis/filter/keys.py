@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
+from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.rules.old_ids import current_id
 
 Test: TypeAlias = Callable[[Facts], bool]
@@ -191,7 +192,7 @@ KEYS: Final[dict[str, Key]] = {
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
     ),
     "size": _numbers("size", "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}),
-    "code": _numbers("code", "an error code such as -32602", {"": 1}),
+    "code": _numbers("code", f"an error code such as {INVALID_PARAMS}", {"": 1}),
     "problem": _names("problem"),
     "rule": Key(_rule),
     "level": Key(_level, is_ordered=True),

@@ -1,1 +1,1 @@
-"""The protocol as specified: revisions, methods, capabilities, and JSON Pointers into messages."""
+"""The protocol as specified: revisions, methods, capabilities, error codes, and JSON Pointers into messages."""

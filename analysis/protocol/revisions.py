@@ -2,8 +2,8 @@
 
 A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
 include it. Besides, it needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
-`make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in the sets of methods and error
-codes named MODERN, what is new; and new spans for the rules that it changes.
+`make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in `MODERN_METHODS`, what is new;
+rows of `error_codes.py`; and new spans for the rules that it changes.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.

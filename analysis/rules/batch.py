@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.http_exchange import SEEN_KEPT, HttpExchange
 from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
 from analysis.conversation.session import Seen, Session
+from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -13,7 +14,7 @@ from analysis.rules.jsonrpc.responses import is_hard_to_read
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")
-_REFUSALS: Final = frozenset({-32600, -32700})
+_REFUSALS: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
 _OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
 """Statuses that refuse the client rather than the request."""
 _MOST: Final = 100

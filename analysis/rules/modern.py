@@ -7,28 +7,22 @@ from analysis.conversation.envelope import envelope, lacks
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.protocol.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from analysis.protocol.json_pointer import step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import (
-    UNSUPPORTED_VERSION,
-    Everywhere,
-    code_of,
-    data_of,
-    member,
-    result_type,
-    short,
-    speaks_modern,
-)
+from analysis.rules.support.eras import Everywhere, code_of, data_of, member, result_type, short, speaks_modern
 from analysis.rules.unchanged_content import Words
 
 _INDEX: Final = "2026-07-28 basic/index"
-_INVALID_PARAMS: Final = -32602
-_METHOD_NOT_FOUND: Final = -32601
-_HEADER_MISMATCH: Final = -32020
-_MISSING_CAPABILITY: Final = -32021
 _TYPES: Final = frozenset({"complete", "input_required", "task"})
 _TASKS: Final = META + "tasks"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -216,12 +210,12 @@ class IncompleteWrongCode(_Accepted):
         lack, code = lacks(request), code_of(response) if response.is_error else None
         if lack is None or code is None or not seen.session.server_is_modern:
             return
-        fine = {_INVALID_PARAMS, UNSUPPORTED_VERSION} | ({_HEADER_MISMATCH} if seen.http is not None else set())
+        fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if seen.http is not None else set())
         method = METHODS.get(request.method)
         if method is None or not method.is_defined(NEWEST if seen.rank is None else seen.rank):
-            fine.add(_METHOD_NOT_FOUND)
+            fine.add(METHOD_NOT_FOUND)
         if code not in fine:
-            text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not -32602"
+            text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -387,7 +381,7 @@ class MissingCapabilityErrorShape(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response, request = seen.message, seen.exchange.request if seen.exchange is not None else None
-        if request is None or not isinstance(response, Response) or code_of(response) != _MISSING_CAPABILITY:
+        if request is None or not isinstance(response, Response) or code_of(response) != MISSING_CAPABILITY:
             return
         if not speaks_modern(seen):
             return

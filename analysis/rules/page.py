@@ -5,17 +5,24 @@ from typing import ClassVar, Final, Literal
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
+from analysis.protocol.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
-from analysis.rules.error.codes import CAPABILITY, HEADERS, NOT_FOUND, PARAMS, VERSION, code_of, shown
+from analysis.rules.error.codes import code_of, shown
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
 _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
 _NEXT: Final = frozenset({"nextCursor"})
-_BEFORE: Final = frozenset({PARAMS, NOT_FOUND, HEADERS, VERSION, CAPABILITY})
+_BEFORE: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY})
 """Codes that are right, or that a server may send before it checks the cursor."""
 _TASKS_RANK: Final = 3
 
@@ -219,7 +226,7 @@ class BadCursorCode(_Walking):
         request, code = seen.request, code_of(seen)
         if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
             return
-        text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not -32602"
+        text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not {INVALID_PARAMS}"
         level = ERROR if request.method == "tasks/list" and seen.rank == _TASKS_RANK else None
         blames = seen.message.sender
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from analysis.conversation.session import Seen
+from analysis.protocol.error_codes import USER_REJECTED
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_of
@@ -18,7 +19,6 @@ LISTED: Final = 10_000
 _CREATE: Final = "sampling/createMessage"
 _TOOLS: Final = since("2025-11-25")
 _PAGE: Final = "2025-11-25 client/sampling"
-_REJECTED: Final = -1
 
 
 class _Question(Question):
@@ -275,7 +275,7 @@ class Rejected(Rule):
     source = "2024-11-05 client/sampling"
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        if code_of(seen) != _REJECTED or seen.request is None:
+        if code_of(seen) != USER_REJECTED or seen.request is None:
             return ()
         return [self.finding(seen, "the user has declined the request", pointer="/error", related=(seen.request.seq,))]
 

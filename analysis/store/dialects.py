@@ -10,6 +10,7 @@ from typing import Final
 
 from analysis.store.batches import columns_of
 from analysis.store.reference import COMMENTS, view_texts
+from analysis.store.sql_files import sql_of
 from analysis.store.tables import NAMES
 
 _HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
@@ -48,7 +49,7 @@ def spark_views() -> dict[str, str]:
     texts = {}
     for name, common in view_texts().items():
         variant = folder / f"{name}.sql"
-        text = variant.read_text("utf-8") if variant.is_file() else COMMENTS.sub("", common)
+        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common)
         made = _HEAD.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
         texts[name] = f"{_description(common)}\n{made[made.index('create or') :]}"
     return texts

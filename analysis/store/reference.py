@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from analysis.store.connection import connect
+from analysis.store.sql_files import sql_of
 from analysis.store.tables import definition
 
 COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
@@ -50,7 +51,7 @@ class Relation(NamedTuple):
 def view_texts() -> dict[str, str]:
     """The statements that make each view, by name. The order works: some need `calls`, which is the first."""
     folder = files(__package__) / "views"
-    texts = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql")}
+    texts = {file.name: sql_of(file) for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}
 
 

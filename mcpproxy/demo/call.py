@@ -4,6 +4,8 @@ import json
 import threading
 from typing import Any, Final, Protocol, TypeAlias
 
+from analysis.protocol.error_codes import INVALID_PARAMS
+
 Json: TypeAlias = dict[str, Any]
 
 HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -14,13 +16,6 @@ VERSION_KEY: Final = META_PREFIX + "protocolVersion"
 CAPABILITIES_KEY: Final = META_PREFIX + "clientCapabilities"
 LOG_LEVEL_KEY: Final = META_PREFIX + "logLevel"
 SERVER_INFO_KEY: Final = META_PREFIX + "serverInfo"
-
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-RESOURCE_NOT_FOUND: Final = -32002
-UNSUPPORTED_VERSION: Final = -32022
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -5,17 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn
 
-from mcpproxy.demo.call import (
-    HANDSHAKE,
-    INVALID_PARAMS,
-    MODERN,
-    RESOURCE_NOT_FOUND,
-    Call,
-    CancelledError,
-    Json,
-    RefusalError,
-    ToolError,
-)
+from analysis.protocol.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from mcpproxy.demo.call import HANDSHAKE, MODERN, Call, CancelledError, Json, RefusalError, ToolError
 
 SINCE: Final = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18"}
 """Members of tools, resources and prompts that older revisions do not define, and the revision that brought them."""

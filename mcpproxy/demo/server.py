@@ -17,19 +17,21 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from analysis.protocol.error_codes import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.demo import notebook
 from mcpproxy.demo.call import (
     CAPABILITIES_KEY,
     HANDSHAKE,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
     LEVELS,
     LOG_LEVEL_KEY,
-    METHOD_NOT_FOUND,
     MODERN,
-    PARSE_ERROR,
     SERVER_INFO_KEY,
-    UNSUPPORTED_VERSION,
     VERSION_KEY,
     Call,
     CancelledError,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from mcpproxy.clients.bounded import within
 from mcpproxy.clients.probe import HOPS, REDIRECTS, NoRedirect, next_url
 from mcpproxy.doctor.process_attempt import HELLO, interrupted
@@ -131,7 +132,7 @@ def _tools(
     if isinstance(tools, list):
         return None, initialize_s, len(tools)
     error = answer.get("error")
-    if isinstance(error, dict) and error.get("code") == -32601:
+    if isinstance(error, dict) and error.get("code") == METHOD_NOT_FOUND:
         return None, initialize_s, 0
     return Diagnosis(Refused, f"tools/list: {_error_text(answer)}"), initialize_s, None
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
+from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.revisions import MODERN, REVISIONS
 from captures.places import SUFFIX
 from mcpproxy import __version__
@@ -254,7 +255,7 @@ def _ask(
         elif message.get("id") == number and "method" not in message:
             return message
         elif "method" in message and "id" in message:
-            refusal = {"code": -32601, "message": "not supported"}
+            refusal = {"code": METHOD_NOT_FOUND, "message": "not supported"}
             _send(process, {"jsonrpc": "2.0", "id": message["id"], "error": refusal})
     return None
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from analysis.protocol.error_codes import INVALID_PARAMS
 from mcpproxy.report.text import ms_text
 from mcpproxy.report.units import duration, since_start
 from mcpproxy.tui.data.reading import Reading
@@ -26,7 +27,7 @@ _CALL: Final = len("tools/call read_file")
 _SHORT_CALL: Final = len("call read_file") + 1
 """Leaves room for `{"a":1} ⇒ The sum is 3` in 80 columns."""
 _CLOCK: Final = len("23:59:59.99")
-_OUTCOME: Final = len("error -32602")
+_OUTCOME: Final = len(f"error {INVALID_PARAMS}")
 _HTTP_OUTCOME: Final = len("ok · 200 · 99 events")
 
 ORDERS: Final = ("time", "latency", "size", "status")

@@ -5,10 +5,11 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from analysis.conversation.session import Seen
+from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.elicitation.form import Elicitation, is_url
-from analysis.rules.error.codes import URL_ELICITATION, code_of, data_of
+from analysis.rules.error.codes import code_of, data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local

@@ -6,6 +6,24 @@ from typing import TYPE_CHECKING, Any, Final
 from analysis.conversation.message import Notification, Request, Response, Side, other_side
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen, Session
 from analysis.protocol.declared_capabilities import has
+from analysis.protocol.error_codes import (
+    ERROR_CODES,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    JSONRPC_RANGE,
+    LEGACY_RANGE,
+    MCP_RANGE,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN_CODES,
+    PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
+    RETIRED_CODES,
+    SERVER_RANGE,
+    UNSUPPORTED_VERSION,
+)
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
@@ -15,34 +33,6 @@ from captures.record import Record
 
 if TYPE_CHECKING:
     from analysis.shapes.forms import Problem
-
-PARSE: Final = -32700
-INVALID_REQUEST: Final = -32600
-NOT_FOUND: Final = -32601
-PARAMS: Final = -32602
-INTERNAL: Final = -32603
-RESOURCE: Final = -32002
-URL_ELICITATION: Final = -32042
-HEADERS: Final = -32020
-CAPABILITY: Final = -32021
-VERSION: Final = -32022
-
-_STANDARD: Final = {
-    PARSE: "parse error: the message was not JSON",
-    INVALID_REQUEST: "invalid request",
-    NOT_FOUND: "method not found",
-    PARAMS: "invalid params",
-    INTERNAL: "internal error",
-}
-_OF_MCP: Final = {
-    RESOURCE: "resource not found, up to 2025-11-25",
-    URL_ELICITATION: "a URL must be visited first, in 2025-11-25 only",
-    HEADERS: "headers and body disagree",
-    CAPABILITY: "a capability of the client is missing",
-    VERSION: "revision not supported",
-    -1: "declined by the user",
-}
-_MODERN_OWN: Final = (HEADERS, CAPABILITY, VERSION)
 
 
 class AnError(Rule):
@@ -91,14 +81,14 @@ class UnknownMethodCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if code is None or request is None or code == NOT_FOUND or _is_before_dispatch(seen, request, code):
+        if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(seen, request, code):
             return
         why = _impossible(request, seen.rank) or (_unserved(seen, request) if code == 0 else None)
         if why is None:
             return
         is_modern = seen.rank is not None and seen.rank >= MODERN and request.sender == "client"
         is_grave = is_modern and seen.session.server_is_modern and why != _WRONG_SIDE
-        text = f"{_cut(request.method)} {why}, but is refused with {shown(code)} instead of -32601"
+        text = f"{_cut(request.method)} {why}, but is refused with {shown(code)} instead of {METHOD_NOT_FOUND}"
         level = ERROR if is_grave else WARNING
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,), level=level)
 
@@ -141,7 +131,7 @@ class ParseErrorForValidJson(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response = seen.message
-        if code_of(seen) != PARSE or not isinstance(response, Response):
+        if code_of(seen) != PARSE_ERROR or not isinstance(response, Response):
             return
         if response.id is not None and response.id.pairs:
             request = seen.request
@@ -209,7 +199,7 @@ class ReservedCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
-        if code is not None and -32768 <= code <= -32100 and code not in _STANDARD:
+        if code in JSONRPC_RANGE and code not in ERROR_CODES:
             yield self.finding(seen, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code")
 
 
@@ -230,7 +220,7 @@ class UndefinedMcpCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
-        if code is not None and -32099 <= code <= -32020 and code not in _MODERN_OWN and not is_probe(seen):
+        if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
 
 
@@ -252,7 +242,7 @@ class RetiredCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
-        if code in (RESOURCE, URL_ELICITATION) and not is_probe(seen):
+        if code in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
 
 
@@ -273,7 +263,7 @@ class LegacyRange(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code = code_of(seen)
-        if code is not None and -32019 <= code <= -32000 and code != RESOURCE and not is_probe(seen):
+        if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} has no common meaning", pointer="/error/code")
 
 
@@ -298,16 +288,16 @@ class MisusedMcpCode(Rule):
         if seen.message.sender != "server":
             return
         code, text = code_of(seen), ""
-        if code == HEADERS and not seen.session.is_http:
-            text = "-32020 is about headers, and this transport has none"
-        elif code == CAPABILITY and seen.request is not None:
+        if code == HEADER_MISMATCH and not seen.session.is_http:
+            text = f"{HEADER_MISMATCH} is about headers, and this transport has none"
+        elif code == MISSING_CAPABILITY and seen.request is not None:
             data = data_of(seen)
             required = data.get("requiredCapabilities") if isinstance(data, dict) else None
             if isinstance(required, dict) and required and _has(_declared(seen), required):
-                text = "-32021 asks for capabilities that the client has declared"
-        elif code == VERSION and seen.era == "handshake" and seen.request is not None:
-            is_settled = seen.request.method != "initialize"
-            text = "-32022 answers a request whose revision was agreed on in a handshake" if is_settled else ""
+                text = f"{MISSING_CAPABILITY} asks for capabilities that the client has declared"
+        elif code == UNSUPPORTED_VERSION and seen.era == "handshake" and seen.request is not None:
+            late = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
+            text = "" if seen.request.method == "initialize" else late
         if text:
             yield self.finding(seen, text, pointer="/error/code", related=_request_seqs(seen))
 
@@ -339,9 +329,10 @@ class InvalidParamsCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         wrong, request = seen.session.memory.get(self.id), seen.request
-        if not wrong or request is None or code_of(seen) != INTERNAL or (request.seq, request.index) not in wrong:
+        if not wrong or request is None or code_of(seen) != INTERNAL_ERROR or (request.seq, request.index) not in wrong:
             return ()
-        text = f"the params of {_cut(request.method)} are invalid, but the error is -32603 (internal error), not -32602"
+        wrong_code = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
+        text = f"the params of {_cut(request.method)} are invalid, but {wrong_code}"
         return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
 
 
@@ -363,7 +354,7 @@ class Internal(Rule):
     source = "2024-11-05 schema CallToolResult"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if code_of(seen) != INTERNAL:
+        if code_of(seen) != INTERNAL_ERROR:
             return
         text = "an internal error: an exception was not caught"
         if seen.request is not None and seen.request.method == "tools/call":
@@ -442,13 +433,14 @@ def _is_plain(seen: Seen) -> bool:
 
 
 def _meaning(code: int, method: str) -> str:
-    known = _STANDARD.get(code) or _OF_MCP.get(code)
-    is_other = code == RESOURCE and not method.startswith("resources/")  # many servers use it for errors of their own
+    known = ERROR_CODES.get(code)
+    # Many servers use this one for errors of their own.
+    is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
     if known is not None and not is_other:
-        return known
-    if -32099 <= code <= -32000:
+        return known.explained
+    if code in SERVER_RANGE:
         return "defined by the server"
-    return "reserved and not defined" if -32768 <= code <= -32100 else "defined by the application"
+    return "reserved and not defined" if code in JSONRPC_RANGE else "defined by the application"
 
 
 def _request_seqs(seen: Seen) -> tuple[int, ...]:
@@ -491,10 +483,14 @@ def _is_before_dispatch(seen: Seen, request: Request, code: int) -> bool:
     """Whether an error may have been raised before the receiver looked at the method."""
     message = seen.message
     has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
-    if not has_id or code in (PARSE, INVALID_REQUEST, HEADERS, VERSION) or request.method == "server/discover":
+    if (
+        not has_id
+        or code in (PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION)
+        or request.method == "server/discover"
+    ):
         return True
     may_miss = seen.era == "modern" or seen.session.server_is_modern
-    return code == PARAMS and may_miss and not has_envelope(request)
+    return code == INVALID_PARAMS and may_miss and not has_envelope(request)
 
 
 def _declared(seen: Seen) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import ClassVar, Final
 from analysis.conversation.exchange import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
+from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import INTERNAL, NOT_FOUND, PARAMS, code_of, has_envelope, params_of, shown
+from analysis.rules.error.codes import code_of, has_envelope, params_of, shown
 from analysis.rules.finding import Finding, Level
 from analysis.rules.support.eras import outcome_of
 from analysis.rules.support.listings import Listing, prompts_of, tools_of
@@ -63,12 +64,17 @@ class ToolInputAsProtocolError(_Listed):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         request = seen.request
-        if request is None or request.method != "tools/call" or code_of(seen) != PARAMS or not _is_call(request):
+        if (
+            request is None
+            or request.method != "tools/call"
+            or code_of(seen) != INVALID_PARAMS
+            or not _is_call(request)
+        ):
             return
         if seen.era == "modern" and not has_envelope(request):
             return
         if self.listing(seen).entry(params_of(request)["name"], request, seen.session) is not None:
-            text = "a call to a listed tool is refused with -32602, which the model does not see"
+            text = f"a call to a listed tool is refused with {INVALID_PARAMS}, which the model does not see"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -106,7 +112,7 @@ class UnknownToolAsResult(_Listed):
     def _failed(self, seen: Seen, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
-            text = "a call to a tool that is not listed gets a result with isError, not -32602"
+            text = f"a call to a tool that is not listed gets a result with isError, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/result/isError", related=(request.seq,))
 
 
@@ -133,11 +139,11 @@ class UnknownToolCode(_Listed):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if request is None or request.method != "tools/call" or code not in (NOT_FOUND, INTERNAL):
+        if request is None or request.method != "tools/call" or code not in (METHOD_NOT_FOUND, INTERNAL_ERROR):
             return
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(seen).lacks(name, request, seen.session):
-            text = f"a call to a tool that is not listed is refused with {shown(code)}, not -32602"
+            text = f"a call to a tool that is not listed is refused with {shown(code)}, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -165,19 +171,19 @@ class PromptArgsCode(_Listed):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if code is None or code == PARAMS or request is None or request.method == "prompts/list":
+        if code is None or code == INVALID_PARAMS or request is None or request.method == "prompts/list":
             return
         params, missing = params_of(request), False
         if request.method == "completion/complete":
             reference = params.get("ref")
-            if code == NOT_FOUND or not isinstance(reference, dict) or reference.get("type") != "ref/prompt":
+            if code == METHOD_NOT_FOUND or not isinstance(reference, dict) or reference.get("type") != "ref/prompt":
                 return  # the server has no completions at all, or the reference is not to a prompt
             name = reference.get("name")
         else:
             name, missing = params.get("name"), bool(missing_arguments(seen, request))
         if isinstance(name, str) and (missing or self.listing(seen).lacks(name, request, seen.session)):
             problem = "without a required argument" if missing else "that is not listed"
-            text = f"a prompt {problem} is refused with {shown(code)}, not -32602"
+            text = f"a prompt {problem} is refused with {shown(code)}, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 

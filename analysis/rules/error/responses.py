@@ -6,21 +6,17 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Seen, Session
+from analysis.protocol.error_codes import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION,
+)
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import (
-    NOT_FOUND,
-    PARAMS,
-    PARSE,
-    RESOURCE,
-    URL_ELICITATION,
-    VERSION,
-    code_of,
-    data_of,
-    params_of,
-    shown,
-    text_of,
-)
+from analysis.rules.error.codes import code_of, data_of, params_of, shown, text_of
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.exchanges import lacks_session
 
@@ -60,7 +56,12 @@ class PingRefused(Rule):
         code, exchange = code_of(seen), seen.exchange
         if seen.http is not None and lacks_session(seen.http):
             return  # it is the session that is refused, and the status should say so
-        if code in (None, PARSE) or exchange is None or exchange.cancelled_ns is not None or "result" in seen.body:
+        if (
+            code in (None, PARSE_ERROR)
+            or exchange is None
+            or exchange.cancelled_ns is not None
+            or "result" in seen.body
+        ):
             return
         if isinstance(exchange.request.body.get("params", {}), dict):
             text = f"a ping is answered with error {shown(code)}; the answer must be an empty result"
@@ -87,12 +88,12 @@ class ResourceNotFoundCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if code is None or code == RESOURCE or request is None or seen.message.sender != "server":
+        if code is None or code == RESOURCE_NOT_FOUND or request is None or seen.message.sender != "server":
             return
         is_modern = seen.era == "modern"
-        if (is_modern and code == PARAMS) or not says_missing(seen, params_of(request).get("uri")):
+        if (is_modern and code == INVALID_PARAMS) or not says_missing(seen, params_of(request).get("uri")):
             return
-        due = PARAMS if is_modern else RESOURCE
+        due = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
         text = f"a resource that does not exist is refused with {shown(code)}, not {due}"
         yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
@@ -117,7 +118,7 @@ class UnsupportedVersionData(Rule):
     source = "2024-11-05 basic/lifecycle"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.sender != "server" or (code_of(seen) != VERSION and "version" not in text_of(seen)):
+        if seen.message.sender != "server" or (code_of(seen) != UNSUPPORTED_VERSION and "version" not in text_of(seen)):
             return
         data = data_of(seen)
         missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
@@ -143,7 +144,7 @@ class UnsupportedVersionShape(Rule):
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if code_of(seen) != VERSION or seen.message.sender != "server":
+        if code_of(seen) != UNSUPPORTED_VERSION or seen.message.sender != "server":
             return
         data = data_of(seen)
         data = data if isinstance(data, dict) else {}
@@ -153,7 +154,7 @@ class UnsupportedVersionShape(Rule):
         if not isinstance(data.get("requested"), str):
             wrong.append("data.requested, a revision")
         if wrong:
-            yield self.finding(seen, f"a -32022 lacks {' and '.join(wrong)}", pointer="/error")
+            yield self.finding(seen, f"a {UNSUPPORTED_VERSION} lacks {' and '.join(wrong)}", pointer="/error")
 
 
 class UrlElicitationShape(Rule):
@@ -178,11 +179,11 @@ class UrlElicitationShape(Rule):
         data = data_of(seen)
         elicitations = data.get("elicitations") if isinstance(data, dict) else None
         if not isinstance(elicitations, list) or not elicitations:
-            yield self.finding(seen, "a -32042 names no elicitation", pointer="/error")
+            yield self.finding(seen, f"a {URL_ELICITATION} names no elicitation", pointer="/error")
             return
         for index, elicitation in enumerate(elicitations):
             if not _is_url_elicitation(elicitation):
-                text = "an elicitation of a -32042 lacks the mode url, or elicitationId, url or message"
+                text = f"an elicitation of a {URL_ELICITATION} lacks the mode url, or elicitationId, url or message"
                 yield self.finding(seen, text, pointer=f"/error/data/elicitations/{index}")
                 return
 
@@ -211,7 +212,7 @@ class UrlElicitationUnsupported(Rule):
             return
         elicitation = declared.get("elicitation")
         if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
-            text = "a -32042 to a client that did not declare elicitation.url"
+            text = f"a {URL_ELICITATION} to a client that did not declare elicitation.url"
             yield self.finding(seen, text, pointer="/error/code", related=_handshake(seen))
 
 
@@ -236,11 +237,11 @@ class SamplingCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request = code_of(seen), seen.request
-        if code is None or code == PARAMS or request is None or request.sender != "server":
+        if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
         messages = params_of(request).get("messages")
         if isinstance(messages, list) and _has_broken_tools(messages):
-            text = f"tool blocks that do not match are refused with {shown(code)}, not -32602"
+            text = f"tool blocks that do not match are refused with {shown(code)}, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -263,10 +264,16 @@ class RootsUnsupportedCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
-        if code is None or code == NOT_FOUND or request is None or request.sender != "server" or declared is None:
+        if (
+            code is None
+            or code == METHOD_NOT_FOUND
+            or request is None
+            or request.sender != "server"
+            or declared is None
+        ):
             return
         if declared.get("roots") in (None, False):
-            text = f"a client without roots refuses roots/list with {shown(code)}, not -32601"
+            text = f"a client without roots refuses roots/list with {shown(code)}, not {METHOD_NOT_FOUND}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -290,11 +297,11 @@ class ElicitationModeCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
-        if code is None or code == PARAMS or request is None or request.sender != "server" or declared is None:
+        if code is None or code == INVALID_PARAMS or request is None or request.sender != "server" or declared is None:
             return
         mode = params_of(request).get("mode", "form")
         if mode in ("form", "url") and _is_undeclared(mode, declared.get("elicitation")):
-            text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not -32602"
+            text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not {INVALID_PARAMS}"
             yield self.finding(seen, text, pointer="/error/code", related=(request.seq,))
 
 

@@ -7,9 +7,17 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, META, Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
+from analysis.protocol.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+)
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
-from analysis.rules.error.codes import CAPABILITY, HEADERS, INVALID_REQUEST, PARAMS, PARSE, VERSION, code_of, shown
+from analysis.rules.error.codes import code_of, shown
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 
@@ -20,7 +28,7 @@ ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 LISTENINGS: Final = 1_000
 """The most `subscriptions/listen` requests of one client that are searched for a task."""
 
-_EARLY: Final = frozenset({PARSE, INVALID_REQUEST, HEADERS, VERSION})
+_EARLY: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
 """Codes that a server may return before it checks capabilities."""
 # Members of an enumeration are slow to look up.
 _TASK: Final = Outcome.TASK
@@ -164,13 +172,19 @@ class UndeclaredServed(Rule):
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         request, code = seen.request, code_of(seen)
-        if request is None or code is None or code == CAPABILITY or code in _EARLY or not _is_about_tasks(request):
+        if (
+            request is None
+            or code is None
+            or code == MISSING_CAPABILITY
+            or code in _EARLY
+            or not _is_about_tasks(request)
+        ):
             return ()
         if declares(request) is not False or not (
-            _has_extension(seen) or (code == PARAMS and request.method != LISTEN)
+            _has_extension(seen) or (code == INVALID_PARAMS and request.method != LISTEN)
         ):
             return ()  # a server without the extension has no such method
-        text = f"a request without the extension is refused with {shown(code)}, not -32021"
+        text = f"a request without the extension is refused with {shown(code)}, not {MISSING_CAPABILITY}"
         return [self.finding(seen, text, pointer="/error/code", related=(request.seq,))]
 
 

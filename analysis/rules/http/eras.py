@@ -8,6 +8,13 @@ from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
+from analysis.protocol.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
@@ -15,9 +22,7 @@ from analysis.rules.support.eras import Everywhere, code_of, listed, member, sho
 from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, is_body_lost
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
-_BAD: Final = frozenset({-32020, -32021, -32022})
-_UNKNOWN_METHOD: Final = -32601
-_INVALID_PARAMS: Final = -32602
+_BAD: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _OBEY: Final = frozenset({"nginx", "openresty", "tengine"})
 """Proxies that a server addresses by `X-Accel-Buffering`."""
 _PATHS: Final = 64
@@ -51,8 +56,8 @@ class ErrorStatus(Over):
         if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
-        due = 400 if code in _BAD else 404 if code == _UNKNOWN_METHOD else None
-        if code == _INVALID_PARAMS and isinstance(request.message, Request) and lacks(request.message) is not None:
+        due = 400 if code in _BAD else 404 if code == METHOD_NOT_FOUND else None
+        if code == INVALID_PARAMS and isinstance(request.message, Request) and lacks(request.message) is not None:
             due = 400
         if due is None or http.status == due:
             return ()
@@ -95,9 +100,11 @@ class NotFoundWithoutError(Over):
                 self._paths.add(http.path)
             return ()
         code = code_of(answer) if isinstance(answer, Response) else None
-        if code == _UNKNOWN_METHOD or http.path not in self._paths or is_body_lost(http):
+        if code == METHOD_NOT_FOUND or http.path not in self._paths or is_body_lost(http):
             return ()
-        return self.in_response(http, session, f"{short(http.sent[0].method)} is answered with 404 and without -32601")
+        return self.in_response(
+            http, session, f"{short(http.sent[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}"
+        )
 
 
 class SessionHeaderModern(Answered):

@@ -6,11 +6,12 @@ from typing import Any, Final
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.session import Seen, Session
+from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
 from analysis.protocol.methods import REQUESTS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import UNSUPPORTED_VERSION, code_of, listed, member, short, speaks_modern
+from analysis.rules.support.eras import code_of, listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
 from analysis.rules.support.http_facts import (
     FRESH_UNTIL,
@@ -24,9 +25,7 @@ from analysis.rules.support.http_facts import (
 from analysis.rules.support.tool_definitions import LIST, Known
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
-_MISMATCH: Final = -32020
-_INVALID_PARAMS: Final = -32602
-_TOLERATED: Final = frozenset({_MISMATCH, _INVALID_PARAMS, UNSUPPORTED_VERSION})
+_TOLERATED: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
 _NAMED_BY_HEADER: Final = REVISIONS.index("2025-06-18")
 
 

@@ -11,7 +11,6 @@ from analysis.conversation.message import Message, Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION, Seen
 from analysis.protocol.revisions import MODERN, Era, Span, rank_of
 
-UNSUPPORTED_VERSION: Final = -32022
 LISTED: Final = 1000
 """The most versions of one list that are examined."""
 LONGEST: Final = 60

@@ -15,9 +15,10 @@ from analysis.conversation.exchange import Outcome
 from analysis.conversation.message import Notification, Response, Side, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, Report, Task, has_stub
+from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
-from analysis.rules.error.codes import PARAMS, code_of, shown, text_of
+from analysis.rules.error.codes import code_of, shown, text_of
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
 
@@ -195,12 +196,12 @@ def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
         is_over_too: whether the error may also say that the task has ended.
     """
     code, text = code_of(seen), text_of(seen)
-    if code is None or code == PARAMS:
+    if code is None or code == INVALID_PARAMS:
         return None
     if _MISSING(text):
-        return f"a request about an unknown task is refused with {shown(code)}, not -32602"
+        return f"a request about an unknown task is refused with {shown(code)}, not {INVALID_PARAMS}"
     if is_over_too and _OVER(text):
-        return f"a request about a finished task is refused with {shown(code)}, not -32602"
+        return f"a request about a finished task is refused with {shown(code)}, not {INVALID_PARAMS}"
     return None
 
 

@@ -7,9 +7,10 @@ from analysis.conversation.message import Request, Response, Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import has_stub
 from analysis.protocol.declared_capabilities import has, lacks
+from analysis.protocol.error_codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import INVALID_REQUEST, NOT_FOUND, code_of, shown
+from analysis.rules.error.codes import code_of, shown
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import Entry, tools_of
@@ -142,7 +143,7 @@ class RequiredNotRefused(_Required):
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         code, response = code_of(seen), seen.message
-        if code is None or code == NOT_FOUND or not isinstance(response, Response) or response.id is None:
+        if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):
             return ()  # refused before the server checked the tool
@@ -150,7 +151,7 @@ class RequiredNotRefused(_Required):
         if entry is None or seen.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
-        text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not -32601"
+        text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not {METHOD_NOT_FOUND}"
         related = (entry.seq, seen.request.seq)
         return [self.finding(seen, text, pointer="/error/code", related=related, level=level)]
 

@@ -6,26 +6,15 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.envelope import lacks
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import MODERN_CODES, Seen
+from analysis.conversation.session import Seen
+from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import (
-    UNSUPPORTED_VERSION,
-    Everywhere,
-    code_of,
-    data_of,
-    has_modern,
-    listed,
-    result_type,
-    short,
-    version_of,
-)
+from analysis.rules.support.eras import Everywhere, code_of, data_of, has_modern, listed, result_type, short, version_of
 from analysis.rules.unchanged_content import Words
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"
-_HEADER_MISMATCH: Final = -32020
-_METHOD_NOT_FOUND: Final = -32601
 _PROMPT_NS: Final = 1_000_000_000
 """Clients certainly wait this long for an answer."""
 _KEPT: Final = 1000
@@ -83,7 +72,7 @@ class DiscoverMissing(Rule):
         response = seen.message
         if seen.exchange is None or seen.exchange.request.method != "server/discover":
             return
-        if not isinstance(response, Response) or code_of(response) != _METHOD_NOT_FOUND:
+        if not isinstance(response, Response) or code_of(response) != METHOD_NOT_FOUND:
             return
         if self._is_modern:
             yield self._finding(seen)
@@ -273,11 +262,11 @@ class UnsupportedNotRejected(Rule):
         if not isinstance(response, Response) or exchange is None:
             return
         version, code = version_of(exchange.request), code_of(response) if response.is_error else None
-        is_refused = code in (UNSUPPORTED_VERSION, _HEADER_MISMATCH) or _is_spared(seen)
+        is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(seen)
         is_unlisted = version is not None and bool(self._listed) and version not in self._listed
         # An incomplete request may be refused for that reason.
         if version is not None and is_unlisted and not is_refused and lacks(exchange.request) is None:
-            text = f"the server has not listed {short(version)}, but does not refuse it with -32022"
+            text = f"the server has not listed {short(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
             yield self.finding(seen, text, related=(exchange.request.seq, self._listed_at))
         if code == UNSUPPORTED_VERSION or exchange.request.method == "server/discover":
             versions = listed(response)

@@ -22,6 +22,7 @@ import orjson
 from analysis.child_process import take_pipes
 from analysis.store.connection import connect
 from analysis.store.sandbox.protocol import read, write
+from analysis.store.sql_files import sql_of
 from analysis.store.tables import clocked, creation
 
 DESCRIPTORS: Final = 256
@@ -234,7 +235,7 @@ def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
 
 
 def _statements(name: str) -> str:
-    return clocked((files(__package__) / f"{name}.sql").read_text("utf-8"), "getvariable('wall')")
+    return clocked(sql_of(files(__package__) / f"{name}.sql"), "getvariable('wall')")
 
 
 def _quoted(path: str | Path) -> str:

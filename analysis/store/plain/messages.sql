@@ -97,7 +97,7 @@ select
     told, cancels,
     left(reason, 300) as reason,
     coalesce(
-        regexp_matches(left(reason, 1000), 'tim(?:e|ed)[\t-\r\x1c-\x20_-]?out|deadline|-32001', 'i'), false
+        regexp_matches(left(reason, 1000), 'tim(?:e|ed)[\t-\r\x1c-\x20_-]?out|deadline|{request_timeout}', 'i'), false
     ) as is_timeout,
     case when kind = 'error' then 'error' when is_tool_error then 'tool_error' when kind = 'response' then 'result'
     end as outcome,

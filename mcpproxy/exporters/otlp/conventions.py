@@ -22,11 +22,18 @@ from analysis.conversation.exchange import ENDLESS, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Peer, Session
+from analysis.protocol.error_codes import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
+)
 from analysis.protocol.revisions import MODERN, rank_of
 from mcpproxy.exporters.calls import Call, Origin, names, origin_of
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
-NO_ERRORS: Final = frozenset({-32700, -32600, -32601, -32602, -32002})
+NO_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """Codes that blame the caller, so that the span of the server is not an error."""
 LATEST: Final = (1 << 63) - 1
 """Nanoseconds since 1970, and any other number: what readers of OTLP can hold."""

@@ -31,18 +31,7 @@ select
         when outcome = 'failed' and status is null then 'no HTTP response'
         when outcome = 'failed' and status < 300 then 'no answer in the HTTP response'
         when outcome = 'failed' then 'HTTP status ' || status
-        when code = -32700 then 'Parse error'
-        when code = -32600 then 'Invalid Request'
-        when code = -32601 then 'Method not found'
-        when code = -32602 then 'Invalid params'
-        when code = -32603 then 'Internal error'
-        when code = -32002 then 'Resource not found'
-        when code = -32020 then 'Header mismatch'
-        when code = -32021 then 'Missing client capability'
-        when code = -32022 then 'Unsupported protocol version'
-        when code = -32042 then 'URL elicitation required'
-        when code between -32099 and -32000 then 'server-defined'
-        when code between -32768 and -32100 then 'reserved'
+        {error_names}
         when code is null then 'error without a code'
         else 'application-defined'
     end as meaning,

@@ -1,0 +1,81 @@
+"""The error codes of JSON-RPC and MCP, one row each: the number, the name, the revisions that have it, and its meaning.
+
+Other code and SQL have the names from here, never the digits.
+"""
+
+from typing import Final, NamedTuple
+
+from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, MODERN, MODERN_ERA, REVISIONS, Span, only
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+RESOURCE_NOT_FOUND: Final = -32002
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+URL_ELICITATION: Final = -32042
+USER_REJECTED: Final = -1
+"""The only code of MCP outside of what JSON-RPC reserves."""
+
+REQUEST_TIMEOUT: Final = -32001
+"""What SDKs report, and quote in their cancellations, if no response comes in time; no revision defines it."""
+
+
+class ErrorCode(NamedTuple):
+    """One code."""
+
+    code: int
+    name: str
+    revisions: Span
+    """The revisions of MCP in which it has this meaning."""
+    meaning: str
+    """What it says, as a clause."""
+
+    @property
+    def explained(self) -> str:
+        """Its meaning, with its revisions if the newest does not have it."""
+        first, last = self.revisions
+        if last == ALL.last:
+            return self.meaning
+        return f"{self.meaning}, " + (f"in {REVISIONS[last]} only" if first == last else f"up to {REVISIONS[last]}")
+
+
+_TABLE: Final = (
+    ErrorCode(PARSE_ERROR, "Parse error", ALL, "parse error: the message was not JSON"),
+    ErrorCode(INVALID_REQUEST, "Invalid Request", ALL, "invalid request"),
+    ErrorCode(METHOD_NOT_FOUND, "Method not found", ALL, "method not found"),
+    ErrorCode(INVALID_PARAMS, "Invalid params", ALL, "invalid params"),
+    ErrorCode(INTERNAL_ERROR, "Internal error", ALL, "internal error"),
+    ErrorCode(RESOURCE_NOT_FOUND, "Resource not found", HANDSHAKE_ERA, "resource not found"),
+    ErrorCode(HEADER_MISMATCH, "Header mismatch", MODERN_ERA, "headers and body disagree"),
+    ErrorCode(MISSING_CAPABILITY, "Missing client capability", MODERN_ERA, "a capability of the client is missing"),
+    ErrorCode(UNSUPPORTED_VERSION, "Unsupported protocol version", MODERN_ERA, "revision not supported"),
+    ErrorCode(URL_ELICITATION, "URL elicitation required", only("2025-11-25"), "a URL must be visited first"),
+    ErrorCode(USER_REJECTED, "Rejected by the user", ALL, "declined by the user"),
+)
+
+ERROR_CODES: Final = {row.code: row for row in _TABLE}
+"""Every code that JSON-RPC or a revision defines, by its number."""
+
+MODERN_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.first >= MODERN)
+"""Codes that only a server of the modern era sends."""
+
+RETIRED_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.last < MODERN)
+"""Codes that only the handshake era has."""
+
+
+def _from_to(lowest: int, highest: int) -> range:
+    return range(lowest, highest + 1)
+
+
+JSONRPC_RANGE: Final = _from_to(-32768, -32100)
+"""Reserved for JSON-RPC itself."""
+SERVER_RANGE: Final = _from_to(-32099, -32000)
+"""Left to servers by JSON-RPC; 2026-07-28 divides it into the next two."""
+MCP_RANGE: Final = _from_to(-32099, -32020)
+"""Reserved for MCP since 2026-07-28."""
+LEGACY_RANGE: Final = _from_to(-32019, -32000)
+"""Left to implementations, with no common meaning, since 2026-07-28."""

@@ -1,0 +1,21 @@
+"""Our SQL that is in files of its own: reads them, and fills in the error codes, whose digits only their table has."""
+
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_TIMEOUT, SERVER_RANGE, USER_REJECTED
+
+# A code outside of the reserved ranges can also be one of the application.
+_NAMES: Final = "\n        ".join(
+    (
+        *(f"when code = {row.code} then '{row.name}'" for row in ERROR_CODES.values() if row.code != USER_REJECTED),
+        f"when code between {SERVER_RANGE[0]} and {SERVER_RANGE[-1]} then 'server-defined'",
+        f"when code between {JSONRPC_RANGE[0]} and {JSONRPC_RANGE[-1]} then 'reserved'",
+    )
+)
+"""The branches of a CASE that turn `code` into a name; a code that is not reserved has none."""
+
+
+def sql_of(file: Traversable) -> str:
+    """The statements in a file."""
+    return file.read_text("utf-8").replace("{error_names}", _NAMES).replace("{request_timeout}", str(REQUEST_TIMEOUT))
