@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.exchange import OPEN_LIMIT, Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
@@ -38,7 +38,7 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """What the filter selects; memory grows with that, and with the requests that have no response yet."""
+    """What the filter selects; memory grows with that, and with the last `OPEN_LIMIT` requests without a response."""
 
     def __init__(self, only: Filter, *, is_open: bool) -> None:
         self._only = only
@@ -72,6 +72,9 @@ class _Selection:
         message = seen.message
         if isinstance(message, Request):
             self._open[message.seq, message.index] = seen, None
+            if len(self._open) > OPEN_LIMIT:
+                # The fold has forgotten it as well, or soon will: nothing more will be known of it.
+                self._choose(facts_of(*self._open.pop(next(iter(self._open)))))
         else:
             self._choose(facts_of(seen))
         exchange = seen.exchange or seen.cancelled

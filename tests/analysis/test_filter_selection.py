@@ -1,0 +1,23 @@
+"""What a filter selects in a whole capture: by how requests ended, in bounded memory."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.filter import parse, selection
+from captures.reader import Capture, FrameAssembler
+from tests.captures.samples import frame, header, lines
+
+CALL = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
+
+
+def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "OPEN_LIMIT", 3)
+    path = tmp_path / "a.mcpcap"
+    asked = [("frame", frame("c2s", CALL % number)) for number in range(1, 6)]
+    path.write_bytes(b"".join(lines([("header", header()), *asked])))
+    made, assembler = selection._Selection(parse("has:waiting"), is_open=True), FrameAssembler()
+    for record in Capture(path):
+        made.feed(assembler.feed(record))
+        assert len(made._open) <= 3
+    assert made.finish() == {(number, None) for number in (3, 4, 5)}
