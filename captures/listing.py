@@ -7,17 +7,19 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from captures.places import (
+    NEW_STEM,
     STAMP_FORM,
     SUFFIX,
     captures_root,
     data_directory,
     home,
+    safe_name,
     segment_numbers,
     segment_of,
     segment_path,
@@ -35,13 +37,21 @@ _SETTLED_NS: Final = 3_000_000_000
 """The age at which a directory's stamp shows every later change; some file systems have stamps of two seconds."""
 
 
-def search_roots() -> list[Path]:
+def place_variables() -> dict[str, str]:
+    """The variables of this environment that say where captures are, other than HOME, with absolute paths."""
+    named = os.environ.get("MCPPROXY_CAPTURES")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    variables = {"MCPPROXY_CAPTURES": os.path.abspath(named)} if named else {}
+    return variables | ({"XDG_DATA_HOME": data} if os.path.isabs(data) else {})
+
+
+def search_roots(variables: Mapping[str, str] = os.environ) -> list[Path]:
     """Every directory in which this user's recorders may have written, the likeliest first, without duplicates."""
     candidates = []
-    if os.environ.get("MCPPROXY_CAPTURES"):
-        candidates.append(Path(captures_root()))
-    below = home()
-    if data := data_directory():
+    if variables.get("MCPPROXY_CAPTURES"):
+        candidates.append(Path(captures_root(variables)))
+    below = home(variables)
+    if data := data_directory(variables):
         candidates.append(Path(data, "captures"))
     if below is not None:
         candidates.append(
@@ -64,6 +74,20 @@ def first_segment(path: Path) -> Path:
     """The name of segment 1 of the capture to which `path` belongs; the file itself may be gone."""
     segment = segment_of(path.name)
     return path.with_name(segment[0] + SUFFIX) if segment else path
+
+
+def random_end(path: Path) -> str | None:
+    """The random end of a name that a recorder gives to a segment; None if the file has another name."""
+    segment = segment_of(path.name)
+    named = re.fullmatch(NEW_STEM, segment[0]) if segment else None
+    # No recorder writes the number 1.
+    return named[1] if segment and named and segment_path(segment[0] + SUFFIX, segment[1]) == path.name else None
+
+
+def is_where_recorders_write(path: Path, root: Path) -> bool:
+    """Whether a segment has the name and the place that recorders choose below a directory: `SERVER/STAMP-RANDOM`."""
+    server = path.parent.name
+    return path.parent.parent == root and server == safe_name(server) and random_end(path) is not None
 
 
 def segments(path: Path) -> list[Path]:

@@ -95,6 +95,10 @@ def new_name(wall_ns: int) -> str:
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
+NEW_STEM: Final = "[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})"
+"""What `new_name` makes, without the suffix: a regular expression, whose group is the random end."""
+
+
 def slug(name: str) -> str:
     """A name reduced to a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
 

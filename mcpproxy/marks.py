@@ -21,6 +21,7 @@ from captures.listing import first_segment
 from captures.places import SUFFIX
 
 VERSION: Final = 1
+MARKS_SUFFIX: Final = ".marks.json"
 LARGEST: Final = 4 << 20
 """Bytes of the file."""
 MOST: Final = 10_000
@@ -36,7 +37,7 @@ class CannotMark(Exception):
 def marks_path(capture: Path) -> Path:
     """The path of a capture's marks, whichever of its segments is named."""
     first = first_segment(capture)
-    return first.with_name(first.name.removesuffix(SUFFIX) + ".marks.json")
+    return first.with_name(first.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
 
 
 class Marks:

@@ -6,7 +6,6 @@ exited with a status other than 0. Captures that cannot be read are reported on 
 
 import argparse
 import os
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from analysis.conversation.exchange import ABANDONED_NS
 from analysis.summary import bad_ending, cached, summarise
 from captures.errors import CaptureError
 from captures.file import is_live
+from captures.listing import random_end
 from captures.reader import Capture, LineCutter, open_capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
@@ -161,8 +161,8 @@ def _as_json(row: Row) -> dict[str, Any]:
 
 def _id(row: Row) -> str:
     """The name to print for a capture: the random end of its file name if that identifies it, else its path."""
-    named = re.fullmatch(r"[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})(?:\.[0-9]+)?\.mcpcap", row.path.name)
-    return named[1] if named and row.path.parent.name == row.server else sanitise(str(row.path))
+    named = random_end(row.path)
+    return named if named and row.path.parent.name == row.server else sanitise(str(row.path))
 
 
 def _text(rows: list[Row], most: int) -> str:

@@ -5,16 +5,14 @@ timer that deletes every day.
 """
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-from captures.listing import search_roots
 from mcpproxy.cli.arguments import Parser, age, count
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import EVERY, meaning_of, selected
+from mcpproxy.cli.selection import EVERY, selected
 from mcpproxy.removal import Removable, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
@@ -95,7 +93,7 @@ def run(arguments: list[str]) -> int:
 def _write_timer(options: argparse.Namespace) -> int:
     """Write a timer for these options; nothing is deleted now, so nothing is asked."""
     # Writing a timer is rare; deleting should not wait for what only that needs.
-    from mcpproxy.cli.timers import wherever, write_job
+    from mcpproxy.cli.timers import operand, write_job
     from mcpproxy.clients.timer import PRUNE
 
     if options.dry_run:
@@ -103,17 +101,7 @@ def _write_timer(options: argparse.Namespace) -> int:
     words = [] if options.older_than is None else ["--older-than", f"{options.older_than}s"]
     words += [] if options.keep is None else ["--keep", str(options.keep)]
     words += [] if options.max_size is None else ["--max-size", str(options.max_size)]
-    names = options.capture or _moved()
-    for name in options.capture:
-        meaning_of(name)  # an unknown name would fail every day, unseen
-    return write_job(PRUNE, [*words, "--yes", *map(wherever, names)])
-
-
-def _moved() -> list[str]:
-    """Returns the folders of captures if the environment names them, because a unit does not inherit it."""
-    if not any(os.environ.get(name) for name in ("MCPPROXY_CAPTURES", "XDG_DATA_HOME")):
-        return []
-    return [str(root) for root in search_roots() if root.is_dir()]
+    return write_job(PRUNE, [*words, "--yes", *map(operand, options.capture)])
 
 
 def _is_wanted(chosen: list[Removable], amount: str) -> bool:

@@ -1,26 +1,47 @@
 """`mcpproxy uninstall --purge`: what mcpproxy has written on this machine, and its removal.
 
-It removes only files with names that mcpproxy gives them, below its own directories. Everything else stays: links,
-files that the user put there, such as `keys.toml`, and captures that were recorded into other directories.
+It knows files by the names that mcpproxy gives them, below its own directories. Anything else stays: a link, a file
+that the user has put there, such as `keys.toml`, and captures elsewhere, which a command was told to write. The folder
+of captures may be any folder, such as the home directory: of what is in it, only what a recorder has put there goes.
 """
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from captures.listing import find_captures, search_roots
-from captures.places import cache_directory, captures_root, config_directory, data_directory, state_directory
+from captures.errors import CaptureError
+from captures.listing import (
+    find_captures,
+    is_where_recorders_write,
+    place_variables,
+    real_path,
+    search_roots,
+    segments,
+)
+from captures.places import (
+    SUFFIX,
+    cache_directory,
+    captures_root,
+    config_directory,
+    safe_name,
+    state_directory,
+)
+from captures.reader import Capture
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import NoService, unit_path
 from mcpproxy.clients.timer import JOBS, unit_paths
-from mcpproxy.removal import Removable, removable, remove
+from mcpproxy.marks import MARKS_SUFFIX, marks_path
+from mcpproxy.recorder.unrecorded import notes, own_folders
+from mcpproxy.removal import Removable, is_recorded, removable, remove
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -40,7 +61,15 @@ _CONFIG: Final = (
 )
 _BACKUP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-.+-[0-9a-f]{4}-.+|\..+")
 _CACHES: Final = ("sql", "summaries", "secret-rules")
-"""The folders in the cache directory that hold only files of mcpproxy."""
+"""The folders in the cache directory, all of whose files are ours."""
+_RECORDED: Final = "is being recorded, and stays", "are being recorded, and stay"
+_LINK: Final = "is a link, and stays", "are links, and stay"
+_UNREADABLE: Final = "cannot be read, and stays", "cannot be read, and stay"
+_OTHER: Final = (
+    "is not as it was recorded (copied, imported, renamed or moved), and stays",
+    "are not as they were recorded (copied, imported, renamed or moved), and stay",
+)
+"""Why captures stay: of one, and of several."""
 _BACKUPS: Final = "backups of clients' files, with their tokens in plain text"
 
 
@@ -53,9 +82,16 @@ class Left(NamedTuple):
     captures: list[Removable]
 
     @property
+    def paths(self) -> Iterator[Path]:
+        """All of its files, those of captures and their marks included."""
+        for capture in self.captures:
+            yield from (*capture.files, marks_path(capture.path))
+        yield from self.files
+
+    @property
     def size(self) -> int:
-        """Their bytes."""
-        return sum(capture.size for capture in self.captures) + sum(map(_size, self.files))
+        """How many bytes there are of it now."""
+        return sum(map(_size, self.paths))
 
 
 def enabled_units(machine: Machine) -> list[str]:
@@ -67,48 +103,110 @@ def enabled_units(machine: Machine) -> list[str]:
     return names
 
 
-def purge(machine: Machine, *, is_agreed: bool, is_dry: bool) -> int:
-    """List what there is, ask, and remove it; returns 2 if there is no terminal to ask on, or a file cannot be removed.
+def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bool) -> int:
+    """List what is left, ask, and remove it; returns 2 if there is no terminal to ask on, or something stays.
 
     Args:
-        machine: the machine and its user.
-        is_agreed: whether to remove without asking.
-        is_dry: whether to list only.
+        machine: whose user it belongs to.
+        stays: what else is not removed, and why, a line each.
+        is_agreed: whether to remove it without asking.
+        is_dry: whether to list it only.
     """
-    left = list(_left(machine))
-    stays = _stays(left)
-    if not any(kind.what != _LOCKS for kind in left):
-        sys.stdout.write("Nothing to remove.\n")
-        _say_what_stays(stays)
-        return _remove(left, machine, tells=False) if left and not is_dry else int(Exit.FINE)
-    for kind in (kind for kind in left if kind.what != _LOCKS):
+    list(notes())  # those that kills have left go
+    root = Path(os.path.abspath(captures_root()))
+    captures, kept = _captures(root)
+    left = list(_left(machine, root, captures))
+    listed = [kind for kind in left if kind.what != _LOCKS]
+    all_stays = [*stays, *_stays(machine, root, kept)]
+    if not listed:
+        return _sweep(left, root, all_stays, is_dry=is_dry)
+    for kind in listed:
         count = count_text(len(kind.captures), "capture") if kind.captures else count_text(len(kind.files), "file")
         place = sanitise(machine.shown(kind.place), None)
         sys.stdout.write(f"{size(kind.size):>9}  {count:>12}  {kind.what}, {place}\n")
-    total = size(sum(kind.size for kind in left))
-    _say_what_stays(stays)
+    before = sum(kind.size for kind in left)
+    _say_what_stays(all_stays)
     if is_dry:
-        sys.stdout.write(f"{total} would be removed\n")
+        sys.stdout.write(f"{size(before)} would be removed\n")
         return int(Exit.FINE)
     if not is_agreed:
         if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            return fail(f"uninstall --purge would remove {total}: add --yes to remove it, or --dry-run to list it")
-        sys.stdout.write(f"Permanently remove all of this ({total})? [y/N] ")
+            return fail(
+                f"uninstall --purge would remove {size(before)}: add --yes to remove it, or --dry-run to list it"
+            )
+        sys.stdout.write(f"Remove all of this, {size(before)}, for good? [y/N] ")
         sys.stdout.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             sys.stdout.write("Nothing was removed\n")
             return int(Exit.FINE)
-    return _remove(left, machine, tells=True)
+    code = _remove(left, root)
+    # Cached files go with their capture, so only a second look says what has gone.
+    sys.stdout.write(f"{size(before - sum(kind.size for kind in left))} removed\n")
+    if any(kind.what == "units" for kind in left) and machine.system == "macos":
+        sys.stdout.write("A unit that is loaded runs until you log out\n")
+    return code
 
 
-def _left(machine: Machine) -> Iterator[Left]:
-    """Everything that can be removed, captures first, because deleting one looks into the caches."""
-    root = Path(captures_root())
-    if _is_folder(root):
-        captures = [capture for path in find_captures(root) if (capture := removable(path)) is not None]
-        own = [capture for capture in captures if all(map(_is_file, capture.files))]
-        if own:
-            yield Left("captures", root, [], own)
+def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> int:
+    """Remove what nobody has to be asked about: empty folders, and the lock that we hold with its folder."""
+    folders = [folder for folder in _emptied(root, left) if str(folder) != state_directory()]
+    code = int(Exit.FINE) if is_dry else _remove(left, root)
+    if not folders:
+        sys.stdout.write("Nothing is left to remove.\n")
+    elif is_dry:
+        sys.stdout.write(f"Only empty folders are left: {len(folders):,} would be removed\n")
+    else:
+        sys.stdout.write(f"Only empty folders were left: {len(folders):,} removed\n")
+    _say_what_stays(stays)
+    return code
+
+
+def _default_roots() -> list[Path]:
+    """Where recorders write unless MCPPROXY_CAPTURES tells them otherwise."""
+    return search_roots({name: value for name, value in os.environ.items() if name != "MCPPROXY_CAPTURES"})
+
+
+def _captures(root: Path) -> tuple[list[Removable], Counter[tuple[str, str]]]:
+    """The captures in the folder of captures that go, and how many stay, by the reason."""
+    own: list[Removable] = []
+    kept: Counter[tuple[str, str]] = Counter()
+    # The user may have named a folder above another one of recorders, which `_stays` reports.
+    within = [other for other in _default_roots() if other != root and other.is_relative_to(root)]
+    for path in find_captures(root) if _is_folder(root) else []:
+        files = segments(path)
+        if any(path.is_relative_to(other) for other in within):
+            continue
+        if not is_where_recorders_write(files[0], root) or not os.path.lexists(files[0]):
+            kept[_OTHER] += 1
+        elif not all(map(_is_file, files)):
+            kept[_LINK] += 1
+        elif is_recorded(files):
+            kept[_RECORDED] += 1
+        elif not _is_as_recorded(files[0]):
+            kept[_OTHER] += 1
+        elif (capture := removable(path)) is not None:
+            own.append(capture)
+        else:
+            kept[_UNREADABLE] += 1
+    return own, kept
+
+
+def _is_as_recorded(path: Path) -> bool:
+    """Whether the header of a capture agrees with its place: a copy of it may have the same name."""
+    try:
+        header = Capture(path).header.members
+    except CaptureError:
+        return True  # as a kill leaves it
+    is_converted = "imported" in header or "redacted_by" in header
+    return not is_converted and header.get("name", path.parent.name) == path.parent.name
+
+
+def _left(machine: Machine, root: Path, captures: list[Removable]) -> Iterator[Left]:
+    """All that is left, captures first: deleting one looks into the caches."""
+    if captures:
+        yield Left("captures", root, [], captures)
+    if marks := _orphaned_marks(root):
+        yield Left("marks and notes on captures that are gone", root, marks, [])
     cache = cache_directory()
     if cache is not None and _is_folder(Path(cache)):
         files = [file for name in _CACHES for file in _files_below(Path(cache, name))]
@@ -120,12 +218,39 @@ def _left(machine: Machine) -> Iterator[Left]:
                 yield from _matching(what, Path(folder), pattern)
     if state is not None:
         yield from _matching(_BACKUPS, Path(state, "backups"), _BACKUP)
-        for private in Path(state).glob("mcpproxy-private-*"):
-            files = list(_files_below(private))
-            yield from [Left("files that a killed command left", private, files, [])] if files else []
+    for private in _private_folders():
+        files = list(_files_below(private))
+        yield from [Left("what a kill has left", private, files, [])] if files else []
     units = [path for path in _units(machine) if _is_file(path)]
     if units:
         yield Left("units", units[0].parent, units, [])
+
+
+def _server_folders(root: Path) -> list[Path]:
+    """The folders in which recorders may have put captures of a server."""
+    if not _is_folder(root):
+        return []
+    try:
+        return sorted(path for path in root.iterdir() if path.name == safe_name(path.name) and _is_folder(path))
+    except OSError:
+        return []
+
+
+def _orphaned_marks(root: Path) -> list[Path]:
+    """The marks in a folder of captures whose capture is gone."""
+    marks = []
+    for path in (path for folder in _server_folders(root) for path in sorted(folder.glob(f"*{MARKS_SUFFIX}"))):
+        capture = path.with_name(path.name.removesuffix(MARKS_SUFFIX) + SUFFIX)
+        is_ours = is_where_recorders_write(capture, root) and _is_file(path)
+        if is_ours and not any(map(os.path.lexists, segments(capture))):
+            marks.append(path)
+    return marks
+
+
+def _private_folders() -> list[Path]:
+    """What commands that were killed have left."""
+    state = state_directory()
+    return [path for path in Path(state).glob("mcpproxy-private-*") if _is_folder(path)] if state is not None else []
 
 
 def _matching(what: str, folder: Path, pattern: re.Pattern[str]) -> Iterator[Left]:
@@ -145,76 +270,108 @@ def _units(machine: Machine) -> list[Path]:
         return []
 
 
-def _stays(left: list[Left]) -> list[str]:
-    """Returns lines that say what is not removed, and why."""
-    root, stays = Path(captures_root()), []
-    going = {file for kind in left for capture in kind.captures for file in capture.files}
+def _stays(machine: Machine, root: Path, kept: Counter[tuple[str, str]]) -> Iterator[str]:
+    """What is not removed, and why."""
+    shown = machine.shown(root)
     if root.is_symlink():
-        return [f"captures in {root} are not removed: it is a link"]
-    kept = [path for path in (find_captures(root) if _is_folder(root) else []) if path not in going]
-    if kept:
-        stays.append(f"{count_text(len(kept), 'capture')} in {root} not removed: being recorded, a link, or unreadable")
-    stays += [f"captures in {other} are not removed" for other in search_roots() if other != root and other.is_dir()]
-    return stays
+        how = f"MCPPROXY_CAPTURES={shlex.quote(str(real_path(root)))} mcpproxy uninstall --purge"
+        yield f"{shown} is a link, so what it leads to stays; to remove it as well: {how}"
+    for reason in (_RECORDED, _LINK, _UNREADABLE, _OTHER):
+        if count := kept[reason]:
+            yield f"{count_text(count, 'capture')} in {shown} {reason[count > 1]}"
+    for other in _default_roots():
+        if other != root and (find_captures(other) or _orphaned_marks(other)):
+            yield _unsearched(machine, other)
 
 
-def _say_what_stays(stays: list[str]) -> None:
+def _unsearched(machine: Machine, other: Path) -> str:
+    """Why the captures in a default folder stay that the environment leads away from, and what removes them."""
+    names = list(place_variables())
+    for few in (*([name] for name in names), names):
+        rest = {name: value for name, value in os.environ.items() if name not in few}
+        if Path(captures_root(rest)) == other:
+            why = f"{' and '.join(few)} {'is' if len(few) == 1 else 'are'} set"
+            how = f"env {' '.join(f'-u {name}' for name in few)} mcpproxy uninstall --purge"
+            return f"what is in {machine.shown(other)} stays, because {why}; to remove it as well: {how}"
+    return f"what is in {machine.shown(other)} stays"
+
+
+def _say_what_stays(stays: Iterable[str]) -> None:
     for line in stays:
         say(line)
 
 
-def _remove(left: list[Left], machine: Machine, *, tells: bool) -> int:
-    code, freed = int(Exit.FINE), 0
+def _remove(left: list[Left], root: Path) -> int:
+    code = int(Exit.FINE)
+    folders = list(_emptied(root, left))
     for kind in left:
         for capture in kind.captures:
             try:
                 remove(capture)
-                freed += capture.size
             except OSError as error:
                 code = fail(f"cannot delete {capture.path}: {error.strerror}")
         for file in kind.files:
-            amount = _size(file)
             try:
                 file.unlink(missing_ok=True)
-                freed += amount
             except OSError as error:
                 code = fail(f"cannot delete {file}: {error.strerror}")
-    _remove_empty_folders({capture.path.parent for kind in left for capture in kind.captures})
-    if tells:
-        sys.stdout.write(f"{size(freed)} removed\n")
-        if any(kind.what == "units" for kind in left) and machine.system == "macos":
-            sys.stdout.write("A unit that is loaded keeps running until you log out\n")
-    return code
-
-
-def _remove_empty_folders(of_captures: set[Path]) -> None:
-    """Remove the folders that are now empty, inner ones first; others stay."""
-    cache, config, state, data = cache_directory(), config_directory(), state_directory(), data_directory()
-    root = Path(captures_root())
-    inner = sorted(of_captures - {root}, key=lambda folder: -len(folder.parts))
-    # A directory that the user named belongs to the user.
-    if data is not None and root == Path(data, "captures") and _is_folder(root):
-        inner += [root, root.parent]
-    if cache is not None:
-        inner += [*(folder for name in _CACHES for folder in (*_folders_below(Path(cache, name)), Path(cache, name)))]
-        inner.append(Path(cache))
-    if state is not None:
-        for private in Path(state).glob("mcpproxy-private-*"):
-            if _is_folder(private):
-                shutil.rmtree(private, ignore_errors=True)
-        inner += [Path(state, "backups"), Path(state)]
-    inner += [Path(config)] if config is not None else []
-    for folder in inner:
+    for private in _private_folders():
+        shutil.rmtree(private, ignore_errors=True)
+    for folder in folders:
         with suppress(OSError):
             _remove_ignore_file(folder)
             folder.rmdir()
+    if _is_folder(root):
+        with suppress(OSError):
+            _remove_ignore_file(root)
+    return code
+
+
+def _emptied(root: Path, left: list[Left]) -> Iterator[Path]:
+    """The folders of ours that hold nothing once all that is left is removed, the inner ones first."""
+    gone = {*_private_folders(), *(path for kind in left for path in kind.paths)}
+    for folder in _folders(root, gone):
+        if folder in gone or not _is_folder(folder):
+            continue
+        with suppress(OSError):
+            if all(path in gone or _is_ignore_file(path) for path in folder.iterdir()):
+                gone.add(folder)
+                yield folder
+
+
+def _folders(root: Path, going: set[Path]) -> Iterator[Path]:
+    """The folders that mcpproxy makes, the inner ones first."""
+    for place in dict.fromkeys((root, *_default_roots())):
+        # A directory that the user has named is the user's, and so are folders in it that nothing of ours is in.
+        is_named = place not in _default_roots()
+        is_ours = not is_named or _is_ignore_file(place / ".gitignore")
+        for folder in _server_folders(place):
+            if is_ours or _is_ignore_file(folder / ".gitignore") or any(path.parent == folder for path in going):
+                yield folder
+        if not is_named:
+            yield from (place, place.parent)
+    cache, config, state = cache_directory(), config_directory(), state_directory()
+    for folder in (Path(cache, name) for name in _CACHES if cache is not None):
+        yield from (*_folders_below(folder), folder)
+    if state is not None:
+        yield Path(state, "backups")
+    yield from (Path(folder) for folder in (cache, config, state, *own_folders()) if folder is not None)
 
 
 def _remove_ignore_file(folder: Path) -> None:
     """Remove the file that keeps captures out of git, if nothing else is left."""
     file = folder / ".gitignore"
-    if os.listdir(folder) == [file.name] and _is_file(file) and file.read_bytes() == b"*\n":
+    if os.listdir(folder) == [file.name] and _is_ignore_file(file):
         file.unlink()
+
+
+def _is_ignore_file(path: Path) -> bool:
+    """Whether it is what recorders put into a new folder; one that a user has written, others can read."""
+    try:
+        is_ours = path.name == ".gitignore" and _is_file(path) and not path.lstat().st_mode & 0o077
+        return is_ours and path.read_bytes() == b"*\n"
+    except OSError:
+        return False
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -231,8 +388,11 @@ def _folders_below(folder: Path) -> list[Path]:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, and not a link to one."""
-    return path.is_dir() and not path.is_symlink()
+    """Whether it is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _is_file(path: Path) -> bool:

@@ -249,7 +249,7 @@ def _tag() -> "Callable[[str], str | None]":
 
 
 def _write_timer(options: argparse.Namespace) -> int:
-    from mcpproxy.cli.timers import wherever, write_job
+    from mcpproxy.cli.timers import operand, write_job
     from mcpproxy.clients.timer import SHIP
 
     words = ["--raw"] * options.raw + ["--unredacted"] * options.unredacted + ["--findings"] * options.findings
@@ -258,4 +258,4 @@ def _write_timer(options: argparse.Namespace) -> int:
     words += ["--machine", options.machine] if options.machine else []
     # A folder is made when it is needed.
     dest = options.dest if "://" in options.dest else str(Path(options.dest).absolute())
-    return write_job(SHIP, [*words, dest, *map(wherever, options.capture)])
+    return write_job(SHIP, [*words, dest, *map(operand, options.capture)])

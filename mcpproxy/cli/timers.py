@@ -4,7 +4,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from captures.listing import place_variables
 from mcpproxy.cli.diagnostics import Exit, fail
+from mcpproxy.cli.selection import meaning_of
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.service import NoService
 from mcpproxy.clients.timer import Job, write_timer
@@ -16,7 +18,7 @@ def write_job(job: Job, words: Iterable[str]) -> int:
     """Write the units that run a command of ours with these words, and say how to start them; returns the exit code."""
     try:
         machine = Machine.here()
-        timer = write_timer(machine, job, [*program_words(), job.command, *words])
+        timer = write_timer(machine, job, [*program_words(), job.command, *words], place_variables())
     except (OSError, NoService, NoProgram) as error:
         return fail(f"the timer cannot be written: {error}")
     for path in timer.paths:
@@ -25,6 +27,10 @@ def write_job(job: Job, words: Iterable[str]) -> int:
     return int(Exit.FINE)
 
 
-def wherever(name: str) -> str:
-    """The operand of a command as a unit needs it, which does not run in this directory: paths are absolute."""
-    return str(Path(name).absolute()) if Path(name).exists() else name
+def operand(name: str) -> str:
+    """An operand that names captures, as a unit needs it, which does not run in this directory: paths are absolute.
+
+    Raises:
+        NotACapture: it names no capture, so the command would fail every time, where nobody looks.
+    """
+    return str(Path(name).absolute()) if meaning_of(name).kind in ("file", "folder") else name

@@ -6,6 +6,7 @@ removed; every other change stays. Captures are kept, unless --purge removes eve
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from contextlib import suppress
@@ -27,10 +28,10 @@ from mcpproxy.cli.routes import (
 )
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.installer import Plan, is_routed, plans, strike_unused, unrouting
+from mcpproxy.clients.installer import Plan, is_by_hand, is_routed, plans, strike_unused, unrouting
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover, told
-from mcpproxy.clients.servers import ClientInventory
+from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.service import unit_path
 from mcpproxy.clients.state import State, digest, locked, state_folder
 from mcpproxy.clients.up_lock import running_up
@@ -108,7 +109,8 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
     with locked() as state:
         unknown = recover(state, machine, is_sure=True)
         strike_unused(state)
-        routed = [server for known in inventories for server in known.servers if is_routed(server, state)]
+        wrapped = [server for known in inventories for server in known.servers if is_routed(server, state)]
+        routed = [server for server in wrapped if not is_by_hand(server, state)]
         scopes = {server.config.scope for server in (*routed, *unknown)}
         if routed or unknown:
             names = sanitise(", ".join(sorted({server.name for server in (*routed, *unknown)})), 200)
@@ -117,7 +119,7 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
                 f"nothing was removed, because servers are still routed: {names}; first run: mcpproxy uninstall "
                 f"--all{scope}"
             )
-        elsewhere = _written_elsewhere(state)
+        elsewhere = _written_elsewhere(state, inventories)
         if elsewhere is not None:
             return fail(
                 f"nothing was removed, because servers in {elsewhere} are still routed; in its folder, first run: "
@@ -128,17 +130,29 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             return fail(f"nothing was removed, because mcpproxy up is running, as process {running.pid}; first stop it")
         if names_of := enabled_units(machine):
             how = f"systemctl --user disable --now {' '.join(names_of)}"
-            return fail(f"nothing was removed, because units of mcpproxy are enabled; first run: {how}")
-        return purge(machine, is_agreed=options.yes, is_dry=options.dry_run)
+            return fail(f"nothing was removed: units of mcpproxy are enabled; first run: {how}")
+        by_hand = dict.fromkeys(
+            f"{server.name} of {server.client.title} was wrapped by hand, and still starts mcpproxy run; to unwrap it: "
+            f"{_unwrapping(server)}"
+            for server in wrapped
+            if is_by_hand(server, state)
+        )
+        return purge(machine, by_hand, is_agreed=options.yes, is_dry=options.dry_run)
 
 
-def _written_elsewhere(state: State) -> Path | None:
-    """Returns a file with an entry that `install` routed, such as that of another project, or None."""
+def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path | None:
+    """A file that leads to one of our ports, or is as `install` wrote it, such as that of another project.
+
+    The files in the inventories are left out, as it is known which of their entries are routed.
+    """
+    known = {os.path.realpath(path) for inventory in inventories for path in inventory.files}
     for user in (user for listener in state.listeners for user in listener.users):
         with suppress(ValueError, TypeError, RecursionError):
             path, *_ = json.loads(user)
             return Path(path)
     for name, written in state.files.items():
+        if name in known:
+            continue
         try:
             data = read_file(Path(name))
         except (OSError, ValueError):
@@ -154,10 +168,14 @@ def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
     if options.format == "json":
         return
     for change in (change for plan in todo for change in plan.changes if change.action == "keep"):
-        scope = "" if options.scope == "user" else f" --scope {options.scope}"
-        name = shlex.quote(sanitise(change.server.name, None))
-        how = f"mcpproxy uninstall {change.server.client.id}{scope} --server {name}"
-        sys.stdout.write(f"To unwrap it as well: {how}\n")
+        sys.stdout.write(f"To unwrap it as well: {_unwrapping(change.server)}\n")
+
+
+def _unwrapping(server: Server) -> str:
+    """The command that unwraps an entry that was wrapped by hand."""
+    scope = "" if server.config.scope == "user" else f" --scope {server.config.scope}"
+    name = shlex.quote(sanitise(server.name, None))
+    return f"mcpproxy uninstall {server.client.id}{scope} --server {name}"
 
 
 def _nothing(inventories: list[ClientInventory], state: State, options: argparse.Namespace) -> str:

@@ -159,21 +159,25 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
             return unroute_url(server, url, member, listener, is_ours)
         if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
-        if not is_named and server.routed is not None and not _is_by_install(server, state):
+        is_foreign = is_by_hand(server, state)
+        if is_foreign and state.is_read and not is_named:
             return Change(server, "keep", "wrapped by hand, stays")
         change = unroute(server, is_ours)
-        is_sure = state.is_read or server.routed is None or server.routed.passes
-        return change if is_sure else altered(change, reason="(perhaps wrapped by hand)")
+        return altered(change, reason="(perhaps wrapped by hand)") if is_foreign and not state.is_read else change
 
     return decide
 
 
-def _is_by_install(server: Server, state: State) -> bool:
-    """Whether `install` wrapped a server's command; True if that is unknown because the records are lost."""
+def is_by_hand(server: Server, state: State) -> bool:
+    """Whether a server's command was wrapped, and not by `install`; if its records are lost, its option tells."""
+    if server.routed is None:
+        return False
     known = state.of(server.file)
-    if not state.is_read or (server.routed is not None and server.routed.passes and known is not None):
-        return True
-    return known is not None and (known.routed is None or place_text(server.place) in (*known.routed, *known.bridged))
+    if not state.is_read or (server.routed.passes and known is not None):
+        return not server.routed.passes
+    return known is None or (
+        known.routed is not None and place_text(server.place) not in (*known.routed, *known.bridged)
+    )
 
 
 def place_text(place: Place) -> str:

@@ -94,6 +94,8 @@ class Machine:
 
     def shown(self, path: Path) -> str:
         """A path as a person reads it: with `~` for the home directory."""
+        if path == self.home:
+            return "~"
         try:
             return f"~/{path.relative_to(self.home).as_posix()}"
         except ValueError:

@@ -58,11 +58,14 @@ def unit_path(machine: Machine) -> Path:
     return path
 
 
+def quoted(word: str) -> str:
+    """A word as systemd takes it: it reads quotes as a shell does, but `%` means something else to it."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+
+
 def command_line(words: Sequence[str]) -> str:
-    """Words as `ExecStart` takes them."""
-    # systemd reads quotes as a shell does, but `%` and `$` mean something else to it.
-    line = " ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words)
-    return line.replace("%", "%%").replace("$", "$$")
+    """Words as `ExecStart` takes them, where `$` means something else as well."""
+    return " ".join(map(quoted, words)).replace("$", "$$")
 
 
 def _systemd(command: Sequence[str]) -> str:

@@ -1,16 +1,16 @@
 """The systemd units that run a command regularly: a service, and the timer that starts it.
 
-They hold the command and nothing else. Credentials come from files or from an environment that the user adds to the
-service.
+They hold the command, and where captures are if variables of the user's shell say so, as a unit does not inherit
+these. Credentials come from files or from an environment that the user adds to the service.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.replace import create
-from mcpproxy.clients.service import NoService, command_line
+from mcpproxy.clients.service import NoService, command_line, quoted
 
 _FOLDER: Final = "~/.config/systemd/user"
 
@@ -47,13 +47,14 @@ class Timer(NamedTuple):
     """The command that starts the timer, now and with every session."""
 
 
-def write_timer(machine: Machine, job: Job, command: Sequence[str]) -> Timer:
+def write_timer(machine: Machine, job: Job, command: Sequence[str], variables: Mapping[str, str]) -> Timer:
     """Write the units, over older ones if there are any.
 
     Args:
         machine: whose user runs them.
         job: which units.
         command: the words of the command.
+        variables: what is added to its environment.
 
     Raises:
         NoService: this system has no systemd.
@@ -64,7 +65,7 @@ def write_timer(machine: Machine, job: Job, command: Sequence[str]) -> Timer:
             f"timers are written for systemd only; run `mcpproxy {job.command}` from the scheduler of this system"
         )
     service, timer = unit_paths(machine, job)
-    create(service, _service(job, command).encode())
+    create(service, _service(job, command, variables).encode())
     create(timer, _timer(job).encode())
     return Timer([service, timer], f"systemctl --user daemon-reload && systemctl --user enable --now {timer.name}")
 
@@ -77,14 +78,15 @@ def unit_paths(machine: Machine, job: Job) -> tuple[Path, Path]:
     return service, timer
 
 
-def _service(job: Job, command: Sequence[str]) -> str:
+def _service(job: Job, command: Sequence[str], variables: Mapping[str, str]) -> str:
+    environment = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in variables.items())
     return f"""\
 [Unit]
 Description={job.description} (mcpproxy {job.command})
 
 [Service]
 Type=oneshot
-ExecStart={command_line(command)}
+{environment}ExecStart={command_line(command)}
 Nice=10
 """
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from captures.places import home
-from mcpproxy.clients.wrapper import routed
+from mcpproxy.clients.wrapper import is_recorder, routed
 from mcpproxy.recorder.unrecorded import Note, notes
 from mcpproxy.relay.processes import process_table
 from mcpproxy.report.units import local_time
@@ -38,16 +38,27 @@ def _without_note() -> Iterator[Note]:
     """
     table = process_table()
     passing = {pid: name for pid in table if (name := _passing(pid)) is not None}
+    recording = {_recorder(pid, table, passing) for pid in passing if _records(pid)}
     for pid, name in passing.items():
-        # The guard, a child of `run`, has the same command line.
-        if table[pid][0] not in passing and not _records(pid):
+        if pid == _recorder(pid, table, passing) and pid not in recording:
             since_ns = _started_ns(table[pid][1])
             if since_ns is not None and time.time_ns() - since_ns > _STARTING_NS:
                 yield Note(pid, name, since_ns, "")
 
 
+def _recorder(pid: int, table: dict[int, tuple[int, str]], passing: Container[int]) -> int:
+    """The first of a chain of such processes: the guard, a child of `run`, has the same command line."""
+    seen = {pid}
+    while (parent := table[pid][0]) in passing and parent not in seen:
+        seen.add(pid := parent)
+    return pid
+
+
 def _passing(pid: int) -> str | None:
-    """Returns the server's name if a process is a `run` with `--if-unrecordable=pass`, or None."""
+    """The name of the server, if a process is a `run` of ours that passes where it cannot record.
+
+    A launcher that has such a command among its own arguments is none.
+    """
     try:
         if os.stat(f"{_PROC}/{pid}").st_uid != os.getuid():
             return None
@@ -59,7 +70,8 @@ def _passing(pid: int) -> str | None:
             return None  # that is not about the clients of this home directory
     except OSError:
         return None
-    found = routed([os.fsdecode(word) for word in words])
+    arguments = [os.fsdecode(word) for word in words]
+    found = routed(arguments) if is_recorder(arguments) else None
     return found.name or "a server" if found is not None and found.passes else None
 
 

@@ -19,6 +19,9 @@ from captures.places import safe_name
 
 _SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
+_INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python|pypy)[^/]*")
+_OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
+"""What an interpreter takes before our name, its words joined by blanks."""
 PASSES: Final = "--if-unrecordable=pass"
 """What we write for `run`: a full disk, or a lost home directory, must not take the servers of all clients away."""
 _FLAGS: Final = frozenset({"--summary", "--help", "-h"})
@@ -121,12 +124,30 @@ def program_words() -> tuple[str, ...]:
     return words
 
 
-def routed(words: Sequence[str]) -> Routed | None:
-    """Our words in a command, of any version and at any path; None if it is not wrapped."""
+def is_recorder(words: Sequence[str]) -> bool:
+    """Whether a process with these arguments is `run` itself, rather than a launcher that was given its command."""
+    at = _place_of_run(words)
+    if at is None:
+        return False
+    if at == 1:
+        return True
+    # The kernel puts an interpreter in front of a script. Its options are all that may come in between.
+    between = " ".join(words[1 : at - 1])
+    return _INTERPRETER.fullmatch(words[0]) is not None and _OPTIONS.fullmatch(between) is not None
+
+
+def _place_of_run(words: Sequence[str]) -> int | None:
+    """Which word of a command is the `run` of ours; None if it is not there."""
     for at, word in enumerate(words[: _BEFORE + 1]):
         if word == "run" and at and _PROGRAM.fullmatch(words[at - 1]):
-            break
-    else:
+            return at
+    return None
+
+
+def routed(words: Sequence[str]) -> Routed | None:
+    """Our words in a command, of any version and at any path; None if it is not wrapped."""
+    at = _place_of_run(words)
+    if at is None:
         return None
     values = {"--name": "", "--capture": "", "--if-unrecordable": "", "--machine": ""}
     machine_at = None

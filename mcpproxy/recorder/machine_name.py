@@ -25,7 +25,7 @@ def machine_name(given: str = "") -> MachineName | None:
         given: the value of `--machine`; empty if it was not given.
 
     Raises:
-        ValueError: this value, or else that of MCPPROXY_MACHINE, is not 1 to 64 printable characters.
+        ValueError: what was typed, or else the environment variable, is not 1 to 64 printable characters, or is blank.
     """
     for where, name in (("--machine", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
         if name:
@@ -38,8 +38,8 @@ def checked(name: str, where: str) -> str:
     """Returns a name that a user chose, if it is valid.
 
     Raises:
-        ValueError: it is not 1 to 64 printable characters; the text begins with `where` it was given.
+        ValueError: it is not 1 to 64 printable characters, or is blank; the text names `where` it was given.
     """
-    if not name.isprintable() or not 0 < len(name) <= LONGEST:
-        raise ValueError(f"{where} must be 1 to {LONGEST} printable characters, not {name[:80]!r}")
+    if not name.isprintable() or not name.strip() or len(name) > LONGEST:
+        raise ValueError(f"{where} must be 1 to {LONGEST} printable characters, not spaces alone: {name[:80]!r}")
     return name

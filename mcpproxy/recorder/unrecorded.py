@@ -120,6 +120,11 @@ def notes() -> Iterator[Note]:
                     yield note
 
 
+def own_folders() -> list[str]:
+    """The folders that notes were written to, which stay when these are gone."""
+    return [folder for folder in _folders() if _is_own(folder)]
+
+
 def _folders() -> Iterator[str]:
     """Where notes may be: clients strip the environment, so a recorder may know less of these than we do."""
     named = os.environ.get("XDG_RUNTIME_DIR", "")

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from captures import places
 from captures.errors import CaptureError
+from captures.file import choose_path
 from captures.listing import (
     find_captures,
     first_segment,
+    is_where_recorders_write,
     newest_first,
+    random_end,
     search_roots,
     segment_number,
     segments,
@@ -98,6 +101,19 @@ class TestNames:
         names = {new_name(10**18 + 7) for _ in range(50)}
         assert all(re.fullmatch(r"20010909T014640Z-[0-9a-f]{4}\.mcpcap", name) for name in names)
         assert len(names) > 40
+
+    def test_what_recorders_write_is_known_by_name_and_place(self, tmp_path: Path) -> None:
+        path = Path(choose_path(None, tmp_path / "files", 10**18))
+        assert random_end(path) == path.name[17:21]
+        assert random_end(Path(segment_path(path, 12))) == path.name[17:21]
+        assert is_where_recorders_write(path, tmp_path)
+        for root in (tmp_path.parent, path.parent):
+            assert not is_where_recorders_write(path, root)
+        assert not is_where_recorders_write(tmp_path / "no server" / path.name, tmp_path)
+        stem = path.name.removesuffix(".mcpcap")
+        for name in (f"{stem}.1.mcpcap", f"{stem}-repaired.mcpcap", f"{stem}.x.mcpcap", stem, f"case-{stem}.mcpcap"):
+            assert random_end(path.with_name(name)) is None, name
+            assert not is_where_recorders_write(path.with_name(name), tmp_path), name
 
     @given(st.text())
     def test_the_folder_of_any_server_is_one_harmless_component(self, name: str) -> None:

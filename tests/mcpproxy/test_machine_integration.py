@@ -41,7 +41,7 @@ def test_it_is_chosen_or_the_host_name(place: Place) -> None:
     assert machine(recorded(place, f"--machine={'x' * 64}")) == ("x" * 64, True)
 
 
-@pytest.mark.parametrize("name", ["x" * 65, "a\tb", "a\x1b[2J", "\u202e", "\udcff"], ids=ascii)
+@pytest.mark.parametrize("name", ["x" * 65, "   ", "a\tb", "a\x1b[2J", "\u202e", "\udcff"], ids=ascii)
 def test_a_name_that_cannot_be_one_is_wrong_usage(place: Place, name: str) -> None:
     for command in (("run", "--if-unrecordable=pass"), ("serve",), ("up",), ("install",), ("ship",)):
         for words, variables in (([f"--machine={name}"], {}), ([], {"MCPPROXY_MACHINE": name})):

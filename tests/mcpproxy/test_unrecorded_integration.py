@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.relay.processes import process_table
 from tests.harness import Place, Session, is_alive, members_of, peer, wait_until
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -144,6 +146,44 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
     assert session.end() == 0
     assert "unrecorded" not in told("ls")
     assert not (is_noted and list(runtime.rglob("unrecorded-*")))
+
+
+@pytest.mark.costly("a process must be five seconds old, and mcpproxy ls is asked until then")
+def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place) -> None:
+    """One whose recorder records is not named; of one whose recorder does not, the recorder is."""
+    if os.path.isdir(f"/run/user/{os.getuid()}"):
+        pytest.skip("this machine has another place for the note")
+    obstructed(place)
+    runtime = place.root / "runtime"
+    runtime.mkdir(mode=0o700)
+    for name in ("mcpproxy", f"mcpproxy-{os.getuid()}"):
+        (runtime / name).write_text("in the way")
+    place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
+    recorder = [place.python, "-P", "-m", "mcpproxy", "run", PASSES]
+    elsewhere = ["--capture", f"{place.root}/elsewhere/"]
+    sessions = []
+    for name, launcher, options in (
+        ("one", ["timeout", "600"], elsewhere),
+        ("two", ["sh", "-c", '"$@"; exit $?', "sh"], elsewhere),
+        ("three", ["timeout", "600"], []),
+    ):
+        command = [*launcher, *recorder, "--name", name, *options, "--", *peer("echo")]
+        session = place.start(command, direct=True)
+        session.say(PING)
+        assert session.line() == PONG
+        sessions.append(session)
+
+    def told() -> list[str]:
+        lines = place.run("ls").stderr.decode().splitlines()
+        return [line for line in lines if "runs unrecorded" in line]
+
+    (line,) = wait_until(told, "the process to be old enough to be sure")
+    named = re.search(r" three runs unrecorded since .* \(process (\d+)\): ", line)
+    assert named is not None
+    assert process_table()[int(named[1])][0] == sessions[2].pid
+    for session in sessions:
+        session.hang_up()
+        assert session.end() == 0
 
 
 def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:

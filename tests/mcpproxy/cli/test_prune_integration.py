@@ -2,8 +2,10 @@
 
 import os
 import re
+import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,8 +48,33 @@ def test_the_timer_prunes_with_these_options_every_day(captures: Path, tmp_path:
     # A unit has neither this directory nor this environment.
     done = mcpproxy("prune", "--keep", "1", "--service", "captures/a", HOME=str(tmp_path), cwd=tmp_path)
     assert f'"--yes" "{captures}/a"\n' in (units / "mcpproxy-prune.service").read_text()
-    done = mcpproxy("prune", "--keep", "1", "--service", HOME=str(tmp_path), MCPPROXY_CAPTURES=str(captures))
-    assert f'"--yes" "{captures}"\n' in (units / "mcpproxy-prune.service").read_text()
+
+
+@pytest.mark.parametrize("words", [[], ["a"], ["captures/a"]], ids=" ".join)
+def test_the_timer_acts_on_what_the_command_acts_on(captures: Path, tmp_path: Path, words: list[str]) -> None:
+    """Also if variables of this shell say where captures are, or a folder here has the name of a server."""
+    captures = captures.rename(tmp_path / "100% captures")
+    (tmp_path / "captures").symlink_to(captures)
+    (tmp_path / "a").mkdir()
+    there: dict[str, Any] = {
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "MCPPROXY_CAPTURES": captures.name,
+    }
+    done = mcpproxy("prune", "--keep", "0", "--service", *words, cwd=tmp_path, **there)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr
+    command, variables = unit(tmp_path / ".config/systemd/user/mcpproxy-prune.service")
+    done = mcpproxy(*command[command.index("prune") :], cwd=Path("/"), HOME=str(tmp_path), **variables)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert left(captures) == ("13" if words else "")
+
+
+def unit(path: Path) -> tuple[list[str], dict[str, Any]]:
+    """The command of a unit, and the variables that it sets, as systemd reads them."""
+    lines = [line.partition("=") for line in path.read_text().replace("%%", "%").splitlines()]
+    (command,) = [value.replace("$$", "$") for name, _, value in lines if name == "ExecStart"]
+    assignments = [shlex.split(value)[0].partition("=") for name, _, value in lines if name == "Environment"]
+    return shlex.split(command), {name: value for name, _, value in assignments}
 
 
 def test_a_timer_that_would_do_nothing_or_fail_is_not_written(captures: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from captures.file import CaptureFile
+from captures.file import CaptureFile, create_directory
 from captures.record import members
 from mcpproxy.history import remember_filter
 from mcpproxy.tui.clipboard import write_copied
@@ -22,6 +22,17 @@ from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
 def run(home: Path, *arguments: str, **more: Any) -> "subprocess.CompletedProcess[bytes]":
     return mcpproxy(*arguments, cwd=home, HOME=str(home), NO_PROXY="127.0.0.1", **more)
+
+
+RECORDED = "20261121T101502Z-4f2a"
+LIVE = "20261121T101502Z-0bad"
+
+
+def recording(path: Path, **more: Any) -> None:
+    """A capture as a recorder leaves it, or what it becomes with other members in its header."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    close = ("close", members(ending="server", status=0, totals={}))
+    path.write_bytes(b"".join(lines([("header", header(**more)), close])))
 
 
 def there(home: Path) -> set[str]:
@@ -88,25 +99,28 @@ def test_it_asks_on_a_terminal(home: Path) -> None:
 
 def test_what_is_recorded_now_and_what_is_not_ours_stays(home: Path, tmp_path: Path) -> None:
     captures = home / ".local/share/mcpproxy/captures"
-    live = CaptureFile(captures / "files/live.mcpcap")
+    live = CaptureFile(captures / f"files/{LIVE}.mcpcap")
     live.append(lines([("header", header())])[0])
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    close = ("close", members(ending="server", status=0, totals={}))
-    (elsewhere / "a.mcpcap").write_bytes(b"".join(lines([("header", header()), close])))
+    recording(elsewhere / "a.mcpcap")
     (captures / "linked").symlink_to(elsewhere)
-    (captures / "files/link.mcpcap").symlink_to(elsewhere / "a.mcpcap")
+    (captures / f"files/{RECORDED}.mcpcap").symlink_to(elsewhere / "a.mcpcap")
     (home / ".config/mcpproxy/keys.toml").write_text("")
     (home / ".local/state/mcpproxy/mine.txt").write_text("mine")
     (home / ".local/state/mcpproxy/backups/mine.txt").write_text("mine")
     (home / ".cache/mcpproxy/link").symlink_to(elsewhere)
     done = run(home, "uninstall", "--purge", "--yes")
     assert done.returncode == 0, done.stderr
-    assert b"2 captures in " in done.stderr
+    place = "~/.local/share/mcpproxy/captures"
+    assert done.stderr.decode().splitlines() == [
+        f"mcpproxy: 1 capture in {place} is being recorded, and stays",
+        f"mcpproxy: 1 capture in {place} is a link, and stays",
+    ]
     assert there(home) == {
         ".cursor/mcp.json",
-        ".local/share/mcpproxy/captures/files/live.mcpcap",
-        ".local/share/mcpproxy/captures/files/link.mcpcap",
+        f".local/share/mcpproxy/captures/files/{LIVE}.mcpcap",
+        f".local/share/mcpproxy/captures/files/{RECORDED}.mcpcap",
         ".local/share/mcpproxy/captures/linked",
         ".local/share/mcpproxy/captures/.gitignore",
         ".config/mcpproxy/keys.toml",
@@ -118,13 +132,145 @@ def test_what_is_recorded_now_and_what_is_not_ours_stays(home: Path, tmp_path: P
     live.close()
 
 
+def test_only_what_recorders_have_put_into_a_wide_folder_goes(tmp_path: Path) -> None:
+    """Copies of captures, by whatever name, are the user's."""
+    files = tmp_path / "files"
+    recording(files / f"{RECORDED}.mcpcap")
+    recording(files / f"{RECORDED}.2.mcpcap", segment=2)
+    (files / f"{RECORDED}.marks.json").write_text("{}")
+    (files / "20261121T101502Z-0000.marks.json").write_text("{}")
+    recording(tmp_path / f"server/{RECORDED}.mcpcap", name="server")
+    stays = [f"work/files/{RECORDED}.mcpcap", f"copies/{RECORDED}.mcpcap", f"{RECORDED}.mcpcap", "files/case.mcpcap"]
+    stays += [f"files/{RECORDED}-repaired.mcpcap", f"files/{LIVE}.1.mcpcap", f"no server/{RECORDED}.mcpcap"]
+    for name in stays:
+        recording(tmp_path / name, name=Path(name).parent.name if "no server" in name else "files")
+    recording(tmp_path / f"shared/{RECORDED}.mcpcap", name="shared", redacted_by="mcpproxy 0")
+    recording(tmp_path / f"imported/{RECORDED}.mcpcap", name="imported", imported="har")
+    stays += [f"{folder}/{RECORDED}.mcpcap" for folder in ("shared", "imported")]
+    stays += ["copies/20261121T101502Z.marks.json", "files/case.marks.json", "deeper/files/.gitignore"]
+    for name in stays[-3:]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("*\n")
+    (tmp_path / "empty").mkdir()
+    for words in (["--dry-run"], ["--yes"]):
+        done = run(tmp_path, "uninstall", "--purge", *words, MCPPROXY_CAPTURES=".")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.decode().splitlines() == [
+            "mcpproxy: 9 captures in ~ are not as they were recorded (copied, imported, renamed or moved), and stay"
+        ]
+    assert b"   2 captures  captures, ~\n" in done.stdout
+    assert there(tmp_path) == set(stays)
+    assert (tmp_path / "empty").is_dir()
+    assert not (tmp_path / "server").exists()
+
+
+def test_what_prune_or_a_user_has_left_goes_as_well(tmp_path: Path) -> None:
+    """Notes whose capture is gone, and folders with nothing in them."""
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    (runtime / "mcpproxy").mkdir(mode=0o700)
+    captures = tmp_path / ".local/share/mcpproxy/captures"
+    create_directory(str(captures / "files"))
+    (captures / "notes").mkdir()
+    mark = captures / f"notes/{LIVE}.marks.json"
+    mark.write_text('{"marks": 1}')
+    variables = {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime)}
+    listed = run(tmp_path, "uninstall", "--purge", "--dry-run", **variables)
+    assert listed.stdout.decode().splitlines() == [
+        "     12 B        1 file  marks and notes on captures that are gone, ~/.local/share/mcpproxy/captures",
+        "12 B would be removed",
+    ]
+    mark.unlink()
+    listed = run(tmp_path, "uninstall", "--purge", "--dry-run", **variables)
+    assert (listed.returncode, listed.stdout) == (0, b"Only empty folders are left: 5 would be removed\n")
+    mark.write_text('{"marks": 1}')
+    done = run(tmp_path, "uninstall", "--purge", "--yes", **variables)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not [*tmp_path.rglob("mcpproxy")]
+    (runtime / "mcpproxy").mkdir(mode=0o700)
+    done = run(tmp_path, "uninstall", "--purge", **variables)
+    assert (done.returncode, done.stdout) == (0, b"Only empty folders were left: 1 removed\n")
+    done = run(tmp_path, "uninstall", "--purge", **variables)
+    assert (done.returncode, done.stdout) == (0, b"Nothing is left to remove.\n")
+
+
+def test_of_a_folder_that_the_user_has_named_only_our_folders_go(tmp_path: Path) -> None:
+    """A new folder of a server holds a `.gitignore`, unless its parent was made with it."""
+    for name, is_ours in (("theirs", False), ("ours", True)):
+        own = tmp_path / name
+        if not is_ours:
+            own.mkdir()
+            (own / "empty").mkdir()
+            (own / ".gitignore").write_text("*\n")
+        mcpproxy("run", "--name", "files", "--", "true", HOME=str(tmp_path), MCPPROXY_CAPTURES=str(own))
+        (capture,) = own.glob("files/*.mcpcap")
+        capture.unlink()
+        done = run(tmp_path, "uninstall", "--purge", "--yes", MCPPROXY_CAPTURES=f"{own}/")
+        assert done.returncode == 0, done.stderr
+        assert sorted(os.listdir(own)) == ([] if is_ours else [".gitignore", "empty"])
+
+
+def test_a_link_is_not_followed_and_that_is_said(tmp_path: Path) -> None:
+    default = tmp_path / f".local/share/mcpproxy/captures/files/{RECORDED}.mcpcap"
+    real = tmp_path / f"real/files/{RECORDED}.mcpcap"
+    recording(default)
+    recording(real)
+    (tmp_path / "link").symlink_to("real")
+    done = run(tmp_path, "uninstall", "--purge", "--yes", MCPPROXY_CAPTURES="link")
+    assert done.returncode == 0
+    link, other = done.stderr.decode().splitlines()
+    assert link == (
+        "mcpproxy: ~/link is a link, so what it leads to stays; to remove it as well: "
+        f"MCPPROXY_CAPTURES={tmp_path}/real mcpproxy uninstall --purge"
+    )
+    assert "env -u MCPPROXY_CAPTURES" in other
+    data = str(tmp_path / "data")
+    done = run(tmp_path, "uninstall", "--purge", "--yes", XDG_DATA_HOME=data)
+    assert b"stays, because XDG_DATA_HOME is set; to remove it as well: env -u XDG_DATA_HOME " in done.stderr
+    done = run(tmp_path, "uninstall", "--purge", "--yes", XDG_DATA_HOME=data, MCPPROXY_CAPTURES="link")
+    assert b"MCPPROXY_CAPTURES and XDG_DATA_HOME are set" in done.stderr
+    assert b"env -u MCPPROXY_CAPTURES -u XDG_DATA_HOME mcpproxy uninstall --purge\n" in done.stderr
+    assert default.exists()
+    assert real.exists()
+
+
+def test_the_total_is_the_sum_of_what_is_listed(home: Path) -> None:
+    (capture,) = home.rglob("*.mcpcap")
+    marks = capture.with_name(f"{capture.stem}.marks.json")
+    marks.write_bytes(b"." * 100_000)
+    listed = run(home, "uninstall", "--purge", "--dry-run").stdout.splitlines()
+    assert listed[0].startswith(b" 10")
+    removed = run(home, "uninstall", "--purge", "--yes").stdout.splitlines()
+    assert listed[:-1] == removed[:-1]
+    assert listed[-1] == removed[-1].replace(b"removed", b"would be removed")
+
+
+def test_an_entry_that_was_wrapped_by_hand_is_named_and_refuses_nothing(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    entries = json.loads(file.read_text())["mcpServers"]
+    entries["my hand"] = {"command": "mcpproxy", "args": ["run", "--", "true"]}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    assert b"wrapped by hand, stays" in run(home, "uninstall", "--all").stdout
+    for words in (["--dry-run"], ["--yes"], ["--yes"]):
+        done = run(home, "uninstall", "--purge", *words)
+        assert done.returncode == 0
+        assert done.stderr.decode() == (
+            "mcpproxy: my hand of Cursor was wrapped by hand, and still starts mcpproxy run; to unwrap it: mcpproxy "
+            "uninstall cursor --server 'my hand'\n"
+        )
+    assert there(home) == {".cursor/mcp.json"}
+    assert run(home, "uninstall", "cursor", "--server", "my hand").returncode == 0
+    assert json.loads(file.read_text())["mcpServers"]["my hand"] == {"command": "true", "args": []}
+
+
 def test_captures_in_another_directory_are_named_and_stay(home: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     (own / "of-the-user").mkdir(parents=True)
     done = run(home, "uninstall", "--purge", "--yes", MCPPROXY_CAPTURES=str(own))
-    assert (done.returncode, done.stderr) == (
-        0,
-        f"mcpproxy: captures in {home}/.local/share/mcpproxy/captures are not removed\n".encode(),
+    assert done.returncode == 0
+    assert done.stderr.decode() == (
+        "mcpproxy: what is in ~/.local/share/mcpproxy/captures stays, because MCPPROXY_CAPTURES is set; to remove it "
+        "as well: env -u MCPPROXY_CAPTURES mcpproxy uninstall --purge\n"
     )
     assert [name for name in there(home) if name.endswith(".mcpcap")]
     assert list(own.iterdir()) == [own / "of-the-user"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -353,4 +354,19 @@ def test_the_timer_runs_this_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count(b"Wrote ~/.config/systemd/user/mcpproxy-ship.")) == (0, 2)
     service = (tmp_path / ".config/systemd/user/mcpproxy-ship.service").read_text()
     assert f'"ship" "--raw" "--keep" "2592000s" "{tmp_path}/la ke%%"\n' in service
+    assert "Environment" not in service
     assert "OnCalendar=hourly" in (tmp_path / ".config/systemd/user/mcpproxy-ship.timer").read_text()
+
+
+def test_the_timer_ships_what_the_command_ships(captures: Path, tmp_path: Path) -> None:
+    variables: dict[str, Any] = {"HOME": str(tmp_path), "MCPPROXY_CAPTURES": str(captures)}
+    name = next(captures.iterdir()).name
+    for words in ([], [name]):
+        done = mcpproxy("ship", "lake", *words, "--service", cwd=tmp_path, **variables)
+        assert (done.returncode, done.stderr) == (0, b"")
+        service = (tmp_path / ".config/systemd/user/mcpproxy-ship.service").read_text()
+        assert f'\nEnvironment="MCPPROXY_CAPTURES={captures}"\n' in service
+        operands = " ".join(f'"{word}"' for word in (tmp_path / "lake", *words))
+        assert f'"ship" {operands}\n' in service
+    done = mcpproxy("ship", "lake", "nobody", "--service", cwd=tmp_path, **variables)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

@@ -13,7 +13,7 @@ from mcpproxy.clients.installer import Refused, carry_out, plans, routing
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server, find
-from mcpproxy.clients.wrapper import PASSES, Wrapper, routed
+from mcpproxy.clients.wrapper import PASSES, Wrapper, is_recorder, routed
 from tests.mcpproxy.clients import homes
 from tests.mcpproxy.clients.houses import PROGRAM, WRAPPER, House, client_of
 
@@ -125,6 +125,30 @@ def test_our_words_are_recognised_whoever_wrote_them() -> None:
             assert (found.inner, found.count) == (inner, len(front) + len(dashes)), front
     for words in (inner, ("npx", "mcpproxy-like", "run"), ("mcpproxy", "serve", "https://x"), ("run",), ()):
         assert routed(words) is None
+
+
+def test_a_recorder_is_told_from_a_program_that_was_given_its_command() -> None:
+    run = ("run", "--name", "x", "--", "npx", "x")
+    for front in (
+        ("mcpproxy",),
+        ("/opt/bin/python3.13t", "-P", "-m", "mcpproxy"),
+        ("/usr/bin/python3", "-X", "dev", "-W", "error", "/opt/bin/mcpproxy"),
+        ("pypy3", "/opt/bin/mcpproxy"),
+    ):
+        assert is_recorder((*front, *run)), front
+    for launcher in (
+        ("timeout", "30", "mcpproxy"),
+        ("strace", "/opt/bin/mcpproxy"),
+        ("node", "inspector.js", "/usr/bin/python3", "-m", "mcpproxy"),
+        ("timeout", "30", "python3", "-P", "-m", "mcpproxy"),
+        ("python3", "client.py", "mcpproxy"),
+        ("python3", "-m", "client", "mcpproxy"),
+        ("python3", "-m", "client", "python3", "-m", "mcpproxy"),
+        ("uvx", "mcpproxy"),
+    ):
+        assert not is_recorder((*launcher, *run)), launcher
+    for words in ((), ("run",), ("mcpproxy", "serve", "https://x"), ("python3", "x.py")):
+        assert not is_recorder(words), words
 
 
 def test_an_installation_that_is_gone_is_replaced(tmp_path: Path) -> None:
