@@ -160,7 +160,7 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Pat
     local, lost = [], []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
-        if to.fetch(file.name, path) and sha256_of(path) == file.sha256:
+        if to.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
             local.append(path)
         elif f"/{COMPACT}" in file.name:
             lost.append(file)

@@ -53,10 +53,14 @@ class Lake:
 
     def refused(self, *arguments: str | Path) -> tuple[str, str]:
         """What it says on stdout, and the one complaint."""
+        said, (line,) = self.broken(*arguments)
+        return said, line
+
+    def broken(self, *arguments: str | Path) -> tuple[str, list[str]]:
+        """What it says on stdout, and what it names."""
         done = self.ship(*arguments)
-        assert done.returncode == 2
-        (line,) = complaints(done).decode().splitlines()
-        return done.stdout.decode(), line
+        assert (done.returncode, b"Traceback" in done.stderr) == (2, False), done.stderr
+        return done.stdout.decode(), complaints(done).decode().splitlines()
 
     def capture(self, number: int) -> Path:
         return self.home / f"captures/{number}.mcpcap"
@@ -174,9 +178,33 @@ def test_other_things_in_the_place_of_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / f"lake/_manifests/{0:032x}.json").mkdir(parents=True)
     said, line = lake.refused()
     assert "4 captures shipped" in said
-    assert line.endswith(f"{0:032x}.json: Is a directory")
+    assert f"{0:032x}.json: it is not a regular file; " in line
     last = written(tmp_path / "captures", 8, OPENED + 2 * DAY, tables=4)
     (tmp_path / "lake/captures/day=2026-11-20").write_bytes(b"a file")
     said, line = lake.refused(last, lake.capture(1))
     assert "0 captures shipped, 1 unchanged" in said
     assert "day=2026-11-20" in line
+
+
+@pytest.mark.costly("it ships five captures twice")
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    """The destination itself may be one."""
+    for name in ("elsewhere", "real"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lake").symlink_to("real")
+    lake = Lake(tmp_path, "lake", None)
+    (tmp_path / "real/frames").symlink_to("../elsewhere")
+    said, line = lake.refused()
+    assert "0 captures shipped" in said
+    assert f"{tmp_path}/lake/frames: it is a symbolic link" in line
+    (tmp_path / "real/frames").unlink()
+    lake.shipped()
+    folder = tmp_path / "real" / Path(lake.files("frames")[0]).parent
+    folder.rename(tmp_path / "elsewhere/day")
+    folder.symlink_to(tmp_path / "elsewhere/day")
+    there = sorted((tmp_path / "elsewhere").rglob("*"))
+    said, line = lake.refused("--keep", "0s", "--compact", lake.home / "captures")
+    assert "0 captures shipped, 1 unchanged" in said
+    assert "1 capture deleted here" in said
+    assert f"{folder.name}: it is a symbolic link" in line
+    assert sorted((tmp_path / "elsewhere").rglob("*")) == there

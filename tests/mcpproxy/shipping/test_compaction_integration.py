@@ -49,9 +49,9 @@ class Busy(Folder):
         self._note("read", name)
         return super().read(name)
 
-    def fetch(self, name: str, file: Path) -> bool:
+    def fetch(self, name: str, file: Path, size: int) -> bool:
         self._note("fetch", name)
-        return super().fetch(name, file)
+        return super().fetch(name, file, size)
 
     def entries(self, folder: str) -> Iterator[Entry]:
         self._note("entries", folder)
