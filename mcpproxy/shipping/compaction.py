@@ -18,9 +18,22 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.store.parquet_merge import merge
+from analysis.store.table_export import NO_DAY
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Stored
-from mcpproxy.shipping.manifest import COMPACT, RAW, Day, File, Manifest, day_at, day_name, manifest_at
+from mcpproxy.shipping.manifest import (
+    CAPTURES,
+    COMPACT,
+    MOST,
+    RAW,
+    Day,
+    File,
+    Manifest,
+    day_at,
+    day_name,
+    manifest_at,
+    name_of,
+)
 
 LEAST: Final = 4
 """How many captures have files of their own before a day is rewritten: each time costs all of its files."""
@@ -51,11 +64,10 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
     """
     singles: Counter[str] = Counter()
     compact_files: Counter[str] = Counter()
-    for entry in to.entries("captures"):
-        _, folder, name = entry.name.split("/") if entry.name.count("/") == 2 else ("", "", "")
-        day = folder.removeprefix("day=")
-        if day[:1].isdigit() and day < before:
-            (compact_files if name.startswith(COMPACT) else singles)[day] += 1
+    for entry in to.entries(CAPTURES):
+        name = name_of(entry.name)
+        if name is not None and name.day != NO_DAY and name.day < before:
+            (compact_files if name.capture is None else singles)[name.day] += 1
     return sorted(
         day
         for day in singles | compact_files
@@ -82,6 +94,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
     manifests = _single(day, to, tell)
     _delete_leftovers(day, known, manifests, to)
     added = [manifest for manifest in manifests if manifest.capture not in held and _has_files(manifest, to)]
+    added = added[: MOST - len(held)] if len(held) < MOST else []
     if len(added) < LEAST:
         return None
     singles = [file for manifest in added for file in manifest.files if file.table != RAW]
@@ -171,7 +184,7 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Pat
 
 def _delete(files: Iterable[File], to: Destination) -> None:
     """Delete files, those of the table `captures` last: it shows what is left after a kill."""
-    for file in sorted(files, key=lambda file: file.table == "captures"):
+    for file in sorted(files, key=lambda file: file.table == CAPTURES):
         to.delete(file.name)
 
 
@@ -188,10 +201,10 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
     }
     left = [
         entry.name
-        for table in sorted(NAMES, key=lambda table: table == "captures")
+        for table in sorted(NAMES, key=lambda table: table == CAPTURES)
         for entry in to.entries(f"{table}/day={day}")
         if entry.modified_s < time.time() - LEFT_S
-        and (entry.name in replaced or f"/{COMPACT}" in entry.name)
+        and (entry.name in replaced or name_of(entry.name) == (table, day, None))
         and entry.name not in named
     ]
     for name in left:
@@ -200,13 +213,9 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
 
 def _single(day: str, to: Destination, tell: Callable[[str], object]) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
-    ids = {
-        name.removesuffix(".parquet").partition("-")[0]
-        for entry in to.entries(f"captures/day={day}")
-        if not (name := entry.name.rpartition("/")[2]).startswith(COMPACT)
-    }
+    names = [name_of(entry.name) for entry in to.entries(f"{CAPTURES}/day={day}")]
     manifests = []
-    for id_ in sorted(ids):
+    for id_ in sorted({name.capture for name in names if name is not None and name.capture is not None}):
         try:
             manifest = manifest_at(id_, to)
         except Broken as error:

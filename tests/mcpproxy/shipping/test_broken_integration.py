@@ -1,5 +1,6 @@
 """What is broken at a destination or not ours costs itself alone, and what is missing there is shipped again."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -61,6 +62,9 @@ class Lake:
         done = self.ship(*arguments)
         assert (done.returncode, b"Traceback" in done.stderr) == (2, False), done.stderr
         return done.stdout.decode(), complaints(done).decode().splitlines()
+
+    def manifest(self, number: int) -> Path:
+        return self.home / self.name / f"_manifests/{number:032x}.json"
 
     def capture(self, number: int) -> Path:
         return self.home / f"captures/{number}.mcpcap"
@@ -184,6 +188,81 @@ def test_other_things_in_the_place_of_files_and_folders(tmp_path: Path) -> None:
     said, line = lake.refused(last, lake.capture(1))
     assert "0 captures shipped, 1 unchanged" in said
     assert "day=2026-11-20" in line
+
+
+def change(path: Path, **members: Any) -> None:
+    """Give a manifest other members, as a text that only JSON of Python can hold."""
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | members))
+
+
+def spoiled(lake: Lake, number: int, how: str) -> None:
+    """Leave something else in the place of a manifest."""
+    path = lake.manifest(number)
+    path.unlink()
+    if how == "FIFO":
+        os.mkfifo(path)
+    elif how == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+
+
+@pytest.mark.costly("it ships nine captures, and spoils eight of their manifests")
+def test_one_broken_manifest_after_the_other_costs_its_capture_alone(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "lake", None)
+    evil = tmp_path / "out/evil.json"
+    evil.parent.mkdir()
+    for number in range(COUNT, 9):
+        written(lake.home / "captures", number, OPENED, tables=3)
+    lake.shipped()
+    far, state = "../../out/evil", json.loads(lake.manifest(2).read_bytes())["state"]
+    change(lake.manifest(0), capture=far, replaced=[f"frames/day=2026-11-18/{0:032x}.parquet"])
+    change(lake.manifest(1), day=far)
+    change(lake.manifest(2), state=state | {"segments": [[1, float("inf")]]})
+    change(lake.manifest(3), day="a\0b")
+    change(lake.manifest(4), day="9" * 5000)
+    spoiled(lake, 5, "FIFO")
+    spoiled(lake, 6, "device")
+    spoiled(lake, 7, "endless")
+    evil.write_bytes(lake.manifest(8).read_bytes())
+    before, there = evil.read_bytes(), lake.files("frames")
+    written(lake.home / "captures", 9, OPENED, tables=3)
+    said, lines = lake.broken()
+    assert "1 capture shipped, 1 unchanged" in said
+    assert [any(str(lake.manifest(number)) in line for line in lines) for number in range(9)] == [True] * 8 + [False]
+    assert (evil.read_bytes(), lake.files("frames")) == (before, there)
+
+
+@pytest.mark.costly("it ships five captures three times")
+def test_keep_believes_no_manifest_that_names_too_little(tmp_path: Path) -> None:
+    """Nor one of a day; what another manifest claims of a capture's files does not delete them either."""
+    lake = Lake(tmp_path, "lake", None)
+    everything = lake.home / "captures"
+    lake.shipped()
+    expected = rows(lake.here())
+    files = [file["name"] for file in documents(lake.here(), "_manifests")[3]["files"]]
+    day = files[0].split("day=")[1].partition("/")[0]
+    nothing: tuple[Any, ...] = ([], {})
+    for number, names in enumerate(nothing):
+        for file in json.loads(lake.manifest(number).read_bytes())["files"]:
+            lake.there.delete(file["name"])
+        change(lake.manifest(number), files=names)
+    change(lake.manifest(2), replaced=files)
+    said, lines = lake.broken("--keep", "0s", lake.capture(0), lake.capture(1), lake.capture(2))
+    assert "0 captures deleted here" in said
+    assert len(lines) == 3
+    for number in range(3):
+        lake.manifest(number).unlink()
+    assert "3 captures shipped, 2 unchanged" in lake.shipped()
+    assert rows(lake.here()) == expected
+    one = json.loads(lake.manifest(0).read_bytes())
+    held = [{"capture": f"{0:032x}", "shipment": one["shipment"]}]
+    lake.there.write(f"_days/{day}.json", json.dumps({"format": 1, "day": day, "captures": held, "files": []}).encode())
+    said, line = lake.refused("--keep", "0s", everything)
+    assert "1 capture deleted here" in said
+    assert f"_days/{day}.json" in line
+    assert sorted(path.name for path in everything.iterdir()) == [f"{number}.mcpcap" for number in range(4)]
 
 
 @pytest.mark.costly("it ships five captures twice")
