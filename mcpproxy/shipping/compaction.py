@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.store.parquet_merge import merge
+from analysis.store.parquet_merge import CannotMerge, merge
 from analysis.store.table_export import NO_DAY
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Stored
@@ -86,7 +86,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        Broken: the manifest of the day is broken, or not ours.
+        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
     known, stored = day_at(day, to)
@@ -112,7 +112,8 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        CannotExport: a file there is not Parquet, or the disk is full.
+        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
+        CannotExport: the disk is full.
     """
     for _ in range(_TRIES):
         known, stored = day_at(day, to)
@@ -149,7 +150,7 @@ def _rewritten(
             # Named still, so that the machines of its captures see that it is gone, and ship them again.
             new += lost if captures else []
             target = Path(folder, "compact.parquet")
-            rows = merge(local, target, without) if local else 0
+            rows = _merged(local, target, without, to) if local else 0
             if rows:
                 sha256 = sha256_of(target)
                 digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
@@ -165,16 +166,37 @@ def _has_files(manifest: Manifest, to: Destination) -> bool:
     return all(to.size(file.name) == file.size for file in manifest.files if file.table != RAW)
 
 
-def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Path], list[File]] | None:
+def _merged(local: dict[Path, File], target: Path, without: list[str], to: Destination) -> int:
+    """Write the rows of local copies into one file; returns how many there are.
+
+    Raises:
+        Broken: it is the fault of a file, or of all.
+    """
+    try:
+        return merge([*local], target, without)
+    except CannotMerge as error:
+        for path, file in local.items():
+            try:
+                merge([path], target)
+            except CannotMerge as alone:
+                where = f"{to.shown}/{file.name}"
+                reason = str(alone).replace(str(path), where)
+                raise Broken(f"cannot compact {where}: {reason}; move it away, and ship again") from error
+        folder = next(iter(local.values())).name.rpartition("/")[0]
+        raise Broken(f"cannot compact {to.shown}/{folder}: its files do not go together: {error}") from error
+
+
+def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
     """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
     Returns None if another file is not what its manifest says: it is being replaced, or deleted.
     """
-    local, lost = [], []
+    local: dict[Path, File] = {}
+    lost = []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
         if to.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
-            local.append(path)
+            local[path] = file
         elif f"/{COMPACT}" in file.name:
             lost.append(file)
         else:

@@ -1,5 +1,6 @@
 """What is broken at a destination or not ours costs itself alone, and what is missing there is shipped again."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -287,3 +288,22 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
     assert "1 capture deleted here" in said
     assert f"{folder.name}: it is a symbolic link" in line
     assert sorted((tmp_path / "elsewhere").rglob("*")) == there
+
+
+@pytest.mark.costly("it ships five captures twice")
+def test_a_file_that_is_not_parquet_costs_the_compaction_of_its_day(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "lake", None)
+    for number in range(COUNT, COUNT + 3):
+        written(lake.home / "captures", number, OPENED + DAY, tables=3)
+    lake.shipped()
+    manifest = json.loads(lake.manifest(2).read_bytes())
+    file = next(file for file in manifest["files"] if file["table"] == "frames")
+    data = b"PAR1" + b"\xff" * 60 + b"PAR1"
+    (lake.home / "lake" / file["name"]).write_bytes(data)
+    file |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    change(lake.manifest(2), files=manifest["files"])
+    said, line = lake.refused("--compact", lake.home / "captures")
+    assert "1 day compacted" in said
+    assert f"cannot compact {lake.shown}/{file['name']}: " in line
+    assert "private" not in line
+    assert len(lake.files("_days")) == 1
