@@ -32,6 +32,9 @@ FLOOR_CHECK_BYTES: Final = 4 << 20
 """How much is appended between two checks of the free space."""
 
 LOCK_TRIES: Final = 100
+_IGNORE: Final = ".gitignore"
+_EVERYTHING: Final = b"*\n"
+_COMPLETE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 WriteCall = Callable[[int, bytes], int]
 """`os.write`, or a test double that misbehaves on purpose."""
@@ -48,6 +51,9 @@ def create_directory(path: str) -> None:
         missing.append(above)
     try:
         if os.path.isdir(path):
+            _complete_ignore_file(missing[0], alone=False)
+            if above := os.path.dirname(missing[0]):
+                _complete_ignore_file(above, alone=True)
             return
         for folder in reversed(missing):
             if not os.path.isdir(folder):
@@ -73,11 +79,36 @@ def make_directory(path: str) -> None:
 def _keep_out_of_git(folder: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = os.open(os.path.join(folder, ".gitignore"), flags, 0o600)
+        fd = os.open(os.path.join(folder, _IGNORE), flags, 0o600)
     except FileExistsError:
         return
+    # If the disk is full, it stays empty: that marks the folder, for `_complete_ignore_file`.
     with os.fdopen(fd, "wb") as file:
-        file.write(b"*\n")
+        file.write(_EVERYTHING)
+
+
+def _complete_ignore_file(folder: str, *, alone: bool) -> None:
+    """Write what a full disk has kept out of the ignore file of a folder, if that file is empty and this user's alone.
+
+    Args:
+        folder: where captures are, or the folder above that.
+        alone: whether it must hold nothing but folders, as the file could be the user's own otherwise.
+    """
+    try:
+        fd = os.open(os.path.join(folder, _IGNORE), _COMPLETE)
+    except OSError:
+        return
+    try:
+        status = os.fstat(fd)
+        is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        if stat.S_ISREG(status.st_mode) and not status.st_size and is_private:
+            others = [entry for entry in os.scandir(folder) if entry.name != _IGNORE]
+            if not any(entry.name == ".git" or (alone and not entry.is_dir()) for entry in others):
+                os.write(fd, _EVERYTHING)
+    except OSError:
+        pass  # the disk may still be full
+    finally:
+        os.close(fd)
 
 
 def _topmost(created: list[str]) -> str:

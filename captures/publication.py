@@ -4,7 +4,8 @@ On request, a capture replaces an earlier redacted copy, but never a recording, 
 
 A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
 look like a session that was killed. So the files are written in a private folder beside the target; readers pass over
-such folders, and the next capture that is written there removes what a killed process has left.
+such folders, and the next capture that is written there removes what a killed process has left. A copy that is being
+replaced waits in another such folder until the new one is there: after a kill in between, it comes back.
 """
 
 import os
@@ -18,7 +19,7 @@ from typing import Final
 
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, is_live, sync
-from captures.listing import UNPUBLISHED, segment_number, segments
+from captures.listing import UNPUBLISHED, first_segment, segment_number, segments
 from captures.reader import LineCutter, open_capture
 from captures.record import Record
 
@@ -29,6 +30,9 @@ _HEADER: Final = 1 << 20
 _NEVER: Final = 1 << 62
 """Bytes."""
 _BEGUN: Final = f"{UNPUBLISHED}capture-"
+"""How the name of a folder begins in which a capture is written."""
+_ASIDE: Final = f"{UNPUBLISHED}aside-"
+"""How the name of a folder begins in which a copy waits that is being replaced."""
 
 
 @contextmanager
@@ -44,11 +48,11 @@ def new_capture(target: Path, *, replace: bool = False) -> Iterator[CaptureFile]
     Raises:
         CannotCreate: the capture cannot be created or written, or something of that name exists.
     """
+    _sweep(target.parent)  # first, as it can give names back
     if replace:
         check_replaceable(target)
     elif os.path.lexists(target):
         raise _taken(target)
-    _sweep(target.parent)
     # The name is chosen before the folder is made, as a signal may come right after that.
     folder = target.parent / f"{_BEGUN}{os.urandom(8).hex()}"
     try:
@@ -124,16 +128,14 @@ def _replace(folder: Path, target: Path) -> None:
             made[0].replace(there[0])
             return
         # In several steps, a reader must find no mixture of both: rather none for a moment.
-        aside = folder.with_name(f"{_BEGUN}{os.urandom(8).hex()}")
+        aside = folder.with_name(f"{_ASIDE}{os.urandom(8).hex()}")
         aside.mkdir(mode=0o700)
         try:
-            for path in there:
+            for path in there:  # the first segment first: `_sweep` looks for it
                 path.rename(aside / path.name)
             _publish(folder, target.parent)
         except BaseException:
-            for path in aside.iterdir():
-                if not os.path.lexists(target.with_name(path.name)):
-                    path.rename(target.with_name(path.name))
+            _put_back(aside, target.parent)
             with suppress(OSError):
                 aside.rmdir()
             raise
@@ -150,11 +152,7 @@ def _publish(folder: Path, to: Path) -> None:
             # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(path, to / path.name)
     except BaseException as error:
-        # Looks for the links themselves: a signal right after a link would leave a list of them one short.
-        for made in folder.iterdir():
-            with suppress(OSError):
-                if made.samefile(to / made.name):
-                    (to / made.name).unlink()
+        _withdraw(folder, to)
         if isinstance(error, FileExistsError):
             raise _taken(to / path.name) from error
         if isinstance(error, OSError):
@@ -162,12 +160,58 @@ def _publish(folder: Path, to: Path) -> None:
         raise
 
 
+def _withdraw(folder: Path, to: Path) -> None:
+    """Take their names from the files of a folder that have one."""
+    # Looks for the links themselves: a signal right after a link would leave a list of them one short.
+    for made in folder.iterdir():
+        if _is_linked(made, to):
+            with suppress(OSError):
+                (to / made.name).unlink()
+
+
+def _is_linked(made: Path, to: Path) -> bool:
+    """Whether a file has its name."""
+    try:
+        return made.samefile(to / made.name)
+    except OSError:
+        return False
+
+
+def _put_back(aside: Path, to: Path) -> None:
+    """Give files that were put aside their names again, the first segment last; a name that is taken stays so."""
+    for path in sorted(aside.iterdir(), key=segment_number, reverse=True):
+        if not os.path.lexists(to / path.name):
+            path.rename(to / path.name)
+
+
 def _taken(path: Path) -> CannotCreate:
     return CannotCreate(f"cannot create {path}: it exists, and nothing is ever overwritten; name another file")
 
 
 def _sweep(place: Path) -> None:
-    for left in place.glob(f"{_BEGUN}*"):
+    """Remove what killed processes have left, after undoing what they had half done.
+
+    The first segment gets its name last and loses it first. Where it has its name, the new capture is published, and
+    what was put aside for it has been replaced. Where it has none, some of the others may have theirs.
+    """
+    for left in _left(place, _BEGUN):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime >= LEFT_S and not any(map(is_live, left.iterdir())):
-                shutil.rmtree(left, ignore_errors=True)
+            first = min(left.iterdir(), key=segment_number, default=None)
+            if first is not None and not _is_linked(first, place):
+                _withdraw(left, place)
+            shutil.rmtree(left, ignore_errors=True)
+    for left in _left(place, _ASIDE):
+        with suppress(OSError):
+            if not any(os.path.lexists(first_segment(place / path.name)) for path in left.iterdir()):
+                _put_back(left, place)
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _left(place: Path, prefix: str) -> Iterator[Path]:
+    """The folders of that kind in which no process is writing any longer."""
+    for folder in place.glob(f"{prefix}*"):
+        with suppress(OSError):
+            status = folder.lstat()
+            is_old = stat.S_ISDIR(status.st_mode) and time.time() - status.st_mtime >= LEFT_S
+            if is_old and not any(map(is_live, folder.iterdir())):
+                yield folder

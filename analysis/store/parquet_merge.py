@@ -6,7 +6,13 @@ from pathlib import Path
 import duckdb
 
 from analysis.store.cache import quoted
+from analysis.store.parquet import of_disk
 from analysis.store.table_export import PARQUET, CannotExport, spilling_into, stream_in_order
+from captures.errors import CaptureError
+
+
+class CannotMerge(CaptureError):
+    """A file is not Parquet or too hard to read, or the files do not go together."""
 
 
 def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> int:
@@ -18,7 +24,8 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
         without: captures whose rows are left out.
 
     Raises:
-        CannotExport: a file cannot be read, or the new one cannot be written.
+        CannotExport: the new file cannot be written.
+        CannotMerge: it is the fault of the files.
     """
     try:
         with spilling_into(str(target.parent)) as connection:
@@ -32,6 +39,8 @@ def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> i
             ((count,),) = connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})").fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
+        if of_disk(error) is None:
+            raise CannotMerge(reason) from error
         raise CannotExport(f"cannot write one file from {len(files)} in {target.parent}: {reason}") from error
     if not count:
         target.unlink()

@@ -200,7 +200,12 @@ class _Pass:
 
         yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
         days = before = after = 0
-        for day in days_to_compact(yesterday, self.to):
+        try:
+            due = days_to_compact(yesterday, self.to)
+        except Broken as error:
+            self._fail(error)
+            due = []
+        for day in due:
             try:
                 done = compact(day, self.to, self.room, self._fail)
             except Broken as error:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy.shipping.destination import CannotShip, Entry, Stored
+from mcpproxy.shipping.destination import LARGEST, CannotShip, Entry, Stored, unusable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -107,18 +107,28 @@ class Bucket:
         with self._told("read", name):
             try:
                 got = self._obstore.get(self._store, name)
+                if got.meta["size"] > LARGEST:
+                    raise unusable(f"{self.shown}/{name}", "larger than any manifest")
                 given = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
                 version = {name: value for name, value in given.items() if value is not None}
                 return Stored(bytes(got.bytes()), version)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
 
-    def fetch(self, name: str, file: Path) -> bool:
-        """Copy a file to a new local one, a piece at a time; returns whether there is one of this name."""
+    def fetch(self, name: str, file: Path, size: int | None = None) -> bool:
+        """Copy a file to a new local one, a piece at a time; returns whether there is one of this name and size.
+
+        Args:
+            name: of the file.
+            file: the new local one.
+            size: bytes that it must have; None for any number.
+        """
         with self._told("read", name), file.open("wb") as target:
             try:
                 got = self._obstore.get(self._store, name)
             except (self._exceptions.NotFoundError, FileNotFoundError):
+                return False
+            if size not in (None, got.meta["size"]):
                 return False
             for chunk in got.stream(min_chunk_size=_CHUNK):
                 target.write(chunk)

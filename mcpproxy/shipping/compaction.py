@@ -17,10 +17,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.store.parquet_merge import merge
+from analysis.store.parquet_merge import CannotMerge, merge
+from analysis.store.table_export import NO_DAY
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.destination import Broken, CannotShip, Destination, Stored
-from mcpproxy.shipping.manifest import COMPACT, RAW, Day, File, Manifest, day_at, day_name, manifest_at
+from mcpproxy.shipping.manifest import (
+    CAPTURES,
+    COMPACT,
+    MOST,
+    RAW,
+    Day,
+    File,
+    Manifest,
+    day_at,
+    day_name,
+    manifest_at,
+    name_of,
+)
 
 LEAST: Final = 4
 """How many captures have files of their own before a day is rewritten: each time costs all of its files."""
@@ -51,11 +64,10 @@ def days_to_compact(before: str, to: Destination) -> list[str]:
     """
     singles: Counter[str] = Counter()
     compact_files: Counter[str] = Counter()
-    for entry in to.entries("captures"):
-        _, folder, name = entry.name.split("/") if entry.name.count("/") == 2 else ("", "", "")
-        day = folder.removeprefix("day=")
-        if day[:1].isdigit() and day < before:
-            (compact_files if name.startswith(COMPACT) else singles)[day] += 1
+    for entry in to.entries(CAPTURES):
+        name = name_of(entry.name)
+        if name is not None and name.day != NO_DAY and name.day < before:
+            (compact_files if name.capture is None else singles)[name.day] += 1
     return sorted(
         day
         for day in singles | compact_files
@@ -74,7 +86,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        Broken: the manifest of the day is broken, or not ours.
+        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
     known, stored = day_at(day, to)
@@ -82,6 +94,7 @@ def compact(day: str, to: Destination, room: Path, tell: Callable[[str], object]
     manifests = _single(day, to, tell)
     _delete_leftovers(day, known, manifests, to)
     added = [manifest for manifest in manifests if manifest.capture not in held and _has_files(manifest, to)]
+    added = added[: MOST - len(held)] if len(held) < MOST else []
     if len(added) < LEAST:
         return None
     singles = [file for manifest in added for file in manifest.files if file.table != RAW]
@@ -99,7 +112,8 @@ def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path)
 
     Raises:
         CannotShip: the destination cannot be read or written.
-        CannotExport: a file there is not Parquet, or the disk is full.
+        Broken: the manifest of the day is broken, or not ours, or a file of the day cannot be read.
+        CannotExport: the disk is full.
     """
     for _ in range(_TRIES):
         known, stored = day_at(day, to)
@@ -136,7 +150,7 @@ def _rewritten(
             # Named still, so that the machines of its captures see that it is gone, and ship them again.
             new += lost if captures else []
             target = Path(folder, "compact.parquet")
-            rows = merge(local, target, without) if local else 0
+            rows = _merged(local, target, without, to) if local else 0
             if rows:
                 sha256 = sha256_of(target)
                 digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
@@ -152,16 +166,37 @@ def _has_files(manifest: Manifest, to: Destination) -> bool:
     return all(to.size(file.name) == file.size for file in manifest.files if file.table != RAW)
 
 
-def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Path], list[File]] | None:
+def _merged(local: dict[Path, File], target: Path, without: list[str], to: Destination) -> int:
+    """Write the rows of local copies into one file; returns how many there are.
+
+    Raises:
+        Broken: it is the fault of a file, or of all.
+    """
+    try:
+        return merge([*local], target, without)
+    except CannotMerge as error:
+        for path, file in local.items():
+            try:
+                merge([path], target)
+            except CannotMerge as alone:
+                where = f"{to.shown}/{file.name}"
+                reason = str(alone).replace(str(path), where)
+                raise Broken(f"cannot compact {where}: {reason}; move it away, and ship again") from error
+        folder = next(iter(local.values())).name.rpartition("/")[0]
+        raise Broken(f"cannot compact {to.shown}/{folder}: its files do not go together: {error}") from error
+
+
+def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
     """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
     Returns None if another file is not what its manifest says: it is being replaced, or deleted.
     """
-    local, lost = [], []
+    local: dict[Path, File] = {}
+    lost = []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
-        if to.fetch(file.name, path) and sha256_of(path) == file.sha256:
-            local.append(path)
+        if to.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
+            local[path] = file
         elif f"/{COMPACT}" in file.name:
             lost.append(file)
         else:
@@ -171,7 +206,7 @@ def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[list[Pat
 
 def _delete(files: Iterable[File], to: Destination) -> None:
     """Delete files, those of the table `captures` last: it shows what is left after a kill."""
-    for file in sorted(files, key=lambda file: file.table == "captures"):
+    for file in sorted(files, key=lambda file: file.table == CAPTURES):
         to.delete(file.name)
 
 
@@ -188,10 +223,10 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
     }
     left = [
         entry.name
-        for table in sorted(NAMES, key=lambda table: table == "captures")
+        for table in sorted(NAMES, key=lambda table: table == CAPTURES)
         for entry in to.entries(f"{table}/day={day}")
         if entry.modified_s < time.time() - LEFT_S
-        and (entry.name in replaced or f"/{COMPACT}" in entry.name)
+        and (entry.name in replaced or name_of(entry.name) == (table, day, None))
         and entry.name not in named
     ]
     for name in left:
@@ -200,13 +235,9 @@ def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to
 
 def _single(day: str, to: Destination, tell: Callable[[str], object]) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
-    ids = {
-        name.removesuffix(".parquet").partition("-")[0]
-        for entry in to.entries(f"captures/day={day}")
-        if not (name := entry.name.rpartition("/")[2]).startswith(COMPACT)
-    }
+    names = [name_of(entry.name) for entry in to.entries(f"{CAPTURES}/day={day}")]
     manifests = []
-    for id_ in sorted(ids):
+    for id_ in sorted({name.capture for name in names if name is not None and name.capture is not None}):
         try:
             manifest = manifest_at(id_, to)
         except Broken as error:

@@ -5,9 +5,12 @@ Names are relative, with `/` between their parts. A file appears under its name 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from captures.errors import CannotCreate, CaptureError
+
+LARGEST: Final = 16 << 20
+"""Bytes of the largest small file that is read: a manifest of 100,000 captures has 11 MB."""
 
 
 class CannotShip(CannotCreate):
@@ -16,6 +19,11 @@ class CannotShip(CannotCreate):
 
 class Broken(CaptureError):
     """A file at the destination is broken, or not mcpproxy's; only what depends on it fails. The text names it."""
+
+
+def unusable(where: object, what: str) -> Broken:
+    """The error for something that ship would not put in this place."""
+    return Broken(f"cannot use {where}: it is {what}; move it away, and ship again")
 
 
 class Entry(NamedTuple):
@@ -57,16 +65,16 @@ class Destination(Protocol):
         """Put a small file if the name still has what was read before (None: nothing); returns whether it was put."""
 
     def read(self, name: str) -> Stored | None:
-        """A small file; None if there is none of this name."""
+        """A small file; None if there is none of this name. One larger than `LARGEST` is broken."""
 
-    def fetch(self, name: str, file: Path) -> bool:
-        """Copy a file to a new local one; returns whether there is one of this name."""
+    def fetch(self, name: str, file: Path, size: int) -> bool:
+        """Copy a file to a new local one; returns whether there is one of this name and size."""
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """All files in a folder and its subfolders, in any order; none if the folder does not exist."""
+        """The files in a folder and in the folders there, in any order; none if the folder does not exist."""
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""

@@ -4,29 +4,44 @@
 day's captures. A capture that a day's manifest lists is read from the files of the day, and from its own manifest only
 `raw`. The underscore hides both folders from readers that know Hive's layout.
 
-Others may write at the destination too, so names in a manifest are accepted only where shipping itself could have put
-them.
+Others may write at the destination too. So a manifest counts only if `ship` could have written it: it names files of
+its own capture or day, among them its rows of the table `captures`.
 """
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from analysis.store.table_export import NO_DAY
 from mcpproxy.shipping.destination import Broken, Destination, Stored
 
 FORMAT: Final = 1
 RAW: Final = "raw"
 """What manifests call captures themselves in place of a table."""
 DAYS: Final = "_days"
+CAPTURES: Final = "captures"
+"""The table in which every capture has a row."""
 COMPACT: Final = "compact-"
 """How the names of a compacted day's files begin."""
+MOST: Final = 100_000
+"""Captures of a compacted day, so that its manifest stays far below `LARGEST`."""
+_ID: Final = "[0-9a-f]{32}"
+_SHIPMENT: Final = "[0-9a-f]{16}"
+_DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY}"
 _NAME: Final = re.compile(
-    r"[a-z_]{1,40}/day=([0-9]{4}-[0-9]{2}-[0-9]{2}|__HIVE_DEFAULT_PARTITION__)"
-    r"/([0-9a-f]{32}(-[0-9a-f]{16})?(\.[0-9]{1,9})?\.mcpcap|[0-9a-f]{32}(-[0-9a-f]{16})?\.parquet"
-    rf"|{COMPACT}[0-9a-f]{{32}}\.parquet)"
+    rf"(?P<table>[a-z_]{{1,40}})/day=(?P<day>{_DAY})/"
+    rf"((?P<capture>{_ID})(-{_SHIPMENT})?((?P<raw>(\.[0-9]{{1,9}})?\.mcpcap)|\.parquet)|{COMPACT}{_ID}\.parquet)"
 )
+
+
+class Name(NamedTuple):
+    """What the name of a file says."""
+
+    table: str
+    day: str
+    capture: str | None
+    """None for a file of a compacted day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,14 @@ class Day:
         )
 
 
+def name_of(text: str) -> Name | None:
+    """What the name of a file says; None if `ship` gives no file such a name."""
+    name = _NAME.fullmatch(text)
+    if name is None or (name["table"] == RAW) != (name["raw"] is not None):
+        return None
+    return Name(name["table"], name["day"], name["capture"])
+
+
 def manifest_name(capture: str) -> str:
     """The name of a capture's manifest."""
     return f"_manifests/{capture}.json"
@@ -112,77 +135,111 @@ def manifest_at(capture: str, to: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
-        Broken: it cannot be read, or is not a manifest of a version that we know.
+        Broken: it cannot be read, or is not a manifest of this capture, of a version that we know.
     """
     stored = to.read(manifest_name(capture))
-    return None if stored is None else manifest_of(stored.data, f"{to.shown}/{manifest_name(capture)}")
+    return None if stored is None else manifest_of(stored.data, capture, f"{to.shown}/{manifest_name(capture)}")
 
 
 def day_at(day: str, to: Destination) -> tuple[Day | None, Stored | None]:
     """The manifest of a day at a destination, if there is one, and as it was read, for `replace`.
 
     Raises:
-        Broken: it cannot be read, or is not a manifest of a version that we know.
+        Broken: it cannot be read, or is not a manifest of this day, of a version that we know.
     """
     stored = to.read(day_name(day))
-    return (None if stored is None else day_of(stored.data, f"{to.shown}/{day_name(day)}")), stored
+    return (None if stored is None else day_of(stored.data, day, f"{to.shown}/{day_name(day)}")), stored
 
 
-def manifest_of(data: bytes, where: str) -> Manifest:
-    """Parse a capture's manifest; `where` is what an error calls it.
+def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
+    """Parse the manifest of a capture; `where` is what an error calls it.
 
     Raises:
-        Broken: it is not a manifest of a version that we know.
+        Broken: it is not a manifest of this capture, of a version that we know.
     """
     values = _decoded(data, where)
     try:
-        state = values["state"]
-        segments = tuple((int(number), int(size)) for number, size in state["segments"])
-        return Manifest(
-            capture=str(values["capture"]),
-            shipment=str(values["shipment"]),
-            day=str(values["day"]),
-            state=State(
-                segments, state["last"], state["redacted"], state["findings"], state["raw"], state.get("machine")
-            ),
-            is_damaged=bool(values["is_damaged"]),
-            files=_files(values),
-            replaced=_checked(values["replaced"]),
-        )
+        day = _text(values["day"], _DAY)
+        state = _state(values["state"])
+        files = _files(values["files"])
+        replaced = tuple(_text(name) for name in values["replaced"])
+        names = [file.name for file in files]
+        if (
+            _text(values["capture"], _ID) != capture
+            or any(name_of(name) != (file.table, day, capture) for name, file in zip(names, files, strict=True))
+            or any((name := name_of(text)) is None or name.capture != capture for text in replaced)
+            or not {*names}.isdisjoint(replaced)
+            or any(file.table == RAW for file in files) != state.raw
+            or all(file.table != CAPTURES for file in files)
+        ):
+            raise ValueError
+        shipment = _text(values["shipment"], _SHIPMENT)
+        return Manifest(capture, shipment, day, state, _flag(values["is_damaged"]), files, replaced)
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(where) from error
 
 
-def day_of(data: bytes, where: str) -> Day:
-    """Parse a day's manifest; `where` is what an error calls it.
+def day_of(data: bytes, day: str, where: str) -> Day:
+    """Parse the manifest of a day; `where` is what an error calls it.
 
     Raises:
-        Broken: it is not a manifest of a version that we know.
+        Broken: it is not a manifest of this day, of a version that we know.
     """
     values = _decoded(data, where)
     try:
-        captures = {str(held["capture"]): str(held["shipment"]) for held in values["captures"]}
-        return Day(str(values["day"]), captures, _files(values))
+        captures = {_text(held["capture"], _ID): _text(held["shipment"], _SHIPMENT) for held in values["captures"]}
+        files = _files(values["files"])
+        if (
+            _text(values["day"], _DAY) != day
+            or any(name_of(file.name) != (file.table, day, None) for file in files)
+            or (captures and all(file.table != CAPTURES for file in files))
+        ):
+            raise ValueError
+        return Day(day, captures, files)
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(where) from error
 
 
-def _files(values: dict[str, Any]) -> tuple[File, ...]:
-    files = tuple(
-        File(str(file["table"]), str(file["name"]), int(file["size"]), file["rows"], str(file["sha256"]))
-        for file in values["files"]
+def _state(values: dict[str, Any]) -> State:
+    return State(
+        segments=tuple((_count(number), _count(size)) for number, size in values["segments"]),
+        last=None if values["last"] is None else _count(values["last"]),
+        redacted=_flag(values["redacted"]),
+        findings=_flag(values["findings"]),
+        raw=_flag(values["raw"]),
+        machine=None if values.get("machine") is None else _text(values["machine"]),
     )
-    _checked(file.name for file in files)
-    if not all(file.name.startswith(f"{file.table}/") for file in files):
-        raise ValueError
-    return files
 
 
-def _checked(names: Iterable[object]) -> tuple[str, ...]:
-    given = tuple(map(str, names))
-    if not all(map(_NAME.fullmatch, given)):
+def _files(values: list[dict[str, Any]]) -> tuple[File, ...]:
+    return tuple(
+        File(
+            table=_text(file["table"]),
+            name=_text(file["name"]),
+            size=_count(file["size"]),
+            rows=None if file["table"] == RAW else _count(file["rows"]),
+            sha256=_text(file["sha256"], "[0-9a-f]{64}"),
+        )
+        for file in values
+    )
+
+
+def _text(value: object, form: str = "(?s:.*)") -> str:
+    if not isinstance(value, str) or not re.fullmatch(form, value):
         raise ValueError
-    return given
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
 
 
 def _encoded(values: dict[str, Any]) -> bytes:

@@ -109,7 +109,7 @@ def ship(
     state = state_of(files, choices)
     known = manifest_at(id_, to)
     if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
-        return Shipped(_tidied(known, to), ())
+        return Shipped(_tidied(known, to, there), ())
     try:
         manifest, local = _made(path, id_, state, choices, known, room)
         if state_of(segments(path), choices) != state:
@@ -119,7 +119,7 @@ def ship(
             to.put(name, file)
         to.write(manifest_name(id_), manifest.encoded())
         withdraw(manifest.day, id_, manifest.shipment, to, room)
-        return Shipped(_tidied(manifest, to), manifest.files)
+        return Shipped(_tidied(manifest, to, there), manifest.files)
     finally:
         for left in room.iterdir():
             shutil.rmtree(left, ignore_errors=True)
@@ -236,12 +236,13 @@ def _shipment(id_: str, state: State, known: Manifest | None) -> str:
     return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
 
 
-def _tidied(manifest: Manifest, to: Destination) -> Manifest:
+def _tidied(manifest: Manifest, to: Destination, there: Listing) -> Manifest:
     """Delete the files of the earlier shipment, and record that they are gone."""
     if not manifest.replaced:
         return manifest
     for name in manifest.replaced:
         to.delete(name)
+    there.forget()
     tidy = replace(manifest, replaced=())
     to.write(manifest_name(manifest.capture), tidy.encoded())
     return tidy

@@ -99,6 +99,45 @@ class TestCreation:
         create_directory(str(tmp_path / "a"))
         assert (mode(tmp_path / "a"), list((tmp_path / "a").iterdir())) == (0o755, [])
 
+    @pytest.mark.usefixtures("no_umask")
+    def test_what_keeps_captures_out_of_git_is_completed_after_a_full_disk(self, tmp_path: Path) -> None:
+        """In the folder of the captures and in the one above it: in either, a recorder may have made it."""
+        for ignore in (tmp_path / "a/.gitignore", tmp_path / "b/c/.gitignore"):
+            folder = ignore.parent if ignore.parent.name == "c" else tmp_path / "a/server"
+            folder.mkdir(parents=True)
+            ignore.touch(0o600)
+            create_directory(str(folder))
+            assert (ignore.read_text(), mode(ignore)) == ("*\n", 0o600)
+
+    @pytest.mark.usefixtures("no_umask")
+    def test_what_a_user_keeps_out_of_git_stays_as_it_is(self, tmp_path: Path) -> None:
+        def given(name: str, text: str = "", bits: int = 0o600) -> Path:
+            ignore = tmp_path / name / ".gitignore"
+            (ignore.parent / "captures").mkdir(parents=True)
+            ignore.touch(bits)
+            ignore.write_text(text)
+            return ignore
+
+        written, readable, fifo, link = (
+            given("written", "*.log\n"),
+            given("readable", bits=0o644),
+            given("fifo"),
+            given("link"),
+        )
+        fifo.unlink()
+        os.mkfifo(fifo, 0o600)
+        link.unlink()
+        (tmp_path / "target").touch(0o600)
+        link.symlink_to(tmp_path / "target")
+        repository, notes = given("repository"), given("notes")
+        (repository.parent / ".git").mkdir()
+        (notes.parent / "notes.txt").touch()
+        before = {path.parent.name: listing(path.parent) for path in (written, readable, link, repository, notes)}
+        for name in ("written", "readable", "fifo", "link", "repository", "notes"):
+            create_directory(str(tmp_path / name / "captures"))
+        assert {name: listing(tmp_path / name) for name in before} == before
+        assert (tmp_path / "target").read_text() == ""
+
     @pytest.mark.parametrize("obstacle", obstacles())
     def test_whatever_stands_there_is_left_as_it_is(self, tmp_path: Path, obstacle: str) -> None:
         obstacles()[obstacle](tmp_path / NAME)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,33 +45,68 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 """Imports frames into one folder after the other, each in a fork that is killed before the step after so many."""
+REPLACES = """
+import os, signal, sys
+from pathlib import Path
+from captures.publication import new_capture
+from captures.record import members, seal
+
+def replaced(place, left, count):
+    def step(event, arguments):
+        nonlocal left
+        if event.startswith(("os.", "shutil.")) and any(place in str(argument) for argument in arguments):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    with new_capture(Path(place, "x.mcpcap"), replace=True) as file:
+        for number in range(1, count + 1):
+            if number > 1:
+                file.next_segment(b"")
+            file.append(seal(0, 0, "header", members(format=1, capture="ab" * 16, segment=number, redacted_by="new")))
+        sys.addaudithook(step)
+    os._exit(0)
+
+for line in sys.stdin:
+    place, left, count = line.split()
+    if not (pid := os.fork()):
+        replaced(place, int(left), int(count))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+"""Replaces copies by others of so many segments, each in a fork that is killed before a step after it is written."""
 
 
-class Importer:
+class Forks:
     """Such a process, and what has become of its last fork."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def run(self, place: Path, kill_after: int) -> int:
-        """The exit code of an import, or minus its signal."""
+    def run(self, place: Path, kill_after: int, *more: int) -> int:
+        """The exit code of a fork, or minus its signal."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{place} {kill_after}\n")
+        self._process.stdin.write(" ".join(map(str, (place, kill_after, *more))) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
 
-@pytest.fixture
-def importer() -> Iterator[Importer]:
-    command = [sys.executable, "-c", IMPORTS, FRAMES.decode()]
+@contextmanager
+def forking(script: str, *arguments: str) -> Iterator[Forks]:
+    command = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Importer(process)
+        yield Forks(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
-def test_a_kill_at_any_step_leaves_a_whole_capture_or_none(tmp_path: Path, importer: Importer) -> None:
+@pytest.fixture
+def importer() -> Iterator[Forks]:
+    with forking(IMPORTS, FRAMES.decode()) as forks:
+        yield forks
+
+
+def test_a_kill_at_any_step_leaves_a_whole_capture_or_none(tmp_path: Path, importer: Forks) -> None:
     seen = set()
     for steps in range(100):
         place = tmp_path / str(steps)
@@ -154,3 +190,54 @@ def test_a_copy_that_could_not_be_replaced_stays_whole(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
         ("a.mcpcap", "a.2.mcpcap"), header
     )
+
+
+def segment_of_a_copy(number: int, by: str) -> bytes:
+    return seal(0, 0, "header", members(format=1, capture="ab" * 16, segment=number, redacted_by=by))
+
+
+def copy_of(count: int, by: str) -> dict[str, bytes]:
+    """The files of a redacted copy."""
+    return {f"x{f'.{number}' * (number > 1)}.mcpcap": segment_of_a_copy(number, by) for number in range(1, count + 1)}
+
+
+def test_a_copy_that_a_killed_process_has_put_aside_comes_back(tmp_path: Path) -> None:
+    with forking(REPLACES) as forks:
+        for before, after in ((3, 2), (2, 3)):
+            old, new = copy_of(before, "old"), copy_of(after, "new")
+            seen = []
+            for steps in range(100):
+                place = tmp_path / f"{before}-{after}-{steps}"
+                place.mkdir()
+                for name, data in old.items():
+                    (place / name).write_bytes(data)
+                code = forks.run(place, steps, after)
+                for left in place.iterdir():
+                    os.utime(left, (0, 0))
+                with new_capture(place / "other.mcpcap"):
+                    pass
+                (place / "other.mcpcap").unlink()
+                there = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+                assert there in (old, new), (steps, list(there))
+                assert len(list(place.iterdir())) == len(there), steps
+                seen.append(there == new)
+                if code == 0:
+                    break
+                assert code == -signal.SIGKILL, steps
+            assert seen == sorted(seen)
+            assert set(seen) == {False, True}
+            assert steps > before + after
+
+
+def test_what_is_put_aside_never_joins_another_capture(tmp_path: Path) -> None:
+    """A name that is taken stays what it is, and what was to be replaced goes."""
+    aside = tmp_path / ".mcpproxy-aside-0"
+    aside.mkdir()
+    for name, data in copy_of(2, "old").items():
+        (aside / name).write_bytes(data)
+    os.utime(aside, (0, 0))
+    (tmp_path / "x.mcpcap").write_bytes(segment_of_a_copy(1, "new"))
+    with new_capture(tmp_path / "other.mcpcap"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == ["other.mcpcap", "x.mcpcap"]
+    assert (tmp_path / "x.mcpcap").read_bytes() == segment_of_a_copy(1, "new")

@@ -27,18 +27,24 @@ TABLES = {"captures", "sessions", "frames", "exchanges", "tools", "stderr"}
 
 # The audit events come just before each rename and removal. What no reader sees makes no difference.
 KILLED = """
-import os, signal, sys
+import fcntl, os, signal, sys
 left = int(sys.argv.pop(1))
 lake = sys.argv[2]
-steps = {"os.rename": 1, "os.remove": 0}
+steps = {"os.rename": (1, 3), "os.remove": (0, 1)}
+def path_of(name, folder):
+    if folder < 0:
+        return os.fspath(name)
+    if hasattr(fcntl, "F_GETPATH"):
+        return os.path.join(os.fsdecode(fcntl.fcntl(folder, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\\0")), name)
+    return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
 def watch(event, arguments):
     global left
-    if event in steps and os.fspath(arguments[steps[event]]).startswith(lake + "/") and (
-        "/.mcpproxy-" not in os.fspath(arguments[steps[event]])
-    ):
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    if event in steps:
+        path = path_of(*(arguments[number] for number in steps[event]))
+        if path.startswith(lake + "/") and "/.mcpproxy-" not in path:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(watch)
 from mcpproxy.__main__ import main
 sys.exit(main())

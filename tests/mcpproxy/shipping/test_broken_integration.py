@@ -1,5 +1,7 @@
 """What is broken at a destination or not ours costs itself alone, and what is missing there is shipped again."""
 
+import hashlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -53,10 +55,17 @@ class Lake:
 
     def refused(self, *arguments: str | Path) -> tuple[str, str]:
         """What it says on stdout, and the one complaint."""
+        said, (line,) = self.broken(*arguments)
+        return said, line
+
+    def broken(self, *arguments: str | Path) -> tuple[str, list[str]]:
+        """What it says on stdout, and what it names."""
         done = self.ship(*arguments)
-        assert done.returncode == 2
-        (line,) = complaints(done).decode().splitlines()
-        return done.stdout.decode(), line
+        assert (done.returncode, b"Traceback" in done.stderr) == (2, False), done.stderr
+        return done.stdout.decode(), complaints(done).decode().splitlines()
+
+    def manifest(self, number: int) -> Path:
+        return self.home / self.name / f"_manifests/{number:032x}.json"
 
     def capture(self, number: int) -> Path:
         return self.home / f"captures/{number}.mcpcap"
@@ -174,9 +183,127 @@ def test_other_things_in_the_place_of_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / f"lake/_manifests/{0:032x}.json").mkdir(parents=True)
     said, line = lake.refused()
     assert "4 captures shipped" in said
-    assert line.endswith(f"{0:032x}.json: Is a directory")
+    assert f"{0:032x}.json: it is not a regular file; " in line
     last = written(tmp_path / "captures", 8, OPENED + 2 * DAY, tables=4)
     (tmp_path / "lake/captures/day=2026-11-20").write_bytes(b"a file")
     said, line = lake.refused(last, lake.capture(1))
     assert "0 captures shipped, 1 unchanged" in said
     assert "day=2026-11-20" in line
+
+
+def change(path: Path, **members: Any) -> None:
+    """Give a manifest other members, as a text that only JSON of Python can hold."""
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | members))
+
+
+def spoiled(lake: Lake, number: int, how: str) -> None:
+    """Leave something else in the place of a manifest."""
+    path = lake.manifest(number)
+    path.unlink()
+    if how == "FIFO":
+        os.mkfifo(path)
+    elif how == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+
+
+@pytest.mark.costly("it ships nine captures, and spoils eight of their manifests")
+def test_one_broken_manifest_after_the_other_costs_its_capture_alone(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "lake", None)
+    evil = tmp_path / "out/evil.json"
+    evil.parent.mkdir()
+    for number in range(COUNT, 9):
+        written(lake.home / "captures", number, OPENED, tables=3)
+    lake.shipped()
+    far, state = "../../out/evil", json.loads(lake.manifest(2).read_bytes())["state"]
+    change(lake.manifest(0), capture=far, replaced=[f"frames/day=2026-11-18/{0:032x}.parquet"])
+    change(lake.manifest(1), day=far)
+    change(lake.manifest(2), state=state | {"segments": [[1, float("inf")]]})
+    change(lake.manifest(3), day="a\0b")
+    change(lake.manifest(4), day="9" * 5000)
+    spoiled(lake, 5, "FIFO")
+    spoiled(lake, 6, "device")
+    spoiled(lake, 7, "endless")
+    evil.write_bytes(lake.manifest(8).read_bytes())
+    before, there = evil.read_bytes(), lake.files("frames")
+    written(lake.home / "captures", 9, OPENED, tables=3)
+    said, lines = lake.broken()
+    assert "1 capture shipped, 1 unchanged" in said
+    assert [any(str(lake.manifest(number)) in line for line in lines) for number in range(9)] == [True] * 8 + [False]
+    assert (evil.read_bytes(), lake.files("frames")) == (before, there)
+
+
+@pytest.mark.costly("it ships five captures three times")
+def test_keep_believes_no_manifest_that_names_too_little(tmp_path: Path) -> None:
+    """Nor one of a day; what another manifest claims of a capture's files does not delete them either."""
+    lake = Lake(tmp_path, "lake", None)
+    everything = lake.home / "captures"
+    lake.shipped()
+    expected = rows(lake.here())
+    files = [file["name"] for file in documents(lake.here(), "_manifests")[3]["files"]]
+    day = files[0].split("day=")[1].partition("/")[0]
+    nothing: tuple[Any, ...] = ([], {})
+    for number, names in enumerate(nothing):
+        for file in json.loads(lake.manifest(number).read_bytes())["files"]:
+            lake.there.delete(file["name"])
+        change(lake.manifest(number), files=names)
+    change(lake.manifest(2), replaced=files)
+    said, lines = lake.broken("--keep", "0s", lake.capture(0), lake.capture(1), lake.capture(2))
+    assert "0 captures deleted here" in said
+    assert len(lines) == 3
+    for number in range(3):
+        lake.manifest(number).unlink()
+    assert "3 captures shipped, 2 unchanged" in lake.shipped()
+    assert rows(lake.here()) == expected
+    one = json.loads(lake.manifest(0).read_bytes())
+    held = [{"capture": f"{0:032x}", "shipment": one["shipment"]}]
+    lake.there.write(f"_days/{day}.json", json.dumps({"format": 1, "day": day, "captures": held, "files": []}).encode())
+    said, line = lake.refused("--keep", "0s", everything)
+    assert "1 capture deleted here" in said
+    assert f"_days/{day}.json" in line
+    assert sorted(path.name for path in everything.iterdir()) == [f"{number}.mcpcap" for number in range(4)]
+
+
+@pytest.mark.costly("it ships five captures twice")
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    """The destination itself may be one."""
+    for name in ("elsewhere", "real"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lake").symlink_to("real")
+    lake = Lake(tmp_path, "lake", None)
+    (tmp_path / "real/frames").symlink_to("../elsewhere")
+    said, line = lake.refused()
+    assert "0 captures shipped" in said
+    assert f"{tmp_path}/lake/frames: it is a symbolic link" in line
+    (tmp_path / "real/frames").unlink()
+    lake.shipped()
+    folder = tmp_path / "real" / Path(lake.files("frames")[0]).parent
+    folder.rename(tmp_path / "elsewhere/day")
+    folder.symlink_to(tmp_path / "elsewhere/day")
+    there = sorted((tmp_path / "elsewhere").rglob("*"))
+    said, line = lake.refused("--keep", "0s", "--compact", lake.home / "captures")
+    assert "0 captures shipped, 1 unchanged" in said
+    assert "1 capture deleted here" in said
+    assert f"{folder.name}: it is a symbolic link" in line
+    assert sorted((tmp_path / "elsewhere").rglob("*")) == there
+
+
+@pytest.mark.costly("it ships five captures twice")
+def test_a_file_that_is_not_parquet_costs_the_compaction_of_its_day(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "lake", None)
+    for number in range(COUNT, COUNT + 3):
+        written(lake.home / "captures", number, OPENED + DAY, tables=3)
+    lake.shipped()
+    manifest = json.loads(lake.manifest(2).read_bytes())
+    file = next(file for file in manifest["files"] if file["table"] == "frames")
+    data = b"PAR1" + b"\xff" * 60 + b"PAR1"
+    (lake.home / "lake" / file["name"]).write_bytes(data)
+    file |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    change(lake.manifest(2), files=manifest["files"])
+    said, line = lake.refused("--compact", lake.home / "captures")
+    assert "1 day compacted" in said
+    assert f"cannot compact {lake.shown}/{file['name']}: " in line
+    assert "private" not in line
+    assert len(lake.files("_days")) == 1

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.shipping.bucket import PART, Bucket
+from mcpproxy.shipping.destination import Broken
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
 from tests.mcpproxy.shipping.data_set import is_tidy, large, rows, written
@@ -158,6 +159,18 @@ def test_a_manifest_that_changed_meanwhile_is_not_replaced(s3: int, monkeypatch:
     assert not bucket.replace("a.json", b"4", first)
     # The answer to a put may get lost, so one that finds its own content has succeeded.
     assert bucket.replace("a.json", b"3", first)
+
+
+def test_what_is_too_large_for_a_manifest_is_not_read(s3: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(s3).items():
+        monkeypatch.setenv(name, value)
+    bucket = Bucket("s3://lake/sizes")
+    bucket.write("a.json", b"12345")
+    assert not bucket.fetch("a.json", tmp_path / "a", 4)
+    assert bucket.fetch("a.json", tmp_path / "a", 5)
+    monkeypatch.setattr("mcpproxy.shipping.bucket.LARGEST", 4)
+    with pytest.raises(Broken, match="larger than any manifest; move it away"):
+        bucket.read("a.json")
 
 
 @pytest.mark.parametrize("fault", ["reset at once", "503"])

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 from mcpproxy.shipping.compaction import LEAST, compact, days_to_compact, withdraw
 from mcpproxy.shipping.destination import Entry, Stored
 from mcpproxy.shipping.folder import Folder
-from mcpproxy.shipping.manifest import Day, day_name, day_of
-from mcpproxy.shipping.shipment import Choices, is_complete, ship
+from mcpproxy.shipping.manifest import Day, day_name, day_of, manifest_at, manifest_name
+from mcpproxy.shipping.shipment import Choices, Listing, is_complete, ship
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, is_tidy, rows, written
 from tests.rows import row
 
@@ -49,9 +50,9 @@ class Busy(Folder):
         self._note("read", name)
         return super().read(name)
 
-    def fetch(self, name: str, file: Path) -> bool:
+    def fetch(self, name: str, file: Path, size: int) -> bool:
         self._note("fetch", name)
-        return super().fetch(name, file)
+        return super().fetch(name, file, size)
 
     def entries(self, folder: str) -> Iterator[Entry]:
         self._note("entries", folder)
@@ -202,8 +203,32 @@ def test_the_last_capture_of_a_day_can_leave_its_files(sources: list[Path], root
         shipped(source, WITH_RAW, lake, room)
     stored = lake.read(day_name(day))
     assert stored is not None
-    assert day_of(stored.data, "") == Day(day, {}, ())
+    assert day_of(stored.data, day, "") == Day(day, {}, ())
     assert len(rows(lake.root)["captures"]) == len(sources)
     assert is_tidy(lake.root)
     assert not withdraw(day, "0" * 32, "x", lake, room)
+    lake.close()
+
+
+def test_a_day_never_has_more_captures_than_its_manifest_can_hold(
+    root: Path, day: str, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Folder(root)
+    monkeypatch.setattr("mcpproxy.shipping.compaction.MOST", LEAST - 1)
+    assert compact(day, lake, room) is None
+    lake.close()
+
+
+def test_a_listing_learns_of_deletions(sources: list[Path], root: Path, tmp_path: Path, room: Path) -> None:
+    lake = Folder(root)
+    (earlier,) = (entry.name for entry in lake.entries("captures") if f"{0:032x}" in entry.name)
+    shipped(sources[0], WITH_RAW, lake, room)
+    again = manifest_at(f"{0:032x}", lake)
+    assert again is not None
+    (root / earlier).write_bytes(b"earlier")
+    lake.write(manifest_name(again.capture), replace(again, replaced=(earlier,)).encoded())
+    there = Listing(lake)
+    assert there.size(earlier) == 7
+    ship(sources[0], again.capture, WITH_RAW, lake, room, there)
+    assert there.size(earlier) is None
     lake.close()
