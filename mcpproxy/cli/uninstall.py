@@ -94,8 +94,7 @@ def run(arguments: list[str]) -> int:
             _say_of_unit(machine, state)
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
         _say_by_hand(todo, options)
-    left = [change for plan in todo for change in plan.changes if change.action == "skip"]
-    return max(code, written_code, Exit.USAGE if left else Exit.FINE)
+    return max(code, written_code, _say_left(todo, machine))
 
 
 def _purge(options: argparse.Namespace, machine: Machine) -> int:
@@ -161,6 +160,14 @@ def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path
         if now in written.after and now != written.base and PASSES.encode() in data:
             return Path(name)
     return None
+
+
+def _say_left(todo: list[Plan], machine: Machine) -> int:
+    """Name the entries that cannot be restored, and why; returns the exit code."""
+    code = int(Exit.FINE)
+    for change in (change for plan in todo for change in plan.changes if change.action == "skip"):
+        code = fail(f"{change.server.name} in {machine.shown(change.server.file)} was not restored: {change.reason}")
+    return code
 
 
 def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:

@@ -105,7 +105,10 @@ def _is_port_of_ours(url: str) -> bool:
 
 def _listener(state: State, server: Server, url: str) -> Listener | None:
     """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None."""
-    _, rest = split_origin(url)
+    try:
+        _, rest = split_origin(url)
+    except NotRoutable:
+        return None
     port, found = port_of(server), None
     for before in _before(state, server):
         if before.url is None or _is_port_of_ours(before.url[1]):

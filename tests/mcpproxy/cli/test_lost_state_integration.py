@@ -178,3 +178,30 @@ def test_addresses_of_a_repository_that_nobody_approved_are_sent_nothing(home: P
             done = run(home, "install", "--scope", "project", *more)
             assert done.returncode == 0
             assert b"left alone: approve it in Cursor first" in done.stdout
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("user", ["user:pw@", "${USER}@"])
+def test_a_port_behind_a_user_name_is_named(home: Path, user: str, is_known: bool) -> None:
+    port = json.loads(records(home)[0].read_text())["listeners"][0]["port"]
+    if not is_known:
+        shutil.rmtree(home / ".local/state/mcpproxy")
+        records(home)[1].unlink()
+    url = f"http://{user}127.0.0.1:{port}/mcp"
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"x": {"url": url}}}))
+    done = run(home, "uninstall", "--all")
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}" in (done.stdout + done.stderr).decode()
+    assert servers(home)["x"]["url"] == url
+    commands = {"uninstall --purge --yes": 2, "install --dry-run cursor": 0, "status": 0}
+    for command, code in commands.items():
+        done = run(home, *command.split())
+        assert (done.returncode, b"Traceback" in done.stderr) == (code, False), command
+    assert b"Traceback" not in run(home, "doctor", "cursor").stderr
+
+
+def test_a_url_that_is_no_text_is_left_alone(home: Path) -> None:
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"x": {"url": "http://\\ud800x/mcp"}}}')
+    for command in ("install", "uninstall"):
+        done = run(home, command, "cursor")
+        assert (done.returncode, done.stderr) == (0, b"")
