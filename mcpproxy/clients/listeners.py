@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -44,12 +44,18 @@ class Listener:
     """The entries that use it: file and place, as JSON."""
 
 
-def read_listener(fields: Any) -> Listener | None:
-    """A listener as it was stored; None if anything about it is odd."""
+_MEMBERS: Final = frozenset(member.name for member in fields(Listener))
+
+
+def read_listener(stored: Any) -> Listener | None:
+    """Returns a listener as it was stored, or None if it is malformed; members that we do not know are dropped."""
+    if not isinstance(stored, dict):
+        return None
     try:
-        listener = Listener(**fields)
+        listener = Listener(**{name: value for name, value in stored.items() if name in _MEMBERS})
         is_sound = (
-            all(
+            isinstance(stored.get("users", []), list)
+            and all(
                 isinstance(text, str)
                 for text in (listener.name, listener.upstream, listener.capture, listener.machine, *listener.users)
             )

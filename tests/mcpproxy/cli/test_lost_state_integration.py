@@ -180,6 +180,113 @@ def test_addresses_of_a_repository_that_nobody_approved_are_sent_nothing(home: P
             assert b"left alone: approve it in Cursor first" in done.stdout
 
 
+def edited(home: Path, change: Callable[[dict[str, Any]], Any], *, copies: tuple[int, ...] = (0, 1)) -> None:
+    """Change what some copies of the records say."""
+    for path in (records(home)[copy] for copy in copies):
+        stored = json.loads(path.read_text())
+        change(stored)
+        path.write_text(json.dumps(stored))
+
+
+def is_as_before(home: Path) -> bool:
+    return (home / ".cursor/mcp.json").read_bytes() == (home / "before.json").read_bytes()
+
+
+def test_the_newest_copy_wins(home: Path) -> None:
+    """The disk of one copy was full while the second install ran, so that copy knows nothing of it."""
+    state, config = records(home)
+    kiro = home / ".kiro/settings/mcp.json"
+    kiro.parent.mkdir(parents=True)
+    kiro.write_text(json.dumps({"mcpServers": {"new": {"command": SERVER[0], "args": SERVER[1:]}}}))
+    before = kiro.read_bytes()
+    for older in (state, config):
+        kept = older.read_bytes()
+        assert run(home, "install", "kiro").returncode == 0
+        older.write_bytes(kept)
+        (home / ".kiro/settings/extra").write_text("")
+        kiro.write_bytes(kiro.read_bytes())
+        assert str(kiro.resolve()) not in json.loads(kept)["files"]
+        done = run(home, "uninstall", "kiro")
+        assert (done.returncode, kiro.read_bytes()) == (0, before)
+        assert str(kiro.resolve()) in json.loads(older.read_text())["files"], older
+        older.write_bytes(kept)
+        other = config if older is state else state
+        other.write_bytes(kept)
+
+
+def test_records_without_a_counter_are_the_oldest(home: Path) -> None:
+    def forget(stored: dict[str, Any]) -> None:
+        stored.update(files={}, listeners=[])
+        del stored["serial"]
+
+    edited(home, forget, copies=(0,))
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
+def test_members_that_a_later_version_may_add_cost_nothing(home: Path) -> None:
+    def extend(stored: dict[str, Any]) -> None:
+        for fields in (stored, *stored["listeners"], *stored["files"].values()):
+            fields["tls"] = False
+        for written in stored["files"].values():
+            written["at_s"] = float("inf")
+
+    edited(home, extend)
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert is_as_before(home)
+
+
+ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a file": lambda stored: stored["files"].update(dict.fromkeys(stored["files"], 1)),
+    "a port": lambda stored: stored["listeners"][0].update(port="16500"),
+    "users": lambda stored: stored["listeners"][0].update(users="abc"),
+    "listeners": lambda stored: stored.update(listeners="abc"),
+    "values": lambda stored: stored.update(listeners=[None, 1, {}]),
+    "lists": lambda stored: stored.update(listeners=[[]]),
+    "a missing list": lambda stored: stored.pop("listeners"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_one_copy_cannot_tell_the_other_does(home: Path, odd: str) -> None:
+    edited(home, ODD[odd], copies=(0,))
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert is_as_before(home)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_neither_copy_can_tell_is_recovered(home: Path, odd: str) -> None:
+    edited(home, ODD[odd])
+    assert rows(run(home, "status", "--json"))["far"]["routed"]
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert {**servers(home), "mine": BY_HAND} == before
+
+
+def test_records_of_a_later_version_are_left_alone(home: Path) -> None:
+    edited(home, lambda stored: stored.update(version=2), copies=(1,))
+    kept = [path.read_bytes() for path in (*records(home), home / ".cursor/mcp.json")]
+    commands = ("status", "doctor cursor far", "install --all", "uninstall --all", "uninstall --purge --yes", "up")
+    for command in commands:
+        done = run(home, *command.split())
+        assert done.returncode == 2, command
+        (line,) = done.stderr.decode().splitlines()
+        assert "was written by a later version of mcpproxy" in line
+        assert str(records(home)[1]) in line
+        assert "update mcpproxy" in line
+    assert [path.read_bytes() for path in (*records(home), home / ".cursor/mcp.json")] == kept
+
+
+def test_records_larger_than_any_are_not_read(home: Path) -> None:
+    text = json.dumps({"version": 1, "serial": 1 << 62, "files": {}, "listeners": [], "x": "x" * (5 << 20)})
+    records(home)[0].write_text(text)
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("user", ["user:pw@", "${USER}@"])
 def test_a_port_behind_a_user_name_is_named(home: Path, user: str, is_known: bool) -> None:
