@@ -77,8 +77,9 @@ def run(arguments: list[str]) -> int:
     except (AlreadyRunning, OSError) as error:
         return fail(str(error))
     with locked() as state:
+        known = len(state.listeners)
         recover(state, Machine.here())
-        if state.listeners and not state.is_read:
+        if len(state.listeners) > known or (state.listeners and not state.is_read):
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()

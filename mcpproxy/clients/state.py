@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -310,6 +310,15 @@ def read_state() -> State:
     """
     copy = config_directory()
     return State(state_folder(), None if copy is None else Path(copy))
+
+
+def opened(*, is_dry: bool) -> AbstractContextManager[State]:
+    """Returns the records for a command: locked, or, for a dry run, without a lock, which has to be written.
+
+    Raises:
+        OSError: as raised by `locked`.
+    """
+    return nullcontext(read_state()) if is_dry else locked()
 
 
 @contextmanager
