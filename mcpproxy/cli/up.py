@@ -103,7 +103,7 @@ async def _serve(lock: UpLock, machine: str) -> None:
         for key in running.keys() - wanted.keys():
             await running.pop(key).stop()
             stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
-        for key in wanted.keys() - running.keys():
+        for key in (key for key in wanted if key not in running):  # in the order of the records
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
             except (UsageError, OSError, ValueError) as error:
