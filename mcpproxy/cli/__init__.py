@@ -74,8 +74,8 @@ def dispatch(arguments: list[str]) -> int:
         _let_ctrl_c_end_us()
     if name in COMMANDS:
         # Loading the module takes a tenth of a second, in which Ctrl-C must be as quiet as later.
-        return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:])
-    return guarded(_about, arguments)
+        return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:], name)
+    return guarded(_about, arguments, "mcpproxy")
 
 
 def module_of(name: str) -> str:

@@ -118,8 +118,13 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
     return int(code)
 
 
-def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
+def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     """Run a command; turns errors that a user can fix into one line, and a closed pipe into a silent exit.
+
+    Args:
+        command: what to run.
+        arguments: what to give to it.
+        name: what errors call it.
 
     Raises:
         SystemExit: the process must end, after SIGTERM or because its terminal is gone. Private files are deleted.
@@ -127,7 +132,7 @@ def guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     if sys.stdout is None:
         return fail("cannot print: stdout is closed")
     with _ended_by_signals():
-        return _guarded(command, arguments)
+        return _guarded(command, arguments, name)
 
 
 def interrupt_of(error: BaseException) -> int | None:
@@ -163,7 +168,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
+def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     try:
         code = command(arguments)
         sys.stdout.flush()
@@ -179,7 +184,6 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str]) -> int:
             raise
         return interrupt
     except OSError as error:
-        name = command.__module__.rpartition(".")[2].rstrip("_")
         where = "" if error.filename is None else f"{error.filename}: "
         return fail(f"`{name}` cannot go on: {where}{error.strerror or error}")
     finally:

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,7 @@ from mcpproxy.clients.addresses import authority
 from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.effective import effective
-from mcpproxy.clients.listeners import Listener, listener_of, split_origin
+from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, own_url
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover
 from mcpproxy.clients.servers import ClientInventory, Server
@@ -254,7 +254,8 @@ def _examination(server: Server, machine: Machine, routes: _Routes, *, is_named:
     listener = None if server.url is None else listener_of(server.url[1], routes.listeners)
     own = None
     if listener is not None and server.url is not None:
-        own = listener.upstream + split_origin(server.url[1])[1]
+        with suppress(NotRoutable):  # then it is examined as it is
+            own = own_url(listener, server.url[1])
     start = partial(examine, server, machine, _RECORDER, own, is_named=is_named)
     return Examination(server.client.id, server.name, start, server)
 

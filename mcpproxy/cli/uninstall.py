@@ -9,7 +9,9 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace as altered
 from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser, add_json
@@ -29,11 +31,12 @@ from mcpproxy.cli.routes import (
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.documents.document import read_file
 from mcpproxy.clients.installer import Plan, is_by_hand, is_routed, plans, strike_unused, unrouting
+from mcpproxy.clients.listeners import HOST, Listener
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover, told
 from mcpproxy.clients.servers import ClientInventory, Server
 from mcpproxy.clients.service import unit_path
-from mcpproxy.clients.state import State, digest, locked, state_folder
+from mcpproxy.clients.state import State, digest, opened, state_folder
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.clients.wrapper import PASSES
 from mcpproxy.report.text import count_text
@@ -69,9 +72,10 @@ def run(arguments: list[str]) -> int:
         return _purge(options, machine)
     inventories = find_all(clients, machine)
     code = say_broken(inventories, machine)
-    with locked() as state:
+    with opened(is_dry=options.dry_run) as state:
+        has_unused = strike_unused(state)
         unknown = recover(state, machine, is_sure=True)
-        if strike_unused(state):
+        if has_unused and not options.dry_run:
             state.save()
         for server in unknown:
             if is_chosen(server, options) and server.client in clients:
@@ -81,7 +85,7 @@ def run(arguments: list[str]) -> int:
         todo = plans(inventories, decide, lambda server: is_routed(server, state) and is_chosen(server, options))
         if not todo:
             if code == Exit.FINE and options.format != "json":
-                sys.stdout.write(f"{_nothing(inventories, state, options)}\n")
+                sys.stdout.write(f"{_nothing(inventories, unknown, state, options)}\n")
             return code
         had_listeners = bool(state.listeners)
         stop = stops_before_writing(todo, listing, options, "Restore", "restored")
@@ -94,8 +98,7 @@ def run(arguments: list[str]) -> int:
             _say_of_unit(machine, state)
         sys.stdout.writelines(f"{line}\n" for line in next_lines(written))
         _say_by_hand(todo, options)
-    left = [change for plan in todo for change in plan.changes if change.action == "skip"]
-    return max(code, written_code, Exit.USAGE if left else Exit.FINE)
+    return max(code, written_code, _say_left(todo, machine))
 
 
 def _purge(options: argparse.Namespace, machine: Machine) -> int:
@@ -106,9 +109,9 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             "--all`"
         )
     inventories = find_all(CLIENTS, machine)
-    with locked() as state:
-        unknown = recover(state, machine, is_sure=True)
+    with opened(is_dry=options.dry_run) as state:
         strike_unused(state)
+        unknown = recover(state, machine, is_sure=True)
         wrapped = [server for known in inventories for server in known.servers if is_routed(server, state)]
         routed = [server for server in wrapped if not is_by_hand(server, state)]
         scopes = {server.config.scope for server in (*routed, *unknown)}
@@ -119,6 +122,12 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
                 f"nothing was removed, because servers are still routed: {names}; first run: mcpproxy uninstall "
                 f"--all{scope}"
             )
+        unreadable = [
+            altered(known, broken=[(path, why) for path, why in known.broken if _may_lead_to_us(path, state)])
+            for known in inventories
+        ]
+        if say_broken(unreadable, machine):
+            return fail("nothing was removed, because servers in such a file may still be routed")
         elsewhere = _written_elsewhere(state, inventories)
         if elsewhere is not None:
             return fail(
@@ -137,7 +146,33 @@ def _purge(options: argparse.Namespace, machine: Machine) -> int:
             for server in wrapped
             if is_by_hand(server, state)
         )
-        return purge(machine, by_hand, is_agreed=options.yes, is_dry=options.dry_run)
+        stays = (*by_hand, *_absent(state, machine))
+        return purge(machine, stays, is_agreed=options.yes, is_dry=options.dry_run)
+
+
+def _may_lead_to_us(path: Path, state: State) -> bool:
+    """Whether `install` wrote to a file that cannot be read now."""
+    return state.of(path) is not None or any(
+        os.path.realpath(path) == os.path.realpath(used) for used, _ in _used_files(state)
+    )
+
+
+def _used_files(state: State) -> Iterator[tuple[Path, Listener]]:
+    """Yields the files whose entries use a listener, with it."""
+    for listener in state.listeners:
+        for user in listener.users:
+            with suppress(ValueError, TypeError, RecursionError):
+                path, *_ = json.loads(user)
+                yield Path(path), listener
+
+
+def _absent(state: State, machine: Machine) -> Iterator[str]:
+    """Yields what to do if files come back that led to our ports: nothing will know of them once all is removed."""
+    for path, listener in _used_files(state):
+        yield (
+            f"{machine.shown(path)}, which led to mcpproxy, is missing or empty; if it comes back, write "
+            f"{listener.upstream} in place of http://{HOST}:{listener.port} in it"
+        )
 
 
 def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path | None:
@@ -146,10 +181,15 @@ def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path
     The files in the inventories are left out, as it is known which of their entries are routed.
     """
     known = {os.path.realpath(path) for inventory in inventories for path in inventory.files}
-    for user in (user for listener in state.listeners for user in listener.users):
-        with suppress(ValueError, TypeError, RecursionError):
-            path, *_ = json.loads(user)
-            return Path(path)
+    for path, _ in _used_files(state):
+        try:
+            is_empty = not read_file(path).strip()
+        except (FileNotFoundError, NotADirectoryError):
+            is_empty = True
+        except (OSError, ValueError):
+            is_empty = False
+        if not is_empty:
+            return path
     for name, written in state.files.items():
         if name in known:
             continue
@@ -161,6 +201,14 @@ def _written_elsewhere(state: State, inventories: list[ClientInventory]) -> Path
         if now in written.after and now != written.base and PASSES.encode() in data:
             return Path(name)
     return None
+
+
+def _say_left(todo: list[Plan], machine: Machine) -> int:
+    """Name the entries that cannot be restored, and why; returns the exit code."""
+    code = int(Exit.FINE)
+    for change in (change for plan in todo for change in plan.changes if change.action == "skip"):
+        code = fail(f"{change.server.name} in {machine.shown(change.server.file)} was not restored: {change.reason}")
+    return code
 
 
 def _say_by_hand(todo: list[Plan], options: argparse.Namespace) -> None:
@@ -178,9 +226,12 @@ def _unwrapping(server: Server) -> str:
     return f"mcpproxy uninstall {server.client.id}{scope} --server {name}"
 
 
-def _nothing(inventories: list[ClientInventory], state: State, options: argparse.Namespace) -> str:
+def _nothing(
+    inventories: list[ClientInventory], unknown: list[Server], state: State, options: argparse.Namespace
+) -> str:
     """Returns what to print if none of the chosen servers is routed."""
-    scopes = [server.config.scope for known in inventories for server in known.servers if is_routed(server, state)]
+    routed = [server for known in inventories for server in known.servers if is_routed(server, state)]
+    scopes = [server.config.scope for server in (*routed, *unknown)]
     elsewhere = len([scope for scope in scopes if scope != options.scope])
     if not elsewhere or options.server:
         return "Nothing to restore; see mcpproxy status."

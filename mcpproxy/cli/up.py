@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from captures.errors import CaptureError
@@ -77,8 +77,9 @@ def run(arguments: list[str]) -> int:
     except (AlreadyRunning, OSError) as error:
         return fail(str(error))
     with locked() as state:
+        known = len(state.listeners)
         recover(state, Machine.here())
-        if state.listeners and not state.is_read:
+        if len(state.listeners) > known or (state.listeners and not state.is_read):
             state.save()
     asyncio.run(_serve(lock, options.machine or ""))
     stderr_lines.flush()
@@ -94,13 +95,15 @@ async def _serve(lock: UpLock, machine: str) -> None:
     tell = seldom(stderr_lines.put)
     wanted: dict[tuple[str, int, str], Listener] = {}
     while not stopped.is_set():
-        state = read_state()
-        if state.is_read:  # otherwise we go on: a disk or a limit that fails must not end sessions
-            wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
+        # Otherwise we go on: a disk or a limit that fails, or records of a later version, must not end sessions.
+        with suppress(OSError):
+            state = read_state()
+            if state.is_read:
+                wanted = {(listener.name, listener.port, listener.upstream): listener for listener in state.listeners}
         for key in running.keys() - wanted.keys():
             await running.pop(key).stop()
             stderr_lines.put(f"{key[0]} is no longer routed: its recording has ended")
-        for key in wanted.keys() - running.keys():
+        for key in (key for key in wanted if key not in running):  # in the order of the records
             try:
                 running[key] = await _Running.start(wanted[key], _share(len(wanted)), machine)
             except (UsageError, OSError, ValueError) as error:

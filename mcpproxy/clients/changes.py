@@ -20,7 +20,7 @@ from mcpproxy.clients.documents.edits import (
     SetValue,
     Value,
 )
-from mcpproxy.clients.listeners import Listener, local_url, split_origin
+from mcpproxy.clients.listeners import Listener, NotRoutable, local_url, own_url, split_origin
 from mcpproxy.clients.probe import Probe
 from mcpproxy.clients.servers import Server
 from mcpproxy.clients.wrapper import PASSES, Routed, Wrapper
@@ -175,9 +175,10 @@ def name_resource(change: Change, url: str, member: Path) -> Change:
 
 def unroute_url(server: Server, url: str, member: Path, listener: Listener, is_ours: IsOurs) -> Change:
     """Restore the original origin of a server with a URL."""
-    _, rest = split_origin(url)
-    original = listener.upstream + rest
-    edits: list[Edit] = [SetValue((*server.place, *member), original)]
+    try:
+        edits: list[Edit] = [SetValue((*server.place, *member), own_url(listener, url))]
+    except NotRoutable as error:
+        return Change(server, "skip", str(error))
     resource = (*server.place, "oauth_resource")
     if is_ours(resource) and "oauth_resource" in server.entry:
         edits.append(RemoveMember(resource))

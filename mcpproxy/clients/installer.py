@@ -160,21 +160,24 @@ def unrouting(state: State, *, is_named: bool) -> Decide:
         if known is not None and place in known.bridged and server.words[-1:] == (known.bridged[place]["url"],):
             return unbridge(server, known.bridged[place])
         is_foreign = is_by_hand(server, state)
-        if is_foreign and state.is_read and not is_named:
+        # What is recovered of lost records has no digest.
+        is_certain = state.is_read or (known is not None and bool(known.base))
+        if is_foreign and is_certain and not is_named:
             return Change(server, "keep", "wrapped by hand, stays")
         change = unroute(server, is_ours)
-        return altered(change, reason="(perhaps wrapped by hand)") if is_foreign and not state.is_read else change
+        return altered(change, reason="(perhaps wrapped by hand)") if is_foreign and not is_certain else change
 
     return decide
 
 
 def is_by_hand(server: Server, state: State) -> bool:
-    """Whether a server's command was wrapped, and not by `install`; if its records are lost, its option tells."""
-    if server.routed is None:
+    """Whether a server's command was wrapped, and not by `install`.
+
+    The option that only `install` writes tells, even in a copy of an entry. Without it, the records do.
+    """
+    if server.routed is None or server.routed.passes:
         return False
     known = state.of(server.file)
-    if not state.is_read or (server.routed.passes and known is not None):
-        return not server.routed.passes
     return known is None or (
         known.routed is not None and place_text(server.place) not in (*known.routed, *known.bridged)
     )
@@ -192,21 +195,27 @@ def is_routed(server: Server, state: State) -> bool:
 
 
 def strike_unused(state: State) -> bool:
-    """Remove from each listener the entries that no longer lead to it; returns whether there were any."""
+    """Remove from each listener the entries that no longer lead to it; returns whether there were any.
+
+    Files that cannot be read, are missing or are empty keep theirs: they may be as before in a moment.
+    """
     struck = False
     for listener in state.listeners:
-        users = [user for user in listener.users if _leads_there(user, listener)]
+        users = [user for user in listener.users if not _leads_elsewhere(user, listener)]
         struck = struck or users != listener.users
         listener.users = users
     return struck
 
 
-def _leads_there(user: str, listener: Listener) -> bool:
+def _leads_elsewhere(user: str, listener: Listener) -> bool:
     try:
         path, *_ = json.loads(user)
-        return f":{listener.port}".encode() in read_file(Path(path))
-    except (OSError, ValueError, TypeError, RecursionError):
+        data = read_file(Path(path))
+    except OSError:
         return False
+    except (ValueError, TypeError, RecursionError):  # it names no file
+        return True
+    return bool(data.strip()) and f":{listener.port}".encode() not in data
 
 
 def carry_out(plan: Plan, decide: Decide, state: State) -> list[Change]:
@@ -276,19 +285,31 @@ def _note(written: Written, changes: list[Change]) -> None:
         if change.bridged is not None:
             written.bridged[place_text(change.server.place)] = change.bridged
         if change.listener is not None:
-            change.listener.users = [*dict.fromkeys([*change.listener.users, _user(change)])]
+            add_user(change.listener, change.server)
 
 
 def _let_go(change: Change) -> bool:
     """Remove an entry from its listener if it stops using it; returns whether it did."""
     if change.listener is None or change.action != "unroute":
         return False
-    change.listener.users = [user for user in change.listener.users if user != _user(change)]
+    change.listener.users = [user for user in change.listener.users if not _is_user(user, change.server)]
     return True
 
 
-def _user(change: Change) -> str:
-    return place_text((str(change.server.file), *change.server.place))
+def add_user(listener: Listener, server: Server) -> None:
+    """Record that an entry leads to a listener."""
+    if not any(_is_user(user, server) for user in listener.users):
+        listener.users = [*listener.users, place_text((str(server.file), *server.place))]
+
+
+def _is_user(user: str, server: Server) -> bool:
+    """Whether a user of a listener is this entry, by whichever name of its file."""
+    try:
+        path, *place = json.loads(user)
+        is_same = os.path.realpath(path) == os.path.realpath(server.file)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return is_same and json.dumps(place) == place_text(server.place)
 
 
 def _original(plan: Plan, changes: list[Change], state: State, old: bytes) -> bytes | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -44,12 +44,18 @@ class Listener:
     """The entries that use it: file and place, as JSON."""
 
 
-def read_listener(fields: Any) -> Listener | None:
-    """A listener as it was stored; None if anything about it is odd."""
+_MEMBERS: Final = frozenset(member.name for member in fields(Listener))
+
+
+def read_listener(stored: Any) -> Listener | None:
+    """Returns a listener as it was stored, or None if it is malformed; members that we do not know are dropped."""
+    if not isinstance(stored, dict):
+        return None
     try:
-        listener = Listener(**fields)
+        listener = Listener(**{name: value for name, value in stored.items() if name in _MEMBERS})
         is_sound = (
-            all(
+            isinstance(stored.get("users", []), list)
+            and all(
                 isinstance(text, str)
                 for text in (listener.name, listener.upstream, listener.capture, listener.machine, *listener.users)
             )
@@ -82,14 +88,36 @@ def split_origin(url: str) -> tuple[str, str]:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
     _, _, rest = url.partition("://")
-    if not rest.startswith(parts.netloc):  # it holds characters that are left out when it is read
+    # It holds characters that are left out when it is read, or half of a character.
+    if not rest.startswith(parts.netloc) or not _is_text(url):
         raise NotRoutable("its URL is malformed")
     return origin, rest[len(parts.netloc) :]
+
+
+def _is_text(text: str) -> bool:
+    """Whether a string can be written at all: JSON can hold half of a character as `\\ud800`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def local_url(listener: Listener, rest: str) -> str:
     """What a client is given instead of a server's URL."""
     return f"http://{HOST}:{listener.port}{rest}"
+
+
+def own_url(listener: Listener, url: str) -> str:
+    """The server's own URL, for what a client was given instead.
+
+    Raises:
+        NotRoutable: we have not written this URL: somebody has put a user name into it, for example.
+    """
+    try:
+        return listener.upstream + split_origin(url)[1]
+    except NotRoutable as why:
+        raise NotRoutable(f"{why}; write {listener.upstream} in place of http://{HOST}:{listener.port}") from None
 
 
 def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:

@@ -1,8 +1,9 @@
-"""Recovers lost records of `install` from the clients' files and from the backups.
+"""Recovers what the records of `install` do not know, or no longer, from the clients' files and from the backups.
 
 A routed command contains the server's own command. A routed URL contains only one of mcpproxy's ports. Which server has
-that port follows from the backups of the file, in which the entry still has the server's own URL: a port is derived
-from the server's name and origin.
+that port follows from the backups, in which the entry still has the server's own URL: a port is derived from the
+server's name and origin. The user may have copied an entry to another client, so every entry that leads to a listener
+of ours is looked for, even if the records are complete.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from captures.places import safe_name
-from mcpproxy.clients.catalogue import CLIENTS
+from mcpproxy.clients.catalogue import CLIENTS, by_id
 from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError
-from mcpproxy.clients.installer import place_text
+from mcpproxy.clients.installer import add_user, place_text
 from mcpproxy.clients.listeners import (
     FIRST_PORT,
     HOST,
@@ -41,7 +42,7 @@ _STEPS: Final = 64
 
 
 def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Server]:
-    """Recover what can be recovered of lost records; records that could be read stay as they are.
+    """Recover what can be recovered of lost records, and add the entries that lead to our ports, such as copies.
 
     Args:
         state: the records.
@@ -49,28 +50,31 @@ def recover(state: State, machine: Machine, *, is_sure: bool = False) -> list[Se
         is_sure: whether there were records, even if no trace of them is left.
 
     Returns:
-        The entries with a port that may be mcpproxy's, if nothing shows which server it belongs to.
+        The entries with a port that may be mcpproxy's, if nothing shows which server it belongs to. If the records are
+        complete, only a port on which `up` listens is.
     """
-    if state.is_read and not state.is_partial:
-        return []
+    is_lost = not state.is_read or state.is_partial
     servers = [server for client in CLIENTS for server in find(client, machine).servers]
     was_here = is_sure or state.is_read or state.was_here or any(s.routed and s.routed.passes for s in servers)
     up, unknown = running_up(state_folder()), []
     ours = up.ports if up is not None else frozenset()
     for server in servers:
-        if server.routed is not None:
+        if server.routed is not None and is_lost:
             _know(state, server)
-        elif server.url is not None and _is_port_of_ours(server.url[1]):
-            listener = listener_of(server.url[1], state.listeners) or _listener(state, server, server.url[1])
+        if server.kind != "http" or server.url is None:
+            continue
+        listener = listener_of(server.url[1], state.listeners)
+        if listener is None and _is_port_of_ours(server.url[1]):
+            listener = _listener(state, server, server.url[1], is_lost=is_lost)
             if listener is not None:
-                _know(state, server)
-                user = place_text((str(server.file), *server.place))
-                listener.users = [*dict.fromkeys([*listener.users, user])]
-                if listener not in state.listeners:
-                    state.listeners.append(listener)
-            elif port_of(server) in ours or (was_here and is_free(port_of(server))):
+                state.listeners.append(listener)
+            elif port_of(server) in ours or (is_lost and was_here and is_free(port_of(server))):
                 unknown.append(server)
-    state.is_partial = bool(unknown)
+        if listener is not None:
+            add_user(listener, server)
+            if is_lost:
+                _know(state, server)
+    state.is_partial = is_lost and bool(unknown)
     return unknown
 
 
@@ -78,7 +82,7 @@ def told(server: Server, machine: Machine) -> str:
     """Returns the message about an entry that could not be recovered, with what to do."""
     return (
         f"{server.client.title}: {server.name} leads to 127.0.0.1:{port_of(server)}, which may be a port of mcpproxy, "
-        f"but the records of install are lost; write the server's own URL into {machine.shown(server.file)}"
+        f"but no record of install says of which server; write the server's own URL into {machine.shown(server.file)}"
     )
 
 
@@ -91,7 +95,7 @@ def _know(state: State, server: Server) -> None:
     """Record that `install` wrote to the file of a server; its earlier content is unknown."""
     written = state.files.setdefault(os.path.realpath(server.file), Written("", "", routed=[]))
     if written.routed is not None and server.routed is not None and server.routed.passes:
-        written.routed.append(place_text(server.place))
+        written.routed = [*dict.fromkeys([*written.routed, place_text(server.place)])]
 
 
 def _is_port_of_ours(url: str) -> bool:
@@ -103,36 +107,48 @@ def _is_port_of_ours(url: str) -> bool:
     return parts.scheme == "http" and parts.hostname == HOST and FIRST_PORT <= port < FIRST_PORT + PORTS
 
 
-def _listener(state: State, server: Server, url: str) -> Listener | None:
-    """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None."""
-    _, rest = split_origin(url)
+def _listener(state: State, server: Server, url: str, *, is_lost: bool) -> Listener | None:
+    """Returns the listener of an entry, found by the newest backup in which it has the server's own URL, or None.
+
+    The entry may have been copied from another client, or, if that is all there is to go by, have got another name.
+    """
+    try:
+        _, rest = split_origin(url)
+    except NotRoutable:
+        return None
     port, found = port_of(server), None
     for before in _before(state, server):
+        is_own = before.file == server.file
         if before.url is None or _is_port_of_ours(before.url[1]):
+            continue
+        if before.name != server.name and not (is_own and is_lost):
             continue
         try:
             origin, own = split_origin(before.url[1])
         except NotRoutable:
             continue
         if own == rest and (port - first_port(safe_name(before.name), origin)) % PORTS < _STEPS:
-            if before.place == server.place:
+            if is_own and before.place == server.place:
                 return Listener(safe_name(before.name), port, origin)
             found = found or Listener(safe_name(before.name), port, origin)
     return found
 
 
 def _before(state: State, server: Server) -> Iterator[Server]:
-    """Yields the servers in the backups of a file, newest backup first."""
+    """Yields the servers in all backups, newest backup first; those of the server's file have that as their file."""
     try:
         names = sorted(os.listdir(state.backups), reverse=True)
     except OSError:
         return
     for name in names:
-        match = _BACKUP(name)
-        if match is None or match["client"] != server.client.id or match["file"] != server.file.name.lstrip("."):
+        match, path = _BACKUP(name), Path(state.backups, name)
+        client = None if match is None else by_id(match["client"])
+        if match is None or client is None:
             continue
-        try:
-            document = Document(read_file(Path(state.backups, name)), server.config.format)
-            yield from servers_in(document, server.client, server.config, server.file)
-        except (OSError, ConfigError, LookupError, TypeError):
-            continue
+        is_own = client is server.client and match["file"] == server.file.name.lstrip(".")
+        for config in (server.config,) if is_own else client.files:
+            try:
+                document = Document(read_file(path), config.format)
+                yield from servers_in(document, client, config, server.file if is_own else path)
+            except (OSError, ConfigError, LookupError, TypeError):
+                continue

@@ -1,8 +1,9 @@
 """What `install` remembers: a backup of every file that it changed, and what it wrote into it.
 
 It is in the user's state directory (0700, files 0600), because files of clients can hold secrets. The records are kept
-twice, the second time in the configuration directory. If both are lost, they are recovered as far as possible
-(`mcpproxy.clients.recovery`), because mcpproxy's words in a client's file can be recognised.
+twice, the second time in the configuration directory, with a number that grows: if one copy could not be written, the
+other is the newer one. What neither copy can tell is recovered as far as possible (`mcpproxy.clients.recovery`),
+because mcpproxy's words in a client's file can be recognised.
 """
 
 from __future__ import annotations
@@ -12,18 +13,27 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from captures.places import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.listeners import Listener, free_port, read_listener
+from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
 from mcpproxy.clients.replace import create, remove_left
 
+_VERSION: Final = 1
+"""The version of the records. Members may be added to it: members that are not known are dropped."""
+_MAX_BYTES: Final = 4 << 20
+"""Larger records are not ours: reading them would take minutes."""
 _LATEST_S: Final = 1e12
 """No time in our records is later, in seconds since 1970."""
+_LARGEST_SERIAL: Final = 1 << 63
+
+
+class LaterRecords(OSError):
+    """A later version of mcpproxy wrote the records, so this one must not write them; the text says what to do."""
 
 
 def digest(data: bytes) -> str:
@@ -51,24 +61,30 @@ class Written:
     """The places of the commands that `install` wrapped; None if a version did that does not record them."""
 
 
-def _read_written(fields: Any) -> Written | None:
-    """Returns the record of a file, or None if it is malformed."""
+_MEMBERS: Final = frozenset(member.name for member in fields(Written))
+
+
+def _read_written(stored: Any) -> Written | None:
+    """Returns the record of a file, or None if it is malformed; members that we do not know are dropped."""
+    if not isinstance(stored, dict):
+        return None
     try:
-        written = Written(**fields)
+        written = Written(**{name: value for name, value in stored.items() if name in _MEMBERS})
     except TypeError:
         return None
+    if not _is_time(written.at_s):
+        written.at_s = 0.0  # nothing that is restored depends on it
     is_sound = (
         all(isinstance(text, str) for text in (written.base, written.backup))
         and written.backup == os.path.basename(written.backup)
         and all(_is_texts(texts) for texts in (written.after, written.added))
-        and _is_number(written.at_s)
         and _are_bridged(written.bridged)
         and (written.routed is None or _is_texts(written.routed))
     )
     return written if is_sound else None
 
 
-def _is_number(value: Any) -> bool:
+def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value < _LATEST_S
 
 
@@ -90,35 +106,89 @@ def _is_bridged(entry: Any) -> bool:
     )
 
 
+@dataclass(slots=True)
+class _Copy:
+    """What one copy of the records holds."""
+
+    files: dict[str, Written] = field(default_factory=dict)
+    listeners: list[Listener] = field(default_factory=list)
+    serial: int = 0
+    """It grows with each write; 0 in the records of earlier versions."""
+    is_partial: bool = False
+    """Whether records were lost before it was written."""
+    is_whole: bool = True
+    """Whether all that is in it could be read."""
+
+    def add(self, other: _Copy) -> None:
+        """Add what only another copy tells."""
+        self.files = other.files | self.files
+        known = {listener.port for listener in self.listeners}
+        self.listeners += [listener for listener in other.listeners if listener.port not in known]
+
+
+def _read_copy(path: Path) -> _Copy | None:
+    """Returns what a copy holds, or None if it cannot be read.
+
+    Raises:
+        LaterRecords: it must not be overwritten.
+    """
+    try:
+        stored = json.loads(read_file(path, _MAX_BYTES))
+        version = stored.get("version", _VERSION)
+        if isinstance(version, int | float) and version > _VERSION:
+            raise LaterRecords(
+                f"{path} was written by a later version of mcpproxy (format {version}; this one reads {_VERSION}); "
+                "update mcpproxy and try again"
+            )
+    except LaterRecords:
+        raise
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    files, listeners, serial = (stored.get(name) for name in ("files", "listeners", "serial"))
+    copy = _Copy(is_partial=stored.get("partial") is True)
+    if type(serial) is int and 0 <= serial < _LARGEST_SERIAL:
+        copy.serial = serial
+    if isinstance(files, dict):
+        known = {name: _read_written(written) for name, written in files.items()}
+        copy.files = {name: written for name, written in known.items() if written is not None}
+    if isinstance(listeners, list) and len(listeners) <= PORTS:
+        copy.listeners = [listener for each in listeners if (listener := read_listener(each)) is not None]
+    copy.is_whole = (
+        isinstance(files, dict)
+        and isinstance(listeners, list)
+        and (len(copy.files), len(copy.listeners)) == (len(files), len(listeners))
+    )
+    return copy
+
+
 class State:
     """The records of all files, while this process holds their lock."""
 
     def __init__(self, folder: Path, copy: Path | None = None) -> None:
-        """Read the records; an unreadable file counts as none.
+        """Read the newer copy of the records; an unreadable file counts as none.
 
         Args:
             folder: where they are.
             copy: the folder of the copy; None if none is kept.
+
+        Raises:
+            LaterRecords: they are not ours to change.
         """
         self._folder = folder
         self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
-        self.files: dict[str, Written] = {}
-        self.listeners: list[Listener] = []
-        self.is_partial = False
+        copies = [known for path in self._paths if (known := _read_copy(path)) is not None]
+        copies.sort(key=lambda known: (known.serial, known.is_whole), reverse=True)
+        newest = copies[0] if copies else _Copy(is_whole=False)
+        if not newest.is_whole:
+            for older in copies[1:]:
+                newest.add(older)
+        self.files = newest.files
+        self.listeners = newest.listeners
+        self.is_partial = newest.is_partial
         """Whether records were lost, and not all of them could be recovered."""
-        self.is_read = any(self._read(path) for path in self._paths)
-        """Whether the records, or their copy, could be read."""
-
-    def _read(self, path: Path) -> bool:
-        try:
-            stored = json.loads(read_file(path))
-            known = {name: _read_written(fields) for name, fields in stored["files"].items()}
-            listeners = [listener for fields in stored["listeners"] if (listener := read_listener(fields))]
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
-            return False
-        self.files = {name: written for name, written in known.items() if written is not None}
-        self.listeners, self.is_partial = listeners, stored.get("partial") is True
-        return True
+        self.is_read = newest.is_whole
+        """Whether all of the records could be read; if not, `files` and `listeners` hold what could be."""
+        self._serial = newest.serial
 
     @property
     def was_here(self) -> bool:
@@ -201,8 +271,11 @@ class State:
             OSError: they cannot be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
+        # The clock, because the numbers of a copy that cannot be read now are not known.
+        self._serial = max(time.time_ns(), self._serial + 1)
         stored = {
-            "version": 1,
+            "version": _VERSION,
+            "serial": self._serial,
             "partial": self.is_partial,
             "files": {name: asdict(written) for name, written in self.files.items()},
             "listeners": [asdict(listener) for listener in self.listeners],
@@ -233,10 +306,19 @@ def read_state() -> State:
     """Reads the records of this user, without a lock.
 
     Raises:
-        OSError: no home directory is known.
+        OSError: no home directory is known, or a later version of mcpproxy wrote the records.
     """
     copy = config_directory()
     return State(state_folder(), None if copy is None else Path(copy))
+
+
+def opened(*, is_dry: bool) -> AbstractContextManager[State]:
+    """Returns the records for a command: locked, or, for a dry run, without a lock, which has to be written.
+
+    Raises:
+        OSError: as raised by `locked`.
+    """
+    return nullcontext(read_state()) if is_dry else locked()
 
 
 @contextmanager
@@ -244,7 +326,7 @@ def locked() -> Iterator[State]:
     """Reads the records and locks them: a second `install` waits.
 
     Raises:
-        OSError: the folder cannot be created.
+        OSError: the folder cannot be created, or a later version of mcpproxy wrote the records.
     """
     import fcntl  # Windows has none; there, clients are only looked for
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+_NAME: Final = "up.lock"
 _LARGEST: Final = 1 << 20
 _LOOK_S: Final = 0.05
 """How often to look at it while waiting."""
@@ -37,7 +38,8 @@ class UpLock:
         import fcntl  # Windows has none; there, `up` cannot run yet
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._fd = _opened(folder)
+        # Read and write, so that opening never blocks, even if the file is a pipe.
+        self._fd = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -69,7 +71,8 @@ def running_up(folder: Path) -> RunningUp | None:
     try:
         import fcntl
 
-        fd = _opened(folder)
+        # It is not created: whoever only looks writes nothing.
+        fd = os.open(folder / _NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (ImportError, OSError):
         return None
     try:
@@ -92,11 +95,6 @@ def listening_up(folder: Path, ports: Collection[int], within_s: float) -> Runni
         if up is None or up.ports.issuperset(ports) or time.monotonic() >= until_s:
             return up
         time.sleep(_LOOK_S)
-
-
-def _opened(folder: Path) -> int:
-    # Read and write, so that opening never blocks, even if the file is a pipe.
-    return os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _read(fd: int) -> RunningUp | None:

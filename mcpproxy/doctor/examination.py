@@ -106,7 +106,7 @@ def overridden(server: Server, used: Server, machine: Machine) -> Result:
 def lost_route(server: Server, machine: Machine) -> Result:
     """The result for an entry that may lead to a port of ours, although nothing is known of it any more."""
     port = urlsplit(server.url[1]).port if server.url is not None else None
-    evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but the records of `install` are lost"
+    evidence = f"127.0.0.1:{port} may be a port of mcpproxy, but no record of `install` says of which server"
     advice = f"write the server's own URL into {machine.shown(server.file)}"
     return Result(server.name, server.client.id, (Diagnosis(PortClosed, evidence, advice),), {})
 

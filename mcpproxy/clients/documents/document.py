@@ -30,18 +30,22 @@ MAX_SLOW_BYTES: Final = 1 << 20
 _BOM: Final = "\ufeff"
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, most: int = MAX_BYTES) -> bytes:
     """The bytes of a file.
 
+    Args:
+        path: of the file.
+        most: how large it may be, in bytes; the default is larger than any configuration.
+
     Raises:
-        OSError: it is not there, is not a file, or is larger than any configuration; a FIFO is not waited for.
+        OSError: it is not there, is not a file, or is too large; a FIFO is not waited for.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a file")
-        if status.st_size > MAX_BYTES:
-            raise OSError(errno.EFBIG, f"it is larger than {MAX_BYTES >> 20} MiB")
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB")
         return file.read()
 
 

@@ -25,7 +25,7 @@ def count(arguments):
     print("at work", flush=True)
     duckdb.execute("select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7")
 
-sys.exit(guarded(count, []))
+sys.exit(guarded(count, [], "count"))
 """
 
 

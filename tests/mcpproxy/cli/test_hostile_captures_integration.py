@@ -131,7 +131,7 @@ def test_commands_end_in_order_whatever_a_capture_holds(
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             given = {"query": ["from frames"], "export": [str(tmp_path / f"out-{'-'.join(options)}")]}.get(name, [])
-            code = guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, *given, str(capture)])
+            code = guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, *given, str(capture)], name)
         assert code in (0, 2, 3), command
         printed = output.getvalue()
         assert printed.encode() or code == 2

@@ -124,7 +124,7 @@ def test_nothing_is_reported_as_fine_that_is_not(home: Path) -> None:
         assert line.endswith("write the server's own URL into ~/.cursor/mcp.json")
         assert b"Nothing to restore" not in done.stdout
     done = run(home, "doctor", "cursor", "far")
-    assert b"records of `install` are lost" in b" ".join(done.stdout.split())
+    assert b"no record of `install` says of which server" in b" ".join(done.stdout.split())
     left = servers(home)
     assert (left["files"]["command"], left["mine"]["command"]) == (SERVER[0], SERVER[0])
     left["far"]["url"] = "http://127.0.0.1:9/open"
@@ -178,3 +178,234 @@ def test_addresses_of_a_repository_that_nobody_approved_are_sent_nothing(home: P
             done = run(home, "install", "--scope", "project", *more)
             assert done.returncode == 0
             assert b"left alone: approve it in Cursor first" in done.stdout
+
+
+def edited(home: Path, change: Callable[[dict[str, Any]], Any], *, copies: tuple[int, ...] = (0, 1)) -> None:
+    """Change what some copies of the records say."""
+    for path in (records(home)[copy] for copy in copies):
+        stored = json.loads(path.read_text())
+        change(stored)
+        path.write_text(json.dumps(stored))
+
+
+def is_as_before(home: Path) -> bool:
+    return (home / ".cursor/mcp.json").read_bytes() == (home / "before.json").read_bytes()
+
+
+def test_the_newest_copy_wins(home: Path) -> None:
+    """The disk of one copy was full while the second install ran, so that copy knows nothing of it."""
+    state, config = records(home)
+    kiro = home / ".kiro/settings/mcp.json"
+    kiro.parent.mkdir(parents=True)
+    kiro.write_text(json.dumps({"mcpServers": {"new": {"command": SERVER[0], "args": SERVER[1:]}}}))
+    before = kiro.read_bytes()
+    for older in (state, config):
+        kept = older.read_bytes()
+        assert run(home, "install", "kiro").returncode == 0
+        older.write_bytes(kept)
+        (home / ".kiro/settings/extra").write_text("")
+        kiro.write_bytes(kiro.read_bytes())
+        assert str(kiro.resolve()) not in json.loads(kept)["files"]
+        done = run(home, "uninstall", "kiro")
+        assert (done.returncode, kiro.read_bytes()) == (0, before)
+        assert str(kiro.resolve()) in json.loads(older.read_text())["files"], older
+        older.write_bytes(kept)
+        other = config if older is state else state
+        other.write_bytes(kept)
+
+
+def test_records_without_a_counter_are_the_oldest(home: Path) -> None:
+    def forget(stored: dict[str, Any]) -> None:
+        stored.update(files={}, listeners=[])
+        del stored["serial"]
+
+    edited(home, forget, copies=(0,))
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
+@pytest.mark.parametrize("away", [gone, emptied])
+def test_a_file_that_is_away_for_a_moment_keeps_its_listener(home: Path, away: Callable[[Path], None]) -> None:
+    cursor = home / ".cursor/mcp.json"
+    routed = cursor.read_bytes()
+    kept = [path.read_bytes() for path in records(home)]
+    away(cursor)
+    for more in (["--dry-run"], ["--all", "--dry-run"], ["--purge", "--dry-run"]):
+        assert run(home, "uninstall", *more).returncode == 0
+        assert [path.read_bytes() for path in records(home)] == kept
+    assert run(home, "uninstall", "--all").returncode == 0
+    cursor.write_bytes(routed)
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
+def test_a_dry_run_writes_nothing(home: Path) -> None:
+    """Not even that an entry is gone."""
+    kept = [path.read_bytes() for path in records(home)]
+    (home / ".cursor/mcp.json").write_text("{}")
+    for more in (["cursor"], ["--all"], ["--purge"]):
+        assert run(home, "uninstall", "--dry-run", *more).returncode == 0
+        assert [path.read_bytes() for path in records(home)] == kept
+
+
+def test_a_port_that_the_records_have_forgotten_is_found_by_the_backups(home: Path) -> None:
+    edited(home, lambda stored: stored.update(listeners=[]))
+    assert rows(run(home, "status", "--json"))["far"]["routed"]
+    done = run(home, "uninstall", "--purge", "--yes")
+    assert (done.returncode, b"still routed: far" in done.stderr) == (2, True)
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
+def copied(home: Path) -> Path:
+    """The routed entries, as the user has copied them to another client."""
+    kiro = home / ".kiro/settings/mcp.json"
+    kiro.parent.mkdir(parents=True)
+    entries = servers(home)
+    kiro.write_text(json.dumps({"mcpServers": {name: entries[name] for name in ("files", "far")}}))
+    return kiro
+
+
+@pytest.mark.parametrize("first", ["--all", "cursor"])
+def test_copies_of_routed_entries_are_restored_as_well(home: Path, first: str) -> None:
+    kiro = copied(home)
+    routed = json.loads(kiro.read_text())["mcpServers"]
+    assert run(home, "uninstall", first).returncode == 0
+    assert is_as_before(home)
+    if first == "cursor":
+        assert json.loads(kiro.read_text())["mcpServers"] == routed
+        assert run(home, "uninstall", "--purge", "--yes").returncode == 2
+        assert run(home, "uninstall", "--all").returncode == 0
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert json.loads(kiro.read_text())["mcpServers"] == {name: before[name] for name in ("files", "far")}
+    assert json.loads(records(home)[0].read_text())["listeners"] == []
+
+
+def test_a_copy_that_an_earlier_version_has_abandoned_is_restored(home: Path) -> None:
+    """Its listener is gone from the records, and only the backup of the other client's file tells the port."""
+    kiro = copied(home)
+    assert run(home, "uninstall", "cursor").returncode == 0
+    edited(home, lambda stored: stored.update(listeners=[]))
+    assert run(home, "uninstall", "--purge", "--yes").returncode == 2
+    assert run(home, "uninstall", "--all").returncode == 0
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert json.loads(kiro.read_text())["mcpServers"]["far"] == before["far"]
+
+
+def test_members_that_a_later_version_may_add_cost_nothing(home: Path) -> None:
+    def extend(stored: dict[str, Any]) -> None:
+        for fields in (stored, *stored["listeners"], *stored["files"].values()):
+            fields["tls"] = False
+        for written in stored["files"].values():
+            written["at_s"] = float("inf")
+
+    edited(home, extend)
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert is_as_before(home)
+
+
+ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a file": lambda stored: stored["files"].update(dict.fromkeys(stored["files"], 1)),
+    "a port": lambda stored: stored["listeners"][0].update(port="16500"),
+    "users": lambda stored: stored["listeners"][0].update(users="abc"),
+    "listeners": lambda stored: stored.update(listeners="abc"),
+    "values": lambda stored: stored.update(listeners=[None, 1, {}]),
+    "lists": lambda stored: stored.update(listeners=[[]]),
+    "a missing list": lambda stored: stored.pop("listeners"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_one_copy_cannot_tell_the_other_does(home: Path, odd: str) -> None:
+    edited(home, ODD[odd], copies=(0,))
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert is_as_before(home)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_neither_copy_can_tell_is_recovered(home: Path, odd: str) -> None:
+    edited(home, ODD[odd])
+    assert rows(run(home, "status", "--json"))["far"]["routed"]
+    done = run(home, "uninstall", "--all")
+    assert (done.returncode, done.stderr) == (0, b"")
+    before = json.loads((home / "before.json").read_text())["mcpServers"]
+    assert {**servers(home), "mine": BY_HAND} == before
+
+
+def test_records_of_a_later_version_are_left_alone(home: Path) -> None:
+    edited(home, lambda stored: stored.update(version=2), copies=(1,))
+    kept = [path.read_bytes() for path in (*records(home), home / ".cursor/mcp.json")]
+    commands = ("status", "doctor cursor far", "install --all", "uninstall --all", "uninstall --purge --yes", "up")
+    for command in commands:
+        done = run(home, *command.split())
+        assert done.returncode == 2, command
+        (line,) = done.stderr.decode().splitlines()
+        assert "was written by a later version of mcpproxy" in line
+        assert str(records(home)[1]) in line
+        assert "update mcpproxy" in line
+    assert [path.read_bytes() for path in (*records(home), home / ".cursor/mcp.json")] == kept
+
+
+def test_records_larger_than_any_are_not_read(home: Path) -> None:
+    text = json.dumps({"version": 1, "serial": 1 << 62, "files": {}, "listeners": [], "x": "x" * (5 << 20)})
+    records(home)[0].write_text(text)
+    assert run(home, "uninstall", "--all").returncode == 0
+    assert is_as_before(home)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("user", ["user:pw@", "${USER}@"])
+def test_a_port_behind_a_user_name_is_named(home: Path, user: str, is_known: bool) -> None:
+    port = json.loads(records(home)[0].read_text())["listeners"][0]["port"]
+    if not is_known:
+        shutil.rmtree(home / ".local/state/mcpproxy")
+        records(home)[1].unlink()
+    url = f"http://{user}127.0.0.1:{port}/mcp"
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"x": {"url": url}}}))
+    done = run(home, "uninstall", "--all")
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}" in (done.stdout + done.stderr).decode()
+    assert servers(home)["x"]["url"] == url
+    commands = {"uninstall --purge --yes": 2, "install --dry-run cursor": 0, "status": 0}
+    for command, code in commands.items():
+        done = run(home, *command.split())
+        assert (done.returncode, b"Traceback" in done.stderr) == (code, False), command
+    assert b"Traceback" not in run(home, "doctor", "cursor").stderr
+
+
+def test_a_url_that_is_no_text_is_left_alone(home: Path) -> None:
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"x": {"url": "http://\\ud800x/mcp"}}}')
+    for command in ("install", "uninstall"):
+        done = run(home, command, "cursor")
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_without_a_writable_lock_a_dry_run_works_and_the_rest_is_refused_by_name(home: Path) -> None:
+    lock = home / ".local/state/mcpproxy/lock"
+    lock.unlink()
+    lock.mkdir()
+    for command in ("install --all", "uninstall --all", "uninstall --purge --yes"):
+        done = run(home, *command.split())
+        name = command.partition(" ")[0]
+        assert done.returncode == 2
+        assert done.stderr.decode() == f"mcpproxy: `{name}` cannot go on: {lock}: Is a directory\n"
+        assert run(home, name, "--all", "--dry-run").returncode == 0
+
+
+def test_purge_names_files_that_may_still_lead_to_us(home: Path) -> None:
+    """One that cannot be read may; one that is missing may come back, and then nothing knows whose port it has."""
+    cursor = home / ".cursor/mcp.json"
+    far = json.loads(records(home)[0].read_text())["listeners"][0]
+    cursor.write_bytes(cursor.read_bytes()[:-2])
+    done = run(home, "uninstall", "--purge", "--yes")
+    assert done.returncode == 2
+    assert b"~/.cursor/mcp.json of Cursor cannot be read" in done.stderr
+    assert records(home)[0].exists()
+    cursor.unlink()
+    done = run(home, "uninstall", "--purge", "--yes")
+    assert done.returncode == 0
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("mcpproxy: ~/.cursor/mcp.json, which led to mcpproxy, is missing or empty")
+    assert line.endswith(f"write {far['upstream']} in place of http://127.0.0.1:{far['port']} in it")

@@ -249,20 +249,22 @@ def test_listeners_come_and_go_with_the_entries_that_use_them(tmp_path: Path) ->
 def test_a_state_that_is_garbage_ends_nothing(tmp_path: Path) -> None:
     with upstream() as server:
         (url,) = install(tmp_path, {"far": f"http://127.0.0.1:{server.server_port}/mcp"}).values()
-        state = tmp_path / ".local/state/mcpproxy/install.json"
-        sound = state.read_text()
+        copies = [tmp_path / f"{place}/mcpproxy/install.json" for place in (".local/state", ".config")]
+        sound = copies[0].read_text()
+
+        def write(text: str) -> None:
+            for path in copies:
+                path.write_text(text)
+
         with started("up", HOME=str(tmp_path)) as up:
             assert wait_until(lambda: post(url))
             nul = {"name": "x", "port": 16001, "upstream": "http://127.0.0.1:1", "users": ["x"], "capture": "\0"}
-            odd = json.dumps({"files": {}, "listeners": [nul]})
-            for garbage in (
-                odd,
-                '{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}',
-            ):
-                state.write_text(garbage)
-                wait_until(lambda: post(url) is None)
-                state.write_text(sound)
-                assert wait_until(lambda: post(url))
+            write(json.dumps({"files": {}, "listeners": [nul]}))
+            wait_until(lambda: post(url) is None)
+            write('{"files": {}, "listeners": [{"name": 1, "port": "x", "upstream": 3}, null, 7]}')
+            write(json.dumps({"version": 2, "files": {}, "listeners": []}))
+            write(sound)
+            assert wait_until(lambda: post(url))
             assert up.poll() is None
 
 
@@ -272,7 +274,7 @@ def test_a_state_that_cannot_be_read_stops_no_listener(tmp_path: Path) -> None:
         state = tmp_path / ".local/state/mcpproxy/install.json"
         with started("up", HOME=str(tmp_path)):
             assert wait_until(lambda: post(url))
-            for garbage in ("", "[]", "[" * 100_000, None):
+            for garbage in ("", "[]", "[" * 100_000, '{"version": 2}', None):
                 state.unlink()
                 if garbage is None:
                     os.mkfifo(state)
