@@ -160,9 +160,10 @@ class Authority:
         self.folder = folder
         self._contexts: dict[tuple[str, int], ssl.SSLContext] = {}
         self.file = folder / "ca.pem"
-        self._openssl(
-            "req", "-x509", "-key", self._key("ca"), "-out", str(self.file), "-subj", "/CN=test", "-days", "2"
-        )
+        # Without the usage of its key and the identifiers below, Python 3.13 trusts none of its certificates.
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+        made = ("-key", self._key("ca"), "-out", str(self.file), "-subj", "/CN=test", "-days", "2")
+        self._openssl("req", "-x509", *made, *usage)
 
     def context(self, name: str, *, days: int = 2) -> ssl.SSLContext:
         """A server's side of TLS, for an alternative name such as `IP:127.0.0.1`."""
@@ -172,7 +173,8 @@ class Authority:
 
     def _certified(self, name: str, days: int) -> ssl.SSLContext:
         request, extension, certificate = (str(self.folder / f"server.{end}") for end in ("csr", "ext", "pem"))
-        Path(extension).write_text(f"subjectAltName={name}\n")
+        identifiers = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid"
+        Path(extension).write_text(f"subjectAltName={name}\n{identifiers}\n")
         key = self._key("server")
         self._openssl("req", "-new", "-key", key, "-subj", "/CN=server", "-out", request)
         authority = ("-CA", str(self.file), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
