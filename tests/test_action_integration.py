@@ -82,13 +82,13 @@ def runner(tmp_path: Path) -> Runner:
 @pytest.mark.costly("four cold starts of mcpproxy, one of a server")
 def test_without_a_client_mcpproxy_connects_and_the_findings_fail_the_job(runner: Runner) -> None:
     (runner.workspace / "server.py").write_text(f"print('Loaded 5 tools')\n{smoke.ANSWERING}")
-    recorded = runner.step("record.sh", SERVER="python server.py")
+    recorded = runner.step("record.sh", CHECK_SERVER="python server.py")
     assert (recorded.returncode, recorded.stderr) == (0, ""), recorded
     checked = runner.step("check.sh")
     assert checked.returncode == 1
     assert checked.stdout.startswith("::error title=framing/stdout-not-json,file=mcp-captures/")
     assert "framing/stdout-not-json" in checked.stdout
-    assert runner.step("check.sh", CHECK_OPTIONS="--ignore framing/* --ignore i?/*").returncode == 0
+    assert runner.step("check.sh", CHECK_OPTIONS="--ignore framing/* --ignore i?/* --format text").returncode == 0
     reported = runner.step("report.sh")
     assert reported.returncode == 0, reported
     outputs = dict(line.split("=") for line in runner.output.read_text().splitlines())
@@ -102,11 +102,11 @@ def test_a_client_starts_the_server_as_one_program_whatever_its_command_is(runne
     (runner.workspace / "it's $HOME/echo server.py").write_text(ECHO)
     server = "cd \"it's \\$HOME\" && python 'echo server.py'"
     recorded = runner.step(
-        "record.sh", SERVER=server, CLIENT=f"echo '{PING}' | \"$MCP_SERVER\" > answer", NAME="an echo"
+        "record.sh", CHECK_SERVER=server, CHECK_CLIENT=f"echo '{PING}' | \"$MCP_SERVER\" > answer", CHECK_NAME="an echo"
     )
     assert (recorded.returncode, recorded.stderr) == (0, ""), recorded
     assert (runner.workspace / "answer").read_text() == f"{PING}\n"
-    assert runner.step("check.sh", FAIL_ON="never").returncode == 0
+    assert runner.step("check.sh", CHECK_FAIL_ON="never").returncode == 0
 
 
 @pytest.mark.costly("two cold starts of mcpproxy")
@@ -120,7 +120,9 @@ print(urllib.request.urlopen(asked).read().decode())
 """
     (runner.workspace / "client.py").write_text(client)
     with Upstream(answering(lambda request: head + body)) as upstream:
-        recorded = runner.step("record.sh", URL=upstream.url, CLIENT="python client.py; exit 3", CAPTURES="kept")
+        recorded = runner.step(
+            "record.sh", CHECK_URL=upstream.url, CHECK_CLIENT="python client.py; exit 3", CHECK_CAPTURES="kept"
+        )
     assert recorded.returncode == 3, recorded
     assert body.decode() in recorded.stdout
     (capture,) = (runner.workspace / "kept").rglob("*.mcpcap")
@@ -128,11 +130,11 @@ print(urllib.request.urlopen(asked).read().decode())
 
 
 def test_a_server_that_is_no_url_or_given_twice_or_not_at_all_fails_with_a_word(runner: Runner) -> None:
-    for given in ({}, {"SERVER": "cat", "URL": "http://127.0.0.1:1/"}):
+    for given in ({}, {"CHECK_SERVER": "cat", "CHECK_URL": "http://127.0.0.1:1/"}):
         done = runner.step("record.sh", **given)
         assert done.returncode == 2
         assert done.stdout.startswith("::error title=mcpproxy::give either server or url")
-    done = runner.step("record.sh", URL="not a url")
+    done = runner.step("record.sh", CHECK_URL="not a url")
     assert (done.returncode, "not an http or https address" in done.stderr) == (2, True), done
     assert runner.step("check.sh").returncode == 2, "nothing was recorded"
 
@@ -142,7 +144,7 @@ def test_mcpproxy_is_installed_from_the_checkout_of_the_action(runner: Runner) -
     # What only an index has is that of the tests: no test reaches one.
     (site,) = (Path(sys.prefix) / "lib").glob("python*/site-packages")
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PYTHONPATH": str(site)}
-    done = runner.step("install.sh", PYTHON=sys.executable, **offline)
+    done = runner.step("install.sh", CHECK_PYTHON=sys.executable, **offline)
     assert done.returncode == 0, done
     assert done.stdout.startswith("mcpproxy ")
     (added,) = runner.path.read_text().splitlines()

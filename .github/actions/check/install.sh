@@ -3,7 +3,7 @@
 set -euo pipefail
 
 place=$RUNNER_TEMP/mcpproxy
-"$PYTHON" -m venv "$place/venv"
+"$CHECK_PYTHON" -m venv "$place/venv"
 "$place/venv/bin/pip" install --quiet "$GITHUB_ACTION_PATH/../../.."
 # Only the one program, not pip or python beside it.
 mkdir -p "$place/bin"
