@@ -32,8 +32,10 @@ FLOOR_CHECK_BYTES: Final = 4 << 20
 """How much is appended between two checks of the free space."""
 
 LOCK_TRIES: Final = 100
-_IGNORE: Final = ".gitignore"
-_EVERYTHING: Final = b"*\n"
+IGNORE_FILE: Final = ".gitignore"
+"""What keeps a folder of captures out of git."""
+IGNORES_ALL: Final = b"*\n"
+"""What is in it."""
 _COMPLETE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 WriteCall = Callable[[int, bytes], int]
@@ -79,12 +81,12 @@ def make_directory(path: str) -> None:
 def _keep_out_of_git(folder: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = os.open(os.path.join(folder, _IGNORE), flags, 0o600)
+        fd = os.open(os.path.join(folder, IGNORE_FILE), flags, 0o600)
     except FileExistsError:
         return
     # If the disk is full, it stays empty: that marks the folder, for `_complete_ignore_file`.
     with os.fdopen(fd, "wb") as file:
-        file.write(_EVERYTHING)
+        file.write(IGNORES_ALL)
 
 
 def _complete_ignore_file(folder: str, *, alone: bool) -> None:
@@ -95,16 +97,16 @@ def _complete_ignore_file(folder: str, *, alone: bool) -> None:
         alone: whether it must hold nothing but folders, as the file could be the user's own otherwise.
     """
     try:
-        fd = os.open(os.path.join(folder, _IGNORE), _COMPLETE)
+        fd = os.open(os.path.join(folder, IGNORE_FILE), _COMPLETE)
     except OSError:
         return
     try:
         status = os.fstat(fd)
         is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
         if stat.S_ISREG(status.st_mode) and not status.st_size and is_private:
-            others = [entry for entry in os.scandir(folder) if entry.name != _IGNORE]
+            others = [entry for entry in os.scandir(folder) if entry.name != IGNORE_FILE]
             if not any(entry.name == ".git" or (alone and not entry.is_dir()) for entry in others):
-                os.write(fd, _EVERYTHING)
+                os.write(fd, IGNORES_ALL)
     except OSError:
         pass  # the disk may still be full
     finally:

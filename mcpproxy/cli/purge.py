@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from captures.errors import CaptureError
+from captures.file import IGNORE_FILE, IGNORES_ALL
 from captures.listing import (
     find_captures,
     is_where_recorders_write,
@@ -112,7 +113,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
         is_agreed: whether to remove it without asking.
         is_dry: whether to list it only.
     """
-    list(notes())  # those that kills have left go
+    list(notes())  # reading them removes those of killed processes
     root = Path(os.path.abspath(captures_root()))
     captures, kept = _captures(root)
     left = list(_left(machine, root, captures))
@@ -148,7 +149,7 @@ def purge(machine: Machine, stays: Iterable[str], *, is_agreed: bool, is_dry: bo
 
 
 def _sweep(left: list[Left], root: Path, stays: list[str], *, is_dry: bool) -> int:
-    """Remove what nobody has to be asked about: empty folders, and the lock that we hold with its folder."""
+    """Remove what needs no confirmation: empty folders, and the lock that we hold, with its folder."""
     folders = [folder for folder in _emptied(root, left) if str(folder) != state_directory()]
     code = int(Exit.FINE) if is_dry else _remove(left, root)
     if not folders:
@@ -344,9 +345,9 @@ def _folders(root: Path, going: set[Path]) -> Iterator[Path]:
     for place in dict.fromkeys((root, *_default_roots())):
         # A directory that the user has named is the user's, and so are folders in it that nothing of ours is in.
         is_named = place not in _default_roots()
-        is_ours = not is_named or _is_ignore_file(place / ".gitignore")
+        is_ours = not is_named or _is_ignore_file(place / IGNORE_FILE)
         for folder in _server_folders(place):
-            if is_ours or _is_ignore_file(folder / ".gitignore") or any(path.parent == folder for path in going):
+            if is_ours or _is_ignore_file(folder / IGNORE_FILE) or any(path.parent == folder for path in going):
                 yield folder
         if not is_named:
             yield from (place, place.parent)
@@ -360,7 +361,7 @@ def _folders(root: Path, going: set[Path]) -> Iterator[Path]:
 
 def _remove_ignore_file(folder: Path) -> None:
     """Remove the file that keeps captures out of git, if nothing else is left."""
-    file = folder / ".gitignore"
+    file = folder / IGNORE_FILE
     if os.listdir(folder) == [file.name] and _is_ignore_file(file):
         file.unlink()
 
@@ -368,8 +369,8 @@ def _remove_ignore_file(folder: Path) -> None:
 def _is_ignore_file(path: Path) -> bool:
     """Whether it is what recorders put into a new folder; one that a user has written, others can read."""
     try:
-        is_ours = path.name == ".gitignore" and _is_file(path) and not path.lstat().st_mode & 0o077
-        return is_ours and path.read_bytes() == b"*\n"
+        is_ours = path.name == IGNORE_FILE and _is_file(path) and not path.lstat().st_mode & 0o077
+        return is_ours and path.read_bytes() == IGNORES_ALL
     except OSError:
         return False
 

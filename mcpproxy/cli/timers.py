@@ -31,6 +31,6 @@ def operand(name: str) -> str:
     """An operand that names captures, as a unit needs it, which does not run in this directory: paths are absolute.
 
     Raises:
-        NotACapture: it names no capture, so the command would fail every time, where nobody looks.
+        NotACapture: it names no capture, so the command would fail every time, unseen.
     """
     return str(Path(name).absolute()) if meaning_of(name).kind in ("file", "folder") else name
