@@ -17,15 +17,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
 from analysis.conversation.exchange import Outcome
-from analysis.conversation.fold import Fold
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
+from analysis.reading import Reading
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
 from captures.ownership import refusal
 from captures.places import cache_directory
-from captures.reader import Damage, FrameAssembler
+from captures.reader import Damage
 from captures.record import Record
 from captures.tail import STEP, Tail
 
@@ -102,10 +102,10 @@ class Summarizer:
     """Summarises one capture, item by item; the summary is available at any time."""
 
     def __init__(self) -> None:
-        self.fold = Fold()
+        self._reading = Reading()
+        self.fold = self._reading.fold
         self.frames = self.errors = self.abandoned = 0
         self.latencies = Histogram()
-        self._assembler = FrameAssembler()
         self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
         self._clients: dict[Peer | None, int] = {}
         self._status: int | None = None
@@ -113,9 +113,8 @@ class Summarizer:
 
     def feed(self, item: Record | Damage) -> None:
         """Take the next item of the capture."""
-        entry = self._assembler.feed(item)
-        if entry is None:
-            return
+        step = self._reading.take(item)
+        entry = step.item
         if isinstance(entry, Frame):
             self.frames += 1
             self._count(entry.t_ns)
@@ -123,11 +122,10 @@ class Summarizer:
             status, signal = entry.members.get("status"), entry.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
-        messages = self.fold.feed(entry)
         if isinstance(entry, Record) and entry.rec == "exchange":
             self.abandoned += len(self.fold.abandoned_by(entry))
             self.errors += sum(exchange.outcome in _BAD for exchange in self.fold.let_go)
-        for seen in messages:
+        for seen in step.messages:
             exchange = seen.exchange
             self._hear(seen.session.client, self.fold.t_ns)
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import orjson
@@ -454,14 +454,26 @@ def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
     return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
-def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
-    """All items of a capture, with its frames assembled."""
+_Any = TypeVar("_Any", bound=Record | Damage)
+
+
+def assembled(
+    items: Iterable[_Any], limit: int = READER_LIMIT
+) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
+    """All items of a capture, each with what it comes to: a frame, itself, or None for a part whose frame comes later.
+
+    At the end, with None in place of an item: the frames that were never completed.
+    """
     assembler = FrameAssembler(limit)
     for item in items:
-        frame = assembler.feed(item)
-        if frame is not None:
-            yield frame
-    yield from assembler.end()
+        yield item, assembler.feed(item)
+    for left in assembler.end():
+        yield None, left
+
+
+def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
+    """All items of a capture, with its frames assembled."""
+    return (frame for _, frame in assembled(items, limit) if frame is not None)
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:

@@ -13,8 +13,9 @@ from typing import BinaryIO, Final, Self
 
 from captures.errors import NotACapture
 from captures.file import is_live
+from captures.frame import Frame
 from captures.listing import segment_number, segments
-from captures.reader import Capture, Damage, LineCutter, lifted, open_capture, unfit, version_of
+from captures.reader import Capture, Damage, FrameAssembler, LineCutter, lifted, open_capture, unfit, version_of
 from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 
@@ -44,6 +45,7 @@ class Tail:
         """Whether the last step reached the current end."""
         self.has_ended = False
         """Whether no more items will come: no recorder is writing to the capture, and everything has been read."""
+        self._assembler = FrameAssembler()
         self._versions: list[int] = []
         self._files: OrderedDict[int, BinaryIO] = OrderedDict()
         self._begin(capture.segments[0])
@@ -72,6 +74,15 @@ class Tail:
             self._is_over = not is_live(self.segments[-1])
             return self.step(size) if self._is_over else []
         return self._fitting(self._cutter.end(), is_last=True)
+
+    def assembled(self, size: int = STEP) -> list[tuple[Record | Damage | None, Frame | Record | Damage | None]]:
+        """The same, each with what it comes to, as `reader.assembled` has it; not to be mixed with calls of `step`."""
+        had_ended, feed = self.has_ended, self._assembler.feed
+        items: list[tuple[Record | Damage | None, Frame | Record | Damage | None]]
+        items = [(item, feed(item)) for item in self.step(size)]
+        if self.has_ended and not had_ended:
+            items += [(None, left) for left in self._assembler.end()]
+        return items
 
     def line(self, segment: int, offset: int) -> bytes:
         """The bytes from an offset to the next LF, up to the longest allowed line; empty if the file is gone."""

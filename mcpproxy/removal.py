@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.checking import tally
+from analysis import tally
 from analysis.store import cache_files
 from analysis.summary import file_of
 from captures.errors import CaptureError

@@ -1,9 +1,9 @@
-"""Checker: turns the items of a capture into findings, by the rules that apply to each message.
+"""Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
-Sans-IO and streaming: `feed`, `advance` and `finish` return the findings that are now certain, in the order of
-`place_of`. Decisions depend only on the bytes and times in the capture, and what a rule finds does not depend on which
-others run, except those that replace its findings (`shares`). The rules for a message are looked up by its kind,
-method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
+Only `analysis.reading` makes one. Sans-IO and streaming: `look`, `advance` and `finish` return the findings that are
+now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what a rule
+finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a message
+are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
@@ -35,6 +35,7 @@ from analysis.rules.unchanged_content import words_of
 from analysis.shapes.bodies import problems_of
 from captures.frame import Frame
 from captures.limits import MEMBERS
+from captures.reader import Damage
 from captures.record import Record
 
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
@@ -44,28 +45,33 @@ LARGE: Final = 1 << 20
 """A frame with more bytes than this counts as odd."""
 
 
-class Checker:
-    """Runs rules over one capture."""
+class Rules(NamedTuple):
+    """Which rules judge a capture, and who is asked on the way."""
 
-    def __init__(
-        self,
-        picked: Iterable[type[Rule]] | None = None,
-        shown: Callable[[Seen], None] | None = None,
-        costs: Costs | None = None,
-        is_cause: Callable[[Finding], bool] | None = None,
-    ) -> None:
+    picked: Iterable[type[Rule]] | None = None
+    """The rules that run; None for all."""
+    shown: Callable[[Seen], None] | None = None
+    """Called with each message before the rules run on it."""
+    costs: Costs | None = None
+    """Records the cost of each rule; None to measure nothing."""
+    is_cause: Callable[[Finding], bool] | None = None
+    """Whether findings that follow from one may be counted under it, as it is reported itself; None if that is true of
+    all."""
+
+
+class Checker:
+    """Runs rules over one capture, whose messages are understood elsewhere."""
+
+    def __init__(self, fold: Fold, chosen: Rules | None = None) -> None:
         """Create a checker that is to start at the beginning of a capture.
 
         Args:
-            picked: the rules to run; None for all.
-            shown: called with each message before the rules run on it.
-            costs: records the cost of each rule; None to measure nothing.
-            is_cause: whether those that follow from a finding may be counted under it, as it is reported itself; None
-                if that is true of all.
+            fold: the state of the conversation, which the caller keeps up to date.
+            chosen: the rules; None for all.
         """
+        picked, shown, costs, is_cause = chosen or Rules()
         self._shown, self._is_cause = shown, is_cause
-        self.fold = Fold()
-        """The state of the capture."""
+        self._fold = fold
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """The number of violations of rules that report only the first one, by rule, session and side."""
         self.followers: Counter[tuple[str, int, str]] = Counter()
@@ -84,22 +90,27 @@ class Checker:
 
     # ---- inputs
 
-    def feed(self, item: object) -> list[Finding]:
-        """Take the next item of a capture: a Frame, a Record, or damage."""
-        if self._timers and isinstance(item, (Frame, Record)):
-            if item.skipped:
-                self.fold.lose(item.skipped)  # before a rule can report that something is missing
-                item = item._replace(skipped=0)
-            findings = self.advance(item.t_ns)
-        else:
-            findings = []
-        seen = self.fold.feed(item)
-        if len(seen) == 1:
-            reported = self._look_at(seen[0])
+    def is_due(self, item: Frame | Record | Damage) -> bool:
+        """Whether `advance` must be called before the fold takes an item: checks were deferred, perhaps until then."""
+        return bool(self._timers) and not isinstance(item, Damage)
+
+    def look(
+        self, item: Frame | Record | Damage, messages: tuple[Seen, ...], due: list[Finding] | None = None
+    ) -> list[Finding]:
+        """Take the next item of a capture, which the fold has taken.
+
+        Args:
+            item: what was read.
+            messages: what it completes.
+            due: the findings that the time of the item has brought, if any.
+        """
+        findings = [] if due is None else due
+        if len(messages) == 1:
+            reported = self._look_at(messages[0])
             if reported:
                 findings += self._settled(reported)
-        elif seen:
-            findings += self._look(seen, item)
+        elif messages:
+            findings += self._look(messages, item)
         if isinstance(item, Record):
             findings += self._look_at_record(item)
         return findings if len(findings) < 2 else sorted(findings, key=place_of)
@@ -112,26 +123,26 @@ class Checker:
             findings += self._ask(rule, ask)
         return sorted(self._settled(findings), key=place_of)
 
-    def finish(self, reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
+    def finish(self, rest: tuple[Seen, ...], reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
         """End the capture.
 
         Args:
+            rest: the messages that only the end shows.
             reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """
         findings: list[Finding] = []
-        rest = self.fold.rest()
         if rest:
             findings += self._look(rest, None)
-        findings += self.advance(self.fold.t_ns)
-        left = self.fold.finish()
+        findings += self.advance(self._fold.t_ns)
+        left = self._fold.finish()
         ended: list[Finding] = []
         by_session: dict[int, list[Exchange]] = {}
         for exchange in left:
             if exchange.session is not None:
                 by_session.setdefault(exchange.session.number, []).append(exchange)
-        for session in self.fold.routing.open():
+        for session in self._fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
-            ending = Ending(reason, self.fold.t_ns, own, is_clear=self.fold.is_clear)
+            ending = Ending(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)
             for rule, hook in self._bound.of_session("end", session):
                 ended += self._ask(rule, hook, session, ending)
         return sorted(findings + self._settled(ended), key=place_of)
@@ -221,18 +232,18 @@ class Checker:
         findings: list[Finding] = []
         if record.rec == "exchange":
             findings += self._look_at_exchange(record)
-        elif self.fold.transport != "http":
-            for session in self.fold.routing.open():
+        elif self._fold.transport != "http":
+            for session in self._fold.routing.open():
                 for rule, hook in self._bound.of_session("record", session):
                     findings += self._ask(rule, hook, record, session)
         return self._settled(findings)
 
     def _look_at_exchange(self, record: Record) -> list[Finding]:
         number = record.members.get("exchange")
-        http = self.fold.exchanges.known(number) if type(number) is int else None
+        http = self._fold.exchanges.known(number) if type(number) is int else None
         if http is None:
             return []
-        session, findings = self.fold.routing.of(http), list[Finding]()
+        session, findings = self._fold.routing.of(http), list[Finding]()
         if http.answered is not None and http.answered.seq == record.seq:
             for rule, hook in self._bound.of_exchange("answered", http, session):
                 findings += self._ask(rule, hook, http, session)
@@ -295,24 +306,24 @@ class Checker:
             return findings
         if len(findings) > 1:
             findings = _without_replaced(findings)
-        if self.fold.routing.guesses:
+        if self._fold.routing.guesses:
             findings = [finding for finding in findings if not self._is_guess(finding)]
         for finding in findings:
             if finding.rule in _causes() and (self._is_cause is None or self._is_cause(finding)):
-                session = self.fold.routing.likeness_of(finding.session)
+                session = self._fold.routing.likeness_of(finding.session)
                 if session not in self._causes:
                     self._causes.keep(session, {})
                 self._causes[session][finding.rule] = None
         return [finding for finding in findings if self._is_news(finding)]
 
     def _is_guess(self, finding: Finding) -> bool:
-        return rules()[finding.rule].needs_session and self.fold.routing.is_guess(finding.session)
+        return rules()[finding.rule].needs_session and self._fold.routing.is_guess(finding.session)
 
     def _is_news(self, finding: Finding) -> bool:
         rule = rules()[finding.rule]
         if not (rule.once or rule.follows):
             return True
-        session = self.fold.routing.likeness_of(finding.session)
+        session = self._fold.routing.likeness_of(finding.session)
         cause = next((id_ for id_ in rule.follows if id_ in self._causes.get(session, ())), None)
         if cause is not None:
             self.followers[cause, session, finding.rule] += finding.stands_for

@@ -9,7 +9,6 @@ the message.
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_record, name_in
 from analysis.filter.keys import KEYS, OF_FINDINGS
 from analysis.filter.parser import DEEPEST, LONGEST, Filter, FilterError, parse
-from analysis.filter.selection import selected_at_the_end
 
 __all__ = [
     "DEEPEST",
@@ -24,5 +23,4 @@ __all__ = [
     "facts_of_record",
     "name_in",
     "parse",
-    "selected_at_the_end",
 ]

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 
 from analysis.conversation.exchange import Exchange, Outcome
-from analysis.conversation.fold import Fold, is_unjudged
+from analysis.conversation.fold import is_unjudged
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
+from analysis.reading import Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Point
@@ -37,7 +38,7 @@ from captures.errors import CaptureError
 from captures.file import is_live
 from captures.frame import Frame
 from captures.identity import capture_id
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Capture, Damage
 from captures.record import Record, raw_bytes
 
 if TYPE_CHECKING:
@@ -137,19 +138,11 @@ def _few_collections() -> Iterator[None]:
 
 
 def _findings(capture: Capture) -> "Iterator[Finding]":
-    from analysis.checking.checker import Checker
+    from analysis.checking.checker import Rules
 
-    checker, assembler = Checker(), FrameAssembler()
-    is_growing = is_live(capture.segments[-1])
-    for item in capture:
-        if isinstance(item, Record) and not _fits(item):
-            continue
-        assembled = assembler.feed(item)
-        if assembled is not None:
-            yield from checker.feed(assembled)
-    for rest in assembler.end():
-        yield from checker.feed(rest)
-    yield from checker.finish("open" if is_growing else "closed" if checker.fold.ending is not None else "killed")
+    fitting = (item for item in capture if isinstance(item, Damage) or _fits(item))
+    for step in Reading(fitting, Rules()).to_end("open" if is_live(capture.segments[-1]) else None):
+        yield from step.findings
 
 
 def _finding_row(finding: "Finding") -> Row:
@@ -189,8 +182,8 @@ class _Load:
         rows = tables.rows
         self._frame_rows, self._exchange_rows, self._session_rows = rows["frames"], rows["exchanges"], rows["sessions"]
         self._stderr_rows, self._stall_rows = rows["stderr"], rows["stalls"]
-        self._fold = Fold()
-        self._feed = self._fold.feed
+        self._reading = Reading(self._fitting())
+        self._fold = self._reading.fold
         self._account = Account()
         self._definitions = Definitions(rows["tools"], self._start)
         self._http = HttpRows(rows["http_exchanges"], self._start)
@@ -201,6 +194,8 @@ class _Load:
         self._talks: dict[Session, Talk] = {}
         self._written: set[int] = set()
         self._last: Record | None = None
+        self._stop: int | None = None
+        """The number of the record at which reading stops; None for the end."""
         self._read_before = 0
         self._first_row = len(self._frame_rows)
         """The index of this capture's first waiting row."""
@@ -208,9 +203,25 @@ class _Load:
     def run(self, plain: Plain | None = None) -> None:
         """Run the whole load, or what is left of it when a part is in the tables already."""
         is_growing = is_live(self._capture.segments[-1]) if plain is None else plain.is_growing
-        stop = None if plain is None else plain.opening.first
-        assembler = FrameAssembler()
-        account, feed, take_frame = self._account, assembler.feed, self._take_frame
+        self._stop = None if plain is None else plain.opening.first
+        take_frame = self._take_frame
+        for step in self._reading:
+            item = step.item
+            if type(item) is Frame:
+                take_frame(item, step.messages)
+            elif item is not None:
+                self._take(step)
+        if plain is not None:
+            self._take_plain(plain)
+        for step in self._reading.finish():
+            self._take(step)
+            if step.item is None:
+                self._release(step.messages)
+        self._finish(is_growing=is_growing)
+
+    def _fitting(self) -> Iterator[Record | Damage]:
+        """The records whose numbers and stamps fit into columns, up to where reading stops; all are accounted for."""
+        account, stop = self._account, self._stop
         expected = last_ns = 0
         for item in self._capture:
             if type(item) is Record:
@@ -231,17 +242,8 @@ class _Load:
                 if not offset:  # the next segment
                     self._read_before += self._read
                 self._last = item
-            seen = feed(item)
-            if type(seen) is Frame:
-                take_frame(seen)
-            elif seen is not None:
-                self._take(seen)
+            yield item
         account.catch_up(expected, last_ns)
-        for rest in assembler.end():
-            self._take(rest)
-        if plain is not None:
-            self._take_plain(plain)
-        self._finish(is_growing=is_growing)
 
     def _take_plain(self, plain: Plain) -> None:
         """Add what is not in the tables yet: records that are no frames, odd frames, definitions, counts."""
@@ -256,7 +258,7 @@ class _Load:
                 point = next(points, None)
             account.catch_up(record.seq, max(account.last_ns, record.t_ns))
             account.note(record)
-            self._take_record(record)
+            self._take(self._reading.take(record))
         for rest in () if point is None else (point, *points):
             self._reach(rest, talk.session)
         latest_ns = plain.latest_ns if exchanges is None else max(plain.latest_ns, exchanges.latest_ns)
@@ -293,17 +295,16 @@ class _Load:
 
     # ---- items
 
-    def _take(self, item: Frame | Record | Damage) -> None:
+    def _take(self, step: Step) -> None:
+        item = step.item
         if isinstance(item, Frame):
-            self._take_frame(item)
+            self._take_frame(item, step.messages)
         elif isinstance(item, Record):
-            self._take_record(item)
-        else:
+            self._take_record(item, step.messages)
+        elif item is not None:
             self._account.damage += item.size if item.cause != "torn" else 0
-            self._fold.feed(item)
 
-    def _take_frame(self, frame: Frame) -> None:
-        messages = self._feed(frame)
+    def _take_frame(self, frame: Frame, messages: tuple[Seen, ...]) -> None:
         if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
             sent = self._note(seen)
             if sent is None:
@@ -362,8 +363,8 @@ class _Load:
         if waiting > BATCH_BYTES:
             self._flush()
 
-    def _take_record(self, record: Record) -> None:
-        self._release(self._fold.feed(record))
+    def _take_record(self, record: Record, messages: tuple[Seen, ...]) -> None:
+        self._release(messages)
         if record.rec == "exchange":
             self._take_exchange(record)
         elif record.rec == "stream":
@@ -550,7 +551,6 @@ class _Load:
 
     def _finish(self, *, is_growing: bool) -> None:
         fold = self._fold
-        self._release(fold.rest())
         for exchange in fold.finish():
             sent = self._sent.get(exchange.request)
             if sent is not None:

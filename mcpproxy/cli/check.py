@@ -16,6 +16,7 @@ from pathlib import Path
 from analysis.checking.baseline import Baseline
 from analysis.checking.profile import Costs
 from analysis.filter import Filter, FilterError, parse
+from analysis.reading import End
 from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Level
 from analysis.rules.old_ids import current_id
@@ -185,7 +186,7 @@ class _Check:
             # Ctrl-C is the usual way to end --follow; the user still wants the totals.
             if self._following is None:
                 raise
-            self._end(self._following, still_open=True)
+            self._end(self._following, "open")
             self._write(self._report.close(self._totals))
             raise
         self._write(self._report.close(self._totals))
@@ -285,17 +286,20 @@ class _Check:
             if item is None:
                 sys.stdout.flush()
                 continue
-            if isinstance(item, Damage) and item.cause != "torn" and not self._following.is_damaged:
-                self._take(item)
-            for located in self._following.feed(item):
+            step, found = self._following.take(item)
+            if step.item is not None and step.item is self._following.reading.damage:
+                self._take(self._following.reading.damage)
+            for located in found:
                 self._take(located)
         if self._following is not None:
-            self._end(self._following, still_open=False)
+            followed = self._following
+            self._end(followed, "closed" if followed.fold.ending is not None else "killed")
 
-    def _end(self, followed: Examination, *, still_open: bool) -> None:
+    def _end(self, followed: Examination, reason: End) -> None:
         self._following = None
-        for located in followed.finish(still_open=still_open):
-            self._take(located)
+        for _, found in followed.finish(reason):
+            for located in found:
+                self._take(located)
         self._take(followed.ended)
 
     def _begin(self) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from analysis.conversation.fold import Fold
+from analysis.reading import Reading
 from captures.errors import CaptureError
 from captures.follow import follow
 from captures.identity import capture_id
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Capture
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
 from mcpproxy.cli.export_file import Input, say_of_fold
 from mcpproxy.cli.following import Followed
@@ -91,13 +93,12 @@ class _Sending:
         with inputs(self._options) as given:
             captures = Input(given.paths)
             try:
-                for reading in captures.each():
-                    spans = self._spans(reading.id)
-                    for item in reading:
-                        self._sender.put_when_there_is_room(spans.feed(item))
-                    self._sender.put_when_there_is_room(spans.finish())
-                    fold = spans.calls.fold
-                    say_of_fold(fold.wall_ns, fold.forgotten, reading.path, captures.say)
+                for source in captures.each():
+                    fold = source.reading.fold
+                    spans = self._spans(source.id, fold)
+                    for step in source:
+                        self._sender.put_when_there_is_room(spans.take(step))
+                    say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
             finally:
                 captures.close()
         return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))
@@ -120,21 +121,16 @@ class _Sending:
         return code
 
     async def _follow(self, path: Path) -> int:
-        spans = self._spans(capture_id(Capture(path)))
-        assembler = FrameAssembler()
-        damage: Damage | None = None
+        reading = Reading()
+        spans = self._spans(capture_id(Capture(path)), reading.fold)
         async for item in follow(path):
             if item is None:
                 self._send_metrics_if_due()
                 continue
-            if isinstance(item, Damage) and item.cause != "torn":
-                damage = damage or item
-            entry = assembler.feed(item)
-            if entry is not None:
-                self._sender.put(spans.feed(entry))
-        for left in assembler.end():
-            self._sender.put(spans.feed(left))
-        self._sender.put(spans.finish())
+            self._sender.put(spans.take(reading.take(item)))
+        for step in reading.finish():
+            self._sender.put(spans.take(step))
+        damage = reading.damage
         if damage is not None:
             say(f"{sanitise(str(damage))}; the rest was sent; `mcpproxy verify` lists the damage")
         return int(Exit.FINE if damage is None else Exit.USAGE)
@@ -150,8 +146,8 @@ class _Sending:
             say("▲ the latest histograms did not arrive")
         return sent.metrics_sent and not sent.dropped
 
-    def _spans(self, capture: str) -> CaptureSpans:
-        return CaptureSpans(capture, self._histograms, self._options.filter, payloads=self._options.payloads)
+    def _spans(self, capture: str, fold: Fold) -> CaptureSpans:
+        return CaptureSpans(capture, fold, self._histograms, self._options.filter, payloads=self._options.payloads)
 
     def _send_metrics_if_due(self) -> None:
         if time.monotonic() >= self._metrics_due_s:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
+from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.frame import Frame
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Capture
 from captures.record import Record, raw_bytes
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.examining import say_damage
@@ -34,10 +34,10 @@ def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
     number = frames[0]
     if form == "message":
         return _print_texts(paths[0], frames)
-    entries = _Entries(paths[0])
-    search = _Search(entries, number)
+    source = _Source(paths[0])
+    search = _Search(source, number)
     if search.frame is None:
-        return _not_found(entries, frames, form)
+        return _not_found(source, frames, form)
     made = search.command()
     if made is None:
         return fail(
@@ -51,15 +51,18 @@ def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
     if made.has_placeholders:
         sys.stdout.flush()
         say("replace each <…> in the command before you run it")
-    return entries.exit_code
+    return source.exit_code
 
 
 def _print_texts(path: Path, frames: tuple[int, int]) -> int:
     """Print the messages and the lines of stderr in a range; returns 2 if there are none, or the capture is damaged."""
-    entries = _Entries(path)
+    source = _Source(path)
     has_printed = is_piece = False
-    for entry in entries:
-        text = None if isinstance(entry, Damage) or not frames[0] <= entry.seq <= frames[1] else _text_of(entry)
+    for step in source:
+        entry = step.item
+        if not isinstance(entry, Frame | Record) or not frames[0] <= entry.seq <= frames[1]:
+            continue
+        text = _text_of(entry)
         if text is None:
             continue
         before = "\n" if is_piece and isinstance(entry, Frame) else ""
@@ -70,9 +73,9 @@ def _print_texts(path: Path, frames: tuple[int, int]) -> int:
         if frames[0] == frames[1]:
             break
     if not has_printed:
-        return _not_found(entries, frames, "message")
+        return _not_found(source, frames, "message")
     sys.stdout.write("\n" if is_piece else "")
-    return entries.exit_code
+    return source.exit_code
 
 
 def _text_of(entry: Frame | Record) -> str | None:
@@ -83,21 +86,21 @@ def _text_of(entry: Frame | Record) -> str | None:
     return None if raw is None else raw_text(raw)
 
 
-def _not_found(entries: "_Entries", frames: tuple[int, int], form: str) -> int:
+def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
     """Say what was named in place of a frame."""
     number, last = frames
     if number != last:
         return fail(f"none of the records from {number} to {last} is a message or a line of stderr")
-    if number > entries.last:
-        return fail(f"there is no frame {number} in {entries.path}; the last record is {entries.last}")
+    if number > source.last:
+        return fail(f"there is no frame {number} in {source.path}; the last record is {source.last}")
     return fail(
         f"record {number} is not a frame, so it cannot be printed as {form}; to see what it is, use --frame {number} "
         "without --as"
     )
 
 
-class _Entries:
-    """The frames, other records and damage of a capture, in order; the first damage is reported on stderr."""
+class _Source:
+    """A capture while it is read; the first damage is reported on stderr."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -110,20 +113,16 @@ class _Entries:
         self.exit_code = int(Exit.FINE)
         self.last = -1
         """Number of the last record that was read."""
+        self._reading = Reading(self.capture)
 
-    def __iter__(self) -> Iterator[Frame | Record | Damage]:
-        assembler = FrameAssembler()
-        for item in self.capture:
-            if isinstance(item, Damage):
-                if item.cause != "torn" and self.exit_code == Exit.FINE:
-                    say_damage(item, self.path)
-                    self.exit_code = int(Exit.USAGE)
-            else:
-                self.last = item.seq
-            entry = assembler.feed(item)
-            if entry is not None:
-                yield entry
-        yield from assembler.end()
+    def __iter__(self) -> Iterator[Step]:
+        for step in self._reading.to_end():
+            if step.item is not None and step.item is self._reading.damage:
+                say_damage(self._reading.damage, self.path)
+                self.exit_code = int(Exit.USAGE)
+            if isinstance(step.record, Record):
+                self.last = step.record.seq
+            yield step
 
 
 class _Sent(NamedTuple):
@@ -136,20 +135,18 @@ class _Sent(NamedTuple):
 class _Search:
     """A frame of a capture, with what is needed to send it again; nothing after it is read."""
 
-    def __init__(self, entries: _Entries, number: int) -> None:
-        self._header = entries.capture.header.members
+    def __init__(self, source: _Source, number: int) -> None:
+        self._header = source.capture.header.members
         self._number = number
-        self._fold = Fold()
         self._begun: dict[int, _Sent] = {}
         """By session, the request with which it began."""
         self.frame: Frame | None = None
         self._sent: _Sent | None = None
         """What the command sends: the frame, or the request that it answers."""
         self._before: _Sent | None = None
-        for entry in entries:
-            if self._has_found(self._fold.feed(entry)):
+        for step in source:
+            if self._has_found(step.messages):
                 return
-        self._has_found(self._fold.rest())
 
     def command(self) -> Command | None:
         """The command that sends the message again, or the request that it answers."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CaptureError
-from captures.file import is_live
-from captures.reader import Capture, Damage
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.cli.examining import say_damage, say_ended
 from mcpproxy.cli.selection import selected
@@ -97,7 +95,6 @@ def gathered(
 
 
 def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
-    capture = Capture(path)
     examination = Examination(path, Wanted(evidence.__contains__))
     for rule_evidence in evidence.values():
         rule_evidence.begin(name)
@@ -106,11 +103,10 @@ def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
         for located in findings:
             evidence[located.finding.rule].add(examination.proven(located, PROOFS)._replace(capture=name))
 
-    for item in capture:
-        if isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged:
-            say_damage(item, name)
-        add(examination.feed(item))
-    add(examination.finish(still_open=is_live(capture.segments[-1])))
+    for step, found in examination.to_end():
+        if step.item is not None and step.item is examination.reading.damage:
+            say_damage(examination.reading.damage, name)
+        add(found)
     for rule_evidence in evidence.values():
         rule_evidence.end(examination, name)
     return say_ended(examination.ended._replace(capture=name))

@@ -12,7 +12,7 @@ from captures.errors import CaptureError
 from mcpproxy.cli.diagnostics import Exit, Progress, say
 from mcpproxy.cli.message_filter import filter_of
 from mcpproxy.cli.outputs import written_line
-from mcpproxy.exporters.reading import Reading
+from mcpproxy.exporters.source import Source
 from mcpproxy.report.text import count_text
 from mcpproxy.report.units import size
 from mcpproxy.sanitise import sanitise
@@ -34,22 +34,23 @@ class Input:
         self._progress = Progress()
         self._done = self._told = 0
 
-    def each(self) -> Iterator[Reading]:
+    def each(self) -> Iterator[Source]:
         """The captures that can be read. What cannot be, or only in part, is reported."""
         for path in self.paths:
             try:
-                reading = Reading(path, self._tell)
-                yield reading
+                source = Source(path, self._tell)
+                yield source
             except CaptureError as error:
                 self.is_spoiled = True
                 self._progress.clear()
                 say(str(error))
                 continue
             self.read += 1
-            if reading.damage is not None:
+            damage = source.reading.damage
+            if damage is not None:
                 self.is_spoiled = True
                 self.say(
-                    f"{sanitise(str(reading.damage))}; the rest was exported; `mcpproxy verify` lists the damage, "
+                    f"{sanitise(str(damage))}; the rest was exported; `mcpproxy verify` lists the damage, "
                     "`mcpproxy repair` copies everything intact"
                 )
 
@@ -58,7 +59,7 @@ class Input:
         walls = []
         for path in self.paths:
             with suppress(CaptureError):
-                walls.append(Reading(path).wall_ns)
+                walls.append(Source(path).wall_ns)
         return min((wall_ns for wall_ns in walls if wall_ns is not None), default=0)
 
     def say(self, message: str) -> None:
@@ -126,17 +127,14 @@ def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
 
     def spans() -> Iterator[CallSpan]:
         nonlocal count
-        for reading in captures.each():
-            only = filter_of(reading.path, options.filter)
-            made = CaptureSpans(reading.id, histograms, only, payloads=options.payloads)
-            for item in reading:
-                for span in made.feed(item):
+        for source in captures.each():
+            only, fold = filter_of(source.path, options.filter), source.reading.fold
+            made = CaptureSpans(source.id, fold, histograms, only, payloads=options.payloads)
+            for step in source:
+                for span in made.take(step):
                     count += 1
                     yield span
-            for span in made.finish():
-                count += 1
-                yield span
-            say_of_fold(made.calls.fold.wall_ns, made.calls.fold.forgotten, reading.path, captures.say)
+            say_of_fold(fold.wall_ns, fold.forgotten, source.path, captures.say)
 
     for line in trace_lines(spans()):
         file.write(line)
@@ -151,23 +149,21 @@ def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
 
     with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
         har = HarFile(spool)
-        for reading in captures.each():
-            entries = Entries(reading.id, filter_of(reading.path, options.filter))
-            for item in reading:
-                for entry in entries.feed(item):
+        for source in captures.each():
+            entries = Entries(source.id, source.reading.fold, filter_of(source.path, options.filter))
+            for step in source:
+                for entry in entries.take(step):
                     har.add(entry)
-            for entry in entries.finish():
-                har.add(entry)
             if not entries.is_http and len(captures.paths) > 1:
-                captures.say(f"{sanitise(str(reading.path))} was recorded over stdio, which HAR cannot hold")
+                captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
             if entries.headless:
                 many = count_text(entries.headless, "exchange")
                 captures.say(
-                    f"{sanitise(str(reading.path))}: {many} left out, because the record of the request is lost"
+                    f"{sanitise(str(source.path))}: {many} left out, because the record of the request is lost"
                 )
             if entries.cut:
                 many = count_text(entries.cut, "body", "bodies")
-                captures.say(f"{sanitise(str(reading.path))}: {many} cut at 16 MiB")
+                captures.say(f"{sanitise(str(source.path))}: {many} cut at 16 MiB")
         for piece in har.pieces():
             file.write(piece)
         return count_text(len(har), "entry", "entries") if len(har) else ""
@@ -181,18 +177,17 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
 
     def events() -> Iterator[list[Event]]:
         nonlocal count
-        for number, reading in enumerate(captures.each()):
-            name = reading.name or reading.path.stem
-            offset_ns = 0 if reading.wall_ns is None else reading.wall_ns - first_ns
-            only = filter_of(reading.path, options.filter)
-            made = CaptureEvents(reading.id, name, processes, number, offset_ns, only)
-            ids.append(reading.id)
-            for item in reading:
-                yield made.feed(item)
-            yield made.finish()
+        for number, source in enumerate(captures.each()):
+            name = source.name or source.path.stem
+            offset_ns = 0 if source.wall_ns is None else source.wall_ns - first_ns
+            only = filter_of(source.path, options.filter)
+            made = CaptureEvents(source.id, source.reading.fold, name, processes, number, offset_ns, only)
+            ids.append(source.id)
+            for step in source:
+                yield made.take(step)
             count += made.count
-            if reading.wall_ns is None and len(captures.paths) > 1:
-                captures.say(f"{sanitise(str(reading.path))} does not say when it opened, so it begins at 0")
+            if source.wall_ns is None and len(captures.paths) > 1:
+                captures.say(f"{sanitise(str(source.path))} does not say when it opened, so it begins at 0")
 
     for piece in file_pieces(events(), ids):
         file.write(piece)
@@ -203,16 +198,15 @@ def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
     from mcpproxy.exporters.markdown import ROOM, Page, facts_of
 
     characters, has_selected = 0, False
-    for reading in captures.each():
-        only = filter_of(reading.path, options.filter)
-        page = Page(reading.path, facts_of(reading.path, still_open=reading.is_growing), only)
+    for source in captures.each():
+        only = filter_of(source.path, options.filter)
+        page = Page(source.path, source.reading.fold, facts_of(source.path), only)
         pieces = [page.heading()]
-        for item in reading:
-            pieces += page.feed(item)
+        for step in source:
+            pieces += page.feed(step)
             if len(pieces) > 1000:
                 characters += _write(file, pieces)
                 pieces = []
-        pieces += page.finish(still_open=reading.is_growing)
         characters += _write(file, pieces)
         has_selected = has_selected or page.has_selected
     if characters > ROOM:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from analysis.filter import OF_FINDINGS, Filter, FilterError, parse, selected_at_the_end
-from mcpproxy.exporters.reading import Reading
+from analysis.filter import OF_FINDINGS, Filter, FilterError, parse
+from analysis.reading import Reading
+from analysis.selection import selected_at_the_end
 
 _NEVER_KNOWN: Final = OF_FINDINGS | {"has:mark"}
 """Keys about findings and about the marks of `tui`."""
@@ -46,5 +47,4 @@ def filter_of(path: Path, only: Filter | None) -> Filter | None:
     """
     if only is None or _KNOWN_LATER.isdisjoint(only.keys):
         return only
-    reading = Reading(path)
-    return selected_at_the_end(only, reading, is_open=reading.is_growing)
+    return selected_at_the_end(only, Reading(path))

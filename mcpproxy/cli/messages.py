@@ -4,14 +4,15 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from analysis.filter import Filter, parse
+from analysis.reading import Reading, Step
 from captures.errors import CaptureError
-from captures.file import is_live
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Capture, assembled
+from captures.record import Record
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.examining import say_damage
 from mcpproxy.examination.examine import Examination, Wanted
@@ -105,32 +106,27 @@ class _Search:
     """The selected messages of a capture, with their findings."""
 
     def __init__(self, path: Path, only: Filter, *, checks: bool) -> None:
-        capture = Capture(path)
-        self.messages = Messages(only)
         self.findings: list[LocatedFinding] | None = None
         """The findings about these messages; None if the rules did not run."""
         self.is_damaged = False
         self.last = -1
         """Number of the last record; -1 if there is none."""
+        capture = Capture(path)
         examination = Examination(path, Wanted()) if checks and capture.size <= QUICK else None
+        reading = Reading(capture) if examination is None else examination.reading
+        steps: Iterable[tuple[Step, Iterable[LocatedFinding]]]
+        steps = ((step, ()) for step in reading.to_end()) if examination is None else examination.to_end()
+        self.messages = Messages(only, reading.fold)
         findings: list[LocatedFinding] = []
-        assembler = FrameAssembler()
-        for item in capture:
-            if isinstance(item, Damage):
-                if item.cause != "torn" and not self.is_damaged:
-                    say_damage(item, path)
-                    self.is_damaged = True
-            else:
-                self.last = item.seq
-            findings += examination.feed(item) if examination is not None else ()
-            assembled = assembler.feed(item)
-            if assembled is not None:
-                self.messages.feed(assembled)
-        for rest in assembler.end():
-            self.messages.feed(rest)
-        self.messages.finish()
+        for step, found in steps:
+            if step.item is not None and step.item is reading.damage:
+                say_damage(reading.damage, path)
+                self.is_damaged = True
+            if isinstance(step.record, Record):
+                self.last = step.record.seq
+            self.messages.take(step)
+            findings += found
         if examination is not None:
-            findings += examination.finish(still_open=is_live(capture.segments[-1]))
             numbers = self.messages.numbers
             self.findings = [
                 finding for finding in findings if numbers & {finding.finding.frame, *finding.finding.related}
@@ -139,13 +135,11 @@ class _Search:
 
 def _rows(path: Path, numbers: set[int]) -> Iterator[str]:
     """The records as JSON, one per line."""
-    assembler = FrameAssembler()
     wall_ns = None
-    for item in Capture(path):
-        if isinstance(item, Damage):
+    for record, entry in assembled(Capture(path)):
+        if not isinstance(record, Record):
             continue
-        if item.rec == "header":
-            wall_ns = wall_of(item)
-        assembled = assembler.feed(item)
-        if item.seq in numbers:
-            yield for_stdout(row_of(item, assembled, wall_ns))
+        if record.rec == "header":
+            wall_ns = wall_of(record)
+        if record.seq in numbers:
+            yield for_stdout(row_of(record, entry, wall_ns))

@@ -25,12 +25,13 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, FilterError, facts_of, facts_of_batch
+from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.follow import follow
 from captures.frame import Frame
 from captures.listing import segments
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
@@ -157,23 +158,24 @@ _WHILE_FOLLOWING: Final = {
 """Keys that `--follow` refuses, with the reason."""
 
 
-def _printer(path: Path, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
+def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
     if options.format == "markdown":
-        return _Markdown(path, options)
+        return _Markdown(path, fold, options)
     if options.format == "json":
-        return _Json(options.filter, "" if label is None else str(path))
-    return _Text(path, options, label)
+        return _Json(fold, options.filter, "" if label is None else str(path))
+    return _Text(path, fold, options, label)
 
 
 def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
     """The text of a capture, in pieces."""
     options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
-    capture = Capture(path)
-    printer = _printer(path, options)
-    fed = (row for item in capture for row in printer.feed(damage.look(item)))
-    rows: Iterable[Row] = fed if options.tail is None else deque(fed, options.tail)
+    reading = Reading(path)
+    printer = _printer(path, reading.fold, options)
+    rows: Iterable[Row] = (row for step in reading for row in printer.take(damage.look(step, reading)))
+    if options.tail is not None:
+        rows = deque(rows, options.tail)
     # Lines about the end follow the last lines, and --tail does not count them.
-    end = printer.finish(still_open=is_live(capture.segments[-1]))
+    end = (row for step in reading.finish() for row in printer.take(step))
     for row in islice(chain(rows, end), options.limit):
         yield printer.text(row)
     selection.note(printer)
@@ -209,7 +211,8 @@ class _Following:
 
     async def _follow(self, path: Path, label: "_Label | None") -> None:
         options = self._options
-        printer = _printer(path, options, label)
+        reading = Reading()
+        printer = _printer(path, reading.fold, options, label)
         damage = _DamageReport()
         # --tail limits the existing rows; later rows are all printed.
         waiting: deque[Row] = deque(maxlen=options.tail)
@@ -217,7 +220,7 @@ class _Following:
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.feed(damage.look(item)))
+                    waiting.extend(printer.take(damage.look(reading.take(item), reading)))
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:
@@ -229,8 +232,9 @@ class _Following:
                     if is_live(segments(path)[-1]):
                         for line in printer.waiting():
                             say(line if label is None else f"{label.text}{line}")
-            for row in printer.finish(still_open=False):
-                self._write(printer, row)
+            for step in reading.finish():
+                for row in printer.take(step):
+                    self._write(printer, row)
             sys.stdout.flush()
         except CaptureError as error:
             self._code = fail(str(error))
@@ -310,20 +314,19 @@ class _DamageReport:
     """Reports the first damage of a capture on stderr."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._is_damaged = False
 
-    def look(self, item: Record | Damage) -> Record | Damage:
-        if isinstance(item, Damage) and item.cause != "torn":
-            self._count += 1
-            if self._count == 1:
-                say(
-                    f"{sanitise(str(item))}; `mcpproxy verify` lists the damage, "
-                    "`mcpproxy repair` copies everything intact"
-                )
-        return item
+    def look(self, step: Step, reading: Reading) -> Step:
+        if step.item is not None and step.item is reading.damage:
+            self._is_damaged = True
+            say(
+                f"{sanitise(str(step.item))}; `mcpproxy verify` lists the damage, "
+                "`mcpproxy repair` copies everything intact"
+            )
+        return step
 
     def exit_code(self) -> int:
-        return int(Exit.USAGE if self._count else Exit.FINE)
+        return int(Exit.USAGE if self._is_damaged else Exit.FINE)
 
 
 Row = Thing | str
@@ -336,8 +339,8 @@ class _Printer(Protocol):
     def has_selected(self) -> bool:
         """Whether anything was selected."""
 
-    def feed(self, item: Record | Damage) -> Iterator[Row]:
-        """The rows that an item adds."""
+    def take(self, step: Step) -> Iterator[Row]:
+        """The rows that a step adds; in the last one, those about the end of the capture."""
 
     def catch_up(self) -> Iterator[Row]:
         """The rows held back, once all that a capture holds so far was fed."""
@@ -348,18 +351,16 @@ class _Printer(Protocol):
     def waiting(self) -> Iterator[str]:
         """The lines about waiting requests, once for each request."""
 
-    def finish(self, *, still_open: bool) -> Iterator[Row]:
-        """The rows about the end of the capture."""
-
 
 class _Text:
     """Writes the conversation."""
 
-    def __init__(self, path: Path, options: argparse.Namespace, label: _Label | None = None) -> None:
+    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _Label | None = None) -> None:
         style = Style.chosen(options.color, sys.stdout, os.environ)
         self._style, self._label, self._width = style, label, width_of_stdout()
         self._picks = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
+            fold,
             style,
             self._width,
             # Each session has a clock of its own, so only wall time compares.
@@ -369,7 +370,6 @@ class _Text:
             only=options.filter,
             whole=options.verbose,
         )
-        self._assembler = FrameAssembler()
         self._headed = False
         self._told: set[int] = set()
         """The requests already reported as waiting."""
@@ -379,15 +379,9 @@ class _Text:
         """Whether anything was selected."""
         return self._conversation.has_selected
 
-    def feed(self, item: Record | Damage) -> Iterator[Row]:
-        entry = self._assembler.feed(item)
-        if entry is None:
-            return
+    def take(self, step: Step) -> Iterator[Row]:
         self._fit()
-        if self._picks:
-            yield from self._conversation.fold(entry)
-        else:
-            yield from self._conversation.feed(entry)
+        yield from self._conversation.things(step) if self._picks else self._conversation.feed(step)
 
     def catch_up(self) -> Iterator[Row]:
         if not self._picks:
@@ -420,50 +414,43 @@ class _Text:
             yield waiting_text(len(late), waits.waited_ns(late[0]))
         yield from (waits.text(wait) for wait in new)
 
-    def finish(self, *, still_open: bool) -> Iterator[Row]:
-        """Yields the rows about the end of the capture."""
-        self._fit()
-        for frame in self._assembler.end():
-            yield from self._conversation.fold(frame) if self._picks else self._conversation.feed(frame)
-        conversation = self._conversation
-        yield from (
-            conversation.closing(still_open=still_open) if self._picks else conversation.finish(still_open=still_open)
-        )
-
 
 class _Json:
     """Writes the records, one per line; with a filter, only those of frames in which it selects something."""
 
-    def __init__(self, only: Filter | None = None, capture: str = "") -> None:
+    def __init__(self, fold: Fold, only: Filter | None = None, capture: str = "") -> None:
         self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
         """How each line begins: with its capture, if there are several."""
         self.has_selected = only is None
         """Whether anything was selected."""
         self._only = only
-        self._fold = Fold()
+        self._fold = fold
         self._pending: dict[int, tuple[Record, Frame]] = {}
         """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
         self._asked: dict[int, tuple[Record, Frame]] = {}
         """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
         self._wall_ns: int | None = None
-        self._assembler = FrameAssembler()
 
-    def feed(self, item: Record | Damage) -> Iterator[Row]:
-        if isinstance(item, Damage):
+    def take(self, step: Step) -> Iterator[Row]:
+        """Yields the row of the record, or with a filter those that are decided; without one, the end adds nothing."""
+        record, entry = step.record, step.item
+        if isinstance(record, Damage):
             if self._only is None:
-                yield json_line(damage_of(item))
+                yield json_line(damage_of(record))
             return
-        if item.rec == "header":
-            self._wall_ns = wall_of(item)
-        entry = self._assembler.feed(item)
+        if record is not None and record.rec == "header":
+            self._wall_ns = wall_of(record)
         if self._only is None:
-            yield row_of(item, entry, self._wall_ns)
-        elif entry is not None:
-            if isinstance(entry, Frame):
-                self._pending[entry.seq] = item, entry
-            yield from self._selected(self._fold.feed(entry), self._only)
-            if isinstance(entry, Record) and entry.rec == "exchange":
-                yield from self._failed(self._fold.let_go, self._only)
+            if record is not None:
+                yield row_of(record, entry, self._wall_ns)
+            return
+        if record is not None and isinstance(entry, Frame):
+            self._pending[entry.seq] = record, entry
+        yield from self._selected(step.messages, self._only)
+        if isinstance(entry, Record) and entry.rec == "exchange":
+            yield from self._failed(self._fold.let_go, self._only)
+        if step.end is not None and step.end != "open":
+            yield from self._failed(self._fold.finish(), self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
@@ -507,34 +494,22 @@ class _Json:
         """Nothing: the lines are for programs."""
         yield from ()
 
-    def finish(self, *, still_open: bool) -> Iterator[Row]:
-        """Yields rows that a filter held back. Without one, the parts of an unfinished frame are already printed."""
-        if self._only is not None:
-            yield from self._selected(self._fold.rest(), self._only)
-            if not still_open:
-                yield from self._failed(self._fold.finish(), self._only)
-
 
 class _Markdown:
     """Writes the conversation for an issue report."""
 
-    def __init__(self, path: Path, options: argparse.Namespace) -> None:
+    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
         from mcpproxy.exporters.markdown import Page, facts_of
 
-        still_open = is_live(Capture(path).segments[-1])
-        facts = facts_of(path, still_open=still_open)
-        self._page = Page(path, facts, options.filter, times=options.time or "rel")
-        self._assembler = FrameAssembler()
+        self._page = Page(path, fold, facts_of(path), options.filter, times=options.time or "rel")
         self._headed = False
 
     @property
     def has_selected(self) -> bool:
         return self._page.has_selected
 
-    def feed(self, item: Record | Damage) -> Iterator[Row]:
-        entry = self._assembler.feed(item)
-        if entry is not None:
-            yield from self._page.feed(entry)
+    def take(self, step: Step) -> Iterator[Row]:
+        yield from self._page.feed(step)
 
     def catch_up(self) -> Iterator[Row]:
         yield from ()
@@ -546,8 +521,3 @@ class _Markdown:
 
     def waiting(self) -> Iterator[str]:
         yield from ()
-
-    def finish(self, *, still_open: bool) -> Iterator[Row]:
-        for frame in self._assembler.end():
-            yield from self._page.feed(frame)
-        yield from self._page.finish(still_open=still_open)

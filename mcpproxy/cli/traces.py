@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orjson import loads
 
-from analysis.checking.checker import Checker
+from analysis.checking.checker import Rules
+from analysis.reading import Reading
 from analysis.rules.discovery import impact, rules
 from analysis.rules.finding import Finding, Level
 from analysis.rules.old_ids import current_id
-from captures.reader import FrameAssembler
-from captures.record import decode
+from captures.record import Record, decode
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.rule import no_rule
 from mcpproxy.importers.source import read_lines
@@ -82,26 +82,22 @@ def check_traces(file: BinaryIO, name: str, picks: Callable[[str], bool], form: 
 
 
 def _findings(case: Case) -> tuple[list[_FindingInTrace], dict[str, str]]:
-    checker, assembler = Checker(), FrameAssembler()
     frames: dict[int, int] = {}
-    findings: list[Finding] = []
+    records: list[Record] = []
     for index, line in case.records():
         record = decode(line.removesuffix(b"\n"), 0, loads)
         if record is None:
             continue
         if index is not None:
             frames[record.seq] = index
-        item = assembler.feed(record)
-        if item is not None:
-            findings += checker.feed(item)
-    for item in assembler.end():
-        findings += checker.feed(item)
-    findings += checker.finish("closed")
+        records.append(record)
+    reading = Reading(records, Rules())
+    findings = [finding for step in reading.to_end("closed") for finding in step.findings]
     located = [
         _FindingInTrace(finding, frames.get(finding.frame), [frames[seq] for seq in finding.related if seq in frames])
         for finding in findings
     ]
-    return located, checker.faults
+    return located, reading.faults
 
 
 def _report(case: Case, findings: list[_FindingInTrace], picks: Callable[[str], bool], form: str) -> bool:

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.checking.baseline import Baseline, fingerprint
-from analysis.checking.checker import Checker, place_of
+from analysis.checking.checker import Rules
 from analysis.checking.profile import Costs
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
+from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
-from captures.file import is_live
 from captures.frame import Frame
 from captures.gaps import lost_range
-from captures.reader import Capture, Damage, FrameAssembler
+from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.examination.result import Ended, Event, LocatedFinding, Reached
 from mcpproxy.report.sites import Sites
@@ -78,20 +78,16 @@ def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
     A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then what no
     rule decides. So events of examinations by different rules can be put in the order of one by all of them.
     """
-    capture, number = Capture(path), 0
     examination = Examination(path, wanted)
-    for number, item in enumerate(capture, 1):
-        is_first_damage = isinstance(item, Damage) and item.cause != "torn" and not examination.is_damaged
-        for located in examination.feed(item):
+    number = 0
+    for number, (step, found) in enumerate(examination.to_end(), 1):
+        for located in found:
             yield number, located
-        if is_first_damage:
-            assert isinstance(item, Damage)
-            yield number, item
+        if step.item is not None and step.item is examination.reading.damage:
+            yield number, examination.reading.damage
         if not number % REACHED_EVERY:
             yield number, Reached(examination.frames)
-    for located in examination.finish(still_open=is_live(capture.segments[-1])):
-        yield number + 1, located
-    yield number + 1, examination.ended
+    yield number, examination.ended
 
 
 def spare_collections() -> None:
@@ -107,8 +103,6 @@ class Examination:
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
         self.frames = 0
-        self.is_damaged = False
-        """Whether it has bytes that are not a record; an unfinished record at the end is normal."""
         self.missing = 0
         """Records that are missing without a gap record, by the numbers of the others."""
         self.path = path
@@ -117,69 +111,81 @@ class Examination:
         self._has_findings = False
         self._wanted = wanted
         self._sites = Sites(path)
-        self._assembler = FrameAssembler()
         self._onlooker = _Onlooker()
         shown = self._onlooker.look if wanted.only is not None else None
         is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
-        self._checker = Checker(rules_for(wanted.picks), shown, wanted.costs, is_cause)
+        self.reading = Reading(path, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
 
     @property
     def sessions(self) -> int:
         """How many sessions there were so far."""
-        return self._checker.fold.routing.count
+        return self.fold.routing.count
 
     @property
     def fold(self) -> Fold:
         """What is known about the conversation."""
-        return self._checker.fold
+        return self.reading.fold
 
-    def feed(self, item: Record | Damage) -> Iterable[LocatedFinding]:
-        """Process the next item of the capture."""
-        self._sites.note(item)
-        if isinstance(item, Damage):
-            self.is_damaged = self.is_damaged or item.cause != "torn"
-        elif item.skipped or self.missing:
-            self.missing += item.skipped
-            if item.rec == "gap":
-                self._count_accounted(item)
-        assembled = self._assembler.feed(item)
-        return self._feed(assembled) if assembled is not None else ()
+    def to_end(self) -> Iterator[tuple[Step, list[LocatedFinding]]]:
+        """Examine the capture up to its present end: each step of its reading, with the findings that are reported."""
+        for step in self.reading:
+            yield step, self._taken(step)
+        yield from self.finish(self.reading.end)
 
-    def finish(self, *, still_open: bool) -> Iterator[LocatedFinding]:
-        """Finish: no more items will follow, at least not now.
+    def take(self, record: Record | Damage) -> tuple[Step, list[LocatedFinding]]:
+        """Examine the next record of a capture that is followed."""
+        step = self.reading.take(record)
+        return step, self._taken(step)
+
+    def finish(self, reason: End) -> Iterator[tuple[Step, list[LocatedFinding]]]:
+        """What only the end shows.
 
         Args:
-            still_open: whether the capture is still being recorded.
+            reason: why nothing follows.
         """
-        found = [located for item in self._assembler.end() for located in self._feed(item)]
-        fold = self._checker.fold
+        self._note_unanswered(reason)
+        for step in self.reading.finish(reason):
+            yield step, self._taken(step)
+            self._note_unanswered(reason)
+
+    def _taken(self, step: Step) -> list[LocatedFinding]:
+        record, item = step.record, step.item
+        if record is not None:
+            self._sites.note(record)
+        if isinstance(record, Record) and (record.skipped or self.missing):
+            self.missing += record.skipped
+            if record.rec == "gap":
+                self._count_accounted(record)
+        if isinstance(item, Frame):
+            self.frames += 1
+            self._from_server += item.dir == "s2c"
+        if self.fold.let_go and self._wanted.only is not None:
+            self._note_outcomes(self.fold.let_go)
+        return [*self._located(step.findings)] if step.findings else []
+
+    def _note_unanswered(self, reason: End) -> None:
         if self._wanted.only is not None:
-            self._note_outcomes(fold.finish(), is_open=still_open)
-        found += self._located(
-            self._checker.finish("open" if still_open else "closed" if fold.ending is not None else "killed")
-        )
-        yield from sorted(found, key=lambda located: place_of(located.finding))
+            self._note_outcomes(self.fold.finish(), is_open=reason == "open")
 
     @property
     def ended(self) -> Ended:
         """The outcome of the examination."""
-        damaged = self.is_damaged or self.missing > 0
-        checker = self._checker
-        forgotten = tuple(checker.fold.forgotten)
+        reading, fold = self.reading, self.fold
+        damaged = reading.damage is not None or self.missing > 0
         return Ended(
             self.path,
-            checker.counts,
-            dict(sorted(checker.faults.items())),
+            reading.counts,
+            dict(sorted(reading.faults.items())),
             damaged,
             self._nothing_to_check(),
-            forgotten,
+            tuple(fold.forgotten),
             self.frames,
             self.sessions,
             self.missing,
-            checker.fold.begins_at,
-            checker.fold.unrecorded,
-            checker.fold.routing.guesses,
-            checker.followers,
+            fold.begins_at,
+            fold.unrecorded,
+            fold.routing.guesses,
+            reading.followers,
         )
 
     def _nothing_to_check(self) -> str:
@@ -188,7 +194,7 @@ class Examination:
             return ""
         if not self.frames:
             return "it holds no frames"
-        if self._checker.fold.failed and not self._from_server:
+        if self.fold.failed and not self._from_server:
             last = next((http for http in reversed(self.fold.exchanges.kept()) if http.over is not None), None)
             status = None if last is None else last.status
             how = "had no response" if status is None else f"ended with status {status}"
@@ -205,15 +211,6 @@ class Examination:
         span = lost_range(gap)
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
-
-    def _feed(self, item: Frame | Record | Damage) -> Iterable[LocatedFinding]:
-        if isinstance(item, Frame):
-            self.frames += 1
-            self._from_server += item.dir == "s2c"
-        findings = self._checker.feed(item)
-        if self.fold.let_go and self._wanted.only is not None:
-            self._note_outcomes(self.fold.let_go)
-        return self._located(findings) if findings else ()
 
     def _note_outcomes(self, exchanges: Iterable[Exchange], *, is_open: bool = False) -> None:
         """Note how requests ended that got no response; with `is_open`, one may still come."""
@@ -249,11 +246,11 @@ class Examination:
         return LocatedFinding(
             finding,
             self.path,
-            self._checker.fold.wall_ns,
+            self.fold.wall_ns,
             self._sites.place(finding.frame),
             mark,
             mark in self._wanted.baseline,
-            forgotten=tuple(self._checker.fold.forgotten),
+            forgotten=tuple(self.fold.forgotten),
         )
 
 

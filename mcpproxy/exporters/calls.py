@@ -6,7 +6,7 @@ calls as reading the file.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -16,8 +16,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request, Response, Side
 from analysis.conversation.session import Peer, Seen, Session
 from analysis.filter import Filter, facts_of
-from captures.frame import Frame
-from captures.reader import Damage
+from analysis.reading import Step
 from captures.record import Record
 
 OPEN_KEPT: Final = 50_000
@@ -100,14 +99,15 @@ def origin_of(request: Request) -> Origin:
 class Calls:
     """The calls of one capture, as they end."""
 
-    def __init__(self, only: Filter | None = None, look: Callable[[Seen], None] = lambda _: None) -> None:
+    def __init__(self, fold: Fold, only: Filter | None = None, look: Callable[[Seen], None] = lambda _: None) -> None:
         """Prepare.
 
         Args:
+            fold: the state of the conversation, as its reading keeps it.
             only: selects calls whose request or response it matches; None for all.
             look: called with each message, before the call that it ends.
         """
-        self.fold = Fold()
+        self.fold = fold
         self._only, self._look = only, look
         # Numbers and not the requests themselves: the fold decides how many of those stay in memory.
         self._open: OrderedDict[_Key, tuple[Origin, int | None]] = OrderedDict()
@@ -117,34 +117,26 @@ class Calls:
         self._times: OrderedDict[int, Span] = OrderedDict()
         self._ended: list[Call] = []
 
-    def feed(self, item: Frame | Record | Damage) -> list[Call]:
-        """Take the next item of the capture; returns the calls that it ends."""
-        for seen in self.fold.feed(item):
+    def take(self, step: Step) -> list[Call]:
+        """Take the next step; returns the calls that it ends: in the last one, those that are open."""
+        for seen in step.messages:
             self._see(seen)
+        item = step.item
         if isinstance(item, Record) and item.rec == "exchange" and item.members.get("stage") == "end":
             for exchange in self.fold.let_go:
                 # If a notification cancelled it, it has ended before.
                 if exchange.cancelled_seq in (None, item.seq):
                     self._end(exchange, item.t_ns)
-        return self._taken()
-
-    def finish(self) -> list[Call]:
-        """The calls that are open where the capture ends."""
-        for seen in self.fold.rest():
-            self._see(seen)
-        for exchange in self.fold.finish():
+        for exchange in self.fold.finish() if step.end is not None else ():
             # If a notification cancelled it, it has ended before; a client that left may have resumed.
             if exchange.cancelled_ns is None or exchange.is_ended_by_leaving:
                 self._end(exchange, self.fold.t_ns)
-        return self._taken()
+        ended, self._ended = self._ended, []
+        return ended
 
     def sessions(self) -> Iterable[Span]:
         """The sessions so far."""
         return self._times.values()
-
-    def _taken(self) -> list[Call]:
-        ended, self._ended = self._ended, []
-        return ended
 
     def _see(self, seen: Seen) -> None:
         message, session = seen.message, seen.session
@@ -235,10 +227,3 @@ def names(call: Call, fold: Fold) -> tuple[Peer, Peer]:
     client = session.client or fold.client or Peer("unknown client", "")
     server = session.server or fold.server or Peer(fold.name or "unknown server", "")
     return client, server
-
-
-def all_calls(items: Iterable[Frame | Record | Damage], calls: Calls) -> Iterator[Call]:
-    """Every call of a capture that is read to its end."""
-    for item in items:
-        yield from calls.feed(item)
-    yield from calls.finish()

@@ -18,8 +18,8 @@ import orjson
 
 from analysis.conversation.fold import Fold
 from analysis.filter import Filter, facts_of
+from analysis.reading import Step
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy import __version__
 from mcpproxy.report.units import utc
@@ -46,11 +46,12 @@ class Entry(NamedTuple):
 class Entries:
     """The entries of one capture, each once its exchange has ended."""
 
-    def __init__(self, capture: str, only: Filter | None = None) -> None:
+    def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
         """Prepare.
 
         Args:
             capture: the id of the capture.
+            fold: the state of the conversation, as its reading keeps it.
             only: selects exchanges in which it matches a message; None for all.
         """
         self.headless = 0
@@ -58,7 +59,7 @@ class Entries:
         self.cut = 0
         """Bodies that were too long."""
         self._capture, self._only = capture, only
-        self._fold = Fold()
+        self._fold = fold
         self._held = 0
         self._open: OrderedDict[int, _Exchange] = OrderedDict()
 
@@ -67,9 +68,10 @@ class Entries:
         """Whether the capture is one of HTTP."""
         return self._fold.transport == "http"
 
-    def feed(self, item: Frame | Record | Damage) -> list[Entry]:
-        """Take the next item of the capture; returns the entries that it completes."""
-        for seen in self._fold.feed(item):
+    def take(self, step: Step) -> list[Entry]:
+        """Take the next step; returns the entries that it completes: in the last one, the exchanges that are open."""
+        item = step.item
+        for seen in step.messages:
             number = seen.message.frames[0].exchange
             if self._only is not None and number is not None and self._only.matches(facts_of(seen)):
                 self._of(number).is_selected = True
@@ -84,13 +86,11 @@ class Entries:
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
                     return self._closed(number)
+        if step.end is not None:
+            return [entry for number in list(self._open) for entry in self._closed(number)]
         if len(self._open) > OPEN_KEPT:
             return self._closed(next(iter(self._open)))
         return []
-
-    def finish(self) -> list[Entry]:
-        """The exchanges that are open where the capture ends."""
-        return [entry for number in list(self._open) for entry in self._closed(number)]
 
     def _of(self, number: int) -> "_Exchange":
         exchange = self._open.get(number)

@@ -9,12 +9,12 @@ in a `<code>` of an HTML block. Such a block ends at an empty line, which no san
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.fold import Fold
 from analysis.filter import Filter
+from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.reader import Capture
 from mcpproxy import __version__
@@ -59,12 +59,11 @@ class Facts(NamedTuple):
     """How many there are, those that are not listed among them."""
 
 
-def facts_of(path: Path, *, still_open: bool) -> Facts:
+def facts_of(path: Path) -> Facts:
     """Check a capture.
 
     Args:
         path: of the capture.
-        still_open: whether it is still being recorded.
 
     Raises:
         CaptureError: it cannot be read.
@@ -73,13 +72,11 @@ def facts_of(path: Path, *, still_open: bool) -> Facts:
     examination = Examination(path, Wanted())
     worst: dict[Found, list[int]] = {}
     count = 0
-    for located in chain(
-        (one for item in capture for one in examination.feed(item)), examination.finish(still_open=still_open)
-    ):
+    for located in (one for _, found in examination.to_end() for one in found):
         count += 1
         finding = located.finding
-        found = Found(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
-        known = worst.setdefault(found, [finding.frame, 0])
+        listed = Found(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
+        known = worst.setdefault(listed, [finding.frame, 0])
         known[1] += 1
         if len(worst) >= 4 * FINDINGS:
             worst = _worst(worst)
@@ -93,19 +90,20 @@ def _worst(findings: Mapping[Found, list[int]]) -> dict[Found, list[int]]:
 
 
 class Page:
-    """The Markdown of one capture. Feed it the items of the capture."""
+    """The Markdown of one capture. Feed it the steps of its reading."""
 
-    def __init__(self, path: Path, facts: Facts, only: Filter | None = None, times: Times = "rel") -> None:
+    def __init__(self, path: Path, fold: Fold, facts: Facts, only: Filter | None = None, times: Times = "rel") -> None:
         """Prepare.
 
         Args:
             path: of the capture, for its name.
+            fold: the state of the conversation, as its reading keeps it.
             facts: what is known about the whole capture.
             only: selects the messages; None for all.
             times: how each message shows its time.
         """
         self._path, self._facts = path, facts
-        self._conversation = Conversation(width=WHOLE, times=times, only=only)
+        self._conversation = Conversation(fold, width=WHOLE, times=times, only=only)
 
     @property
     def has_selected(self) -> bool:
@@ -116,14 +114,9 @@ class Page:
         """Everything before the conversation."""
         return "".join([*self._facts_block(), *self._findings_block(), "### Conversation\n\n"])
 
-    def feed(self, item: object) -> Iterator[str]:
-        """The Markdown of one item."""
-        for thing in self._conversation.fold(item):
-            yield self._thing(thing)
-
-    def finish(self, *, still_open: bool) -> Iterator[str]:
-        """The Markdown of what only the end shows."""
-        for thing in self._conversation.closing(still_open=still_open):
+    def feed(self, step: Step) -> Iterator[str]:
+        """The Markdown of one step."""
+        for thing in self._conversation.things(step):
             yield self._thing(thing)
 
     def _thing(self, thing: Thing) -> str:

@@ -12,12 +12,12 @@ Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsK
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Filter
-from captures.frame import Direction, Frame
-from captures.reader import Damage
-from captures.record import Record
+from analysis.reading import Step
+from captures.frame import Direction
 from mcpproxy.exporters.calls import Call, Calls
 from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text
@@ -47,19 +47,27 @@ class CaptureEvents:
     """The events of one capture, in the order in which they are known. The format requires no order."""
 
     def __init__(
-        self, capture: str, name: str, processes: Processes, number: int, offset_ns: int, only: Filter | None = None
+        self,
+        capture: str,
+        fold: Fold,
+        name: str,
+        processes: Processes,
+        number: int,
+        offset_ns: int,
+        only: Filter | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             capture: the id of the capture.
+            fold: the state of the conversation, as its reading keeps it.
             name: that of its server.
             processes: those of the whole file.
             number: of the capture in the file, from 0; keeps its ids and threads apart from those of others.
             offset_ns: when it opened, on the axis of the file.
             only: selects calls; None for all, and for messages that are not calls.
         """
-        self.calls = Calls(only, self._look)
+        self.calls = Calls(fold, only, self._look)
         self.count = 0
         """Calls so far."""
         self._capture, self._number, self._offset_ns = capture, number, offset_ns
@@ -73,24 +81,16 @@ class CaptureEvents:
         self._waiting_bytes = 0
         self._events: list[Event] = []
 
-    def feed(self, item: Frame | Record | Damage) -> list[Event]:
-        """Take the next item of the capture; returns the events that are known with it."""
+    def take(self, step: Step) -> list[Event]:
+        """Take the next step; returns the events that are known with it."""
         if self._is_new:
             self._is_new = False
             self._meta("process_name", 0, self._name)
-        for call in self.calls.feed(item):
+        for call in self.calls.take(step):
             self._draw(call)
-        return self._taken()
-
-    def finish(self) -> list[Event]:
-        """The events that are known only at the end."""
-        for call in self.calls.finish():
-            self._draw(call)
-        self._events += self._last.values()
-        self._last = {}
-        return self._taken()
-
-    def _taken(self) -> list[Event]:
+        if step.end is not None:
+            self._events += self._last.values()
+            self._last = {}
         taken, self._events = self._events, []
         return taken
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from analysis.store.open import Progress
 from analysis.store.report_rows import CaptureRow, ReportRows
-from captures.file import is_live
-from captures.reader import Capture, FrameAssembler
+from captures.reader import Capture
 from mcpproxy import __version__
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import Ended
@@ -103,29 +102,23 @@ class Report:
         """Read one capture; returns the number of the last record that has a row."""
         path = Path(row.path)
         self._findings.begin()
-        examination, assembler = Examination(path, Wanted()), FrameAssembler()
-        traffic = CaptureTraffic(self._traffic, number)
         capture = Capture(path)
         self.redacted.append("redacted_by" in capture.header.members)
+        examination = Examination(path, Wanted())
+        traffic = CaptureTraffic(self._traffic, number, examination.fold)
         # Records follow the last frame, too: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._most
-        for item in capture:
+        for step, found in examination.to_end():
             # Rows come first: a finding is noted in the row of its frame.
-            entry = assembler.feed(item) if is_whole or traffic.frames < self._most else None
-            if entry is not None:
-                traffic.feed(entry)
-            for located in examination.feed(item):
+            if step.end is not None:
+                traffic.finish(step, is_whole=is_whole)
+            elif is_whole or traffic.frames < self._most:
+                traffic.take(step)
+            for located in found:
                 self._findings.add(number, located, examination)
-            self._read += 1
+            self._read += step.record is not None
             if not self._read % 1000:
                 self._progress(min(self._read, self.frames), self.frames)
-        if is_whole or traffic.frames < self._most:
-            for frame in assembler.end():
-                traffic.feed(frame)
-        live = is_live(capture.segments[-1])
-        traffic.finish(still_open=live, is_whole=is_whole)
-        for located in examination.finish(still_open=live):
-            self._findings.add(number, located, examination)
         self._findings.end(examination.ended)
         self.examined.append(examination.ended)
         if traffic.frames < row.frames:

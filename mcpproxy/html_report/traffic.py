@@ -7,12 +7,13 @@ escapes them when it shows them.
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.exchange import ENDLESS
+from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
+from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
-from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads
@@ -117,25 +118,32 @@ class Traffic:
 class CaptureTraffic:
     """Turns one capture into rows."""
 
-    def __init__(self, traffic: Traffic, capture: int) -> None:
-        """`capture`: its place among the captures of the report."""
+    def __init__(self, traffic: Traffic, capture: int, fold: Fold) -> None:
+        """Begin without rows.
+
+        Args:
+            traffic: gets the rows.
+            capture: its place among the captures of the report.
+            fold: the state of the conversation, as its reading keeps it.
+        """
         self.frames = self.last = 0
         """How many frames have rows, and the number of the last record that has."""
         self._traffic = traffic
         self._capture = capture
-        self._conversation = Conversation()
+        self._conversation = Conversation(fold)
         self._open: dict[tuple[int, int | None], int] = {}
         """Rows of requests without a response so far."""
         self._headless: set[int] = set()
         """HTTP exchanges that are open."""
 
-    def feed(self, item: Frame | Record | Damage) -> None:
-        """Process the next item of the capture."""
+    def take(self, step: Step) -> None:
+        """Process the next step, not the last."""
+        item = step.item
         if isinstance(item, Frame):
             self.frames += 1
         seq = item.seq if isinstance(item, Frame | Record) else NONE
         self.last = max(self.last, seq)
-        for thing in self._conversation.fold(item):
+        for thing in self._conversation.things(step):
             self._add(thing, seq)
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
         if isinstance(item, Record) and type(number) is int:
@@ -143,25 +151,25 @@ class CaptureTraffic:
             if item.members.get("stage") == "end":
                 self._add_head(number)
 
-    def finish(self, *, still_open: bool, is_whole: bool) -> None:
-        """Finish: no more items will follow, or none that get a row.
+    def finish(self, last: Step, *, is_whole: bool) -> None:
+        """Process the last step.
 
         Args:
-            still_open: whether the capture is still being recorded.
-            is_whole: whether all of it was fed; otherwise its end, and what has no response, are unknown.
+            last: it.
+            is_whole: whether all before it were taken; otherwise the end, and what has no response, get no row.
         """
         for number in sorted(self._headless):
             self._add_head(number)
         if not is_whole:
             return
-        for thing in self._conversation.closing(still_open=still_open):
+        for thing in self._conversation.things(last):
             if isinstance(thing.what, Remark | Seen):
                 self._add(thing, NONE)
         fold = self._conversation.session
         for exchange in fold.finish():
             row = self._open.get((exchange.request.seq, exchange.request.index))
             if row is not None and exchange.request.method not in ENDLESS and exchange.response is None:
-                may_come = still_open and exchange.is_open
+                may_come = last.end == "open" and exchange.is_open
                 status = waiting(waited_ns(fold, exchange.request)) if may_come else fate(exchange)
                 self._traffic.settle(row, status, is_bad=not may_come)
 

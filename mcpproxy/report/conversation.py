@@ -1,7 +1,7 @@
 """The text of `mcpproxy show`: one conversation, with a line for each event.
 
-It has three steps that a caller can use separately for `--tail`, `--limit` and `--filter`: `fold` turns an item of a
-capture into the things worth a line, `lines` writes one thing, `heading` names the participants. `feed` and `finish` do
+It has three parts that a caller can use separately for `--tail`, `--limit` and `--filter`: `things` turns a step of a
+reading into the things worth a line, `lines` writes one thing, `heading` names the participants. `feed` and `finish` do
 all three.
 """
 
@@ -13,6 +13,7 @@ from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_batch
+from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report import units
@@ -45,13 +46,14 @@ class Thing(NamedTuple):
 
 
 class Conversation:
-    """Writes one capture as text. Feed it what captures.reader.read_frames yields, in order.
+    """Writes one capture as text. Feed it the steps of a reading, in order.
 
     `·` marks events other than messages, `▲` what is missing, `■` the end.
     """
 
     def __init__(
         self,
+        session: Fold,
         style: Style | None = None,
         width: int = 80,
         *,
@@ -64,6 +66,7 @@ class Conversation:
         """Prepare; nothing is printed yet.
 
         Args:
+            session: the state of the conversation, as its reading keeps it.
             style: colours or none.
             width: columns of the terminal.
             times: how the first column shows time.
@@ -73,9 +76,8 @@ class Conversation:
             only: selects the messages that are worth a line; other records then get none.
             whole: each message is written whole below its line.
         """
-        self.session = Fold()
-        """The state of the conversation so far."""
-        self.waits = Waits(self.session)
+        self.session = session
+        self.waits = Waits(session)
         """The requests that wait in it; used only if `live`, because nothing waits in a session that has ended."""
         self._style = style or Style()
         self._width = max(width, NARROWEST)
@@ -104,37 +106,24 @@ class Conversation:
 
     # All steps at once.
 
-    def feed(self, item: object) -> Iterator[str]:
-        """The lines of one item, preceded by the heading when it is due; with a filter, before the first line."""
-        things = self.fold(item)
+    def feed(self, step: Step) -> Iterator[str]:
+        """The lines of a step, preceded by the heading when it is due; with a filter, before the first line."""
+        things = self.things(step)
         self._items += 1
         if self._held is None:
-            if self._live and self._is_known and not self._named:
+            if self._live and self._is_known and not self._named and step.end is None:
                 self._named = True
                 yield from self.heading()
             yield from self._lines(things)
             return
         self._held += things
-        if self._caught_up or self._is_known or self._items >= HELD_ITEMS:
+        if self._caught_up or self._is_known or self._items >= HELD_ITEMS or step.end is not None:
             yield from self._release()
 
     def catch_up(self) -> Iterator[str]:
         """The lines that were held back, as all that a growing capture holds so far was fed."""
         self._caught_up = True
         yield from self._release()
-
-    def finish(self, *, still_open: bool = False) -> Iterator[str]:
-        """The lines for the end of the input.
-
-        Args:
-            still_open: a recorder still writes the capture, so this is not its end.
-        """
-        things = list(self.closing(still_open=still_open))
-        if self._held is not None:
-            self._held += things
-            yield from self._release()
-        else:
-            yield from self._lines(things)
 
     @property
     def _is_known(self) -> bool:
@@ -154,17 +143,20 @@ class Conversation:
 
     # Step by step.
 
-    def fold(self, item: object) -> tuple[Thing, ...]:
-        """The things that an item shows; nothing is written yet.
+    def things(self, step: Step) -> tuple[Thing, ...]:
+        """The things that a step shows; nothing is written yet.
 
         What only carries a stream shows nothing: its beginning, its end, and events without data. A filter that selects
-        such an event shows it.
+        such an event shows it. The last step shows what only the end does: that the capture was not closed, and
+        requests without a response.
         """
-        seen = self.session.feed(item)
+        item, seen = step.item, step.messages
+        if step.end is not None:
+            return tuple(self._closing(seen, still_open=step.end == "open"))
+        if item is None:
+            return ()
         if self._live:
-            self.waits.note(seen)
-            if isinstance(item, Record):
-                self.waits.look(item)
+            self.waits.take(step)
         if isinstance(item, Record) and item.rec == "exchange":
             self._note_post(item)
         if isinstance(item, Frame):
@@ -246,9 +238,8 @@ class Conversation:
             return members.get("last_event_id") is None
         return members.get("ended_by") in ("complete", "client") and not self.session.is_waiting_in(number)
 
-    def closing(self, *, still_open: bool = False) -> Iterator[Thing]:
-        """The things that only the end shows: that the capture was not closed, and requests without a response."""
-        for seen in filter(self._selects, self.session.rest()):
+    def _closing(self, rest: Iterable[Seen], *, still_open: bool) -> Iterator[Thing]:
+        for seen in filter(self._selects, rest):
             yield Thing(seen.message.t_ns, seen)
         open_ = [
             exchange

@@ -1,6 +1,6 @@
 """The page of one message, as `mcpproxy show --frame` prints it: its kind, partner, times, findings and text.
 
-Feed `Messages` what `captures.reader` yields, in order; memory is bounded by the requested frames and by the fold's
+Feed `Messages` the steps of a reading, in order; memory is bounded by the requested frames and by the fold's
 state.
 """
 
@@ -12,6 +12,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
+from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
 from captures.record import Record
@@ -44,9 +45,14 @@ _Key: TypeAlias = tuple[int, int]
 class Messages:
     """The requested messages, with their outcomes."""
 
-    def __init__(self, only: Filter) -> None:
-        """Look for the messages that a filter selects."""
-        self.fold = Fold()
+    def __init__(self, only: Filter, fold: Fold) -> None:
+        """Look for the messages that a filter selects.
+
+        Args:
+            only: the filter.
+            fold: the state of the conversation, as its reading keeps it.
+        """
+        self.fold = fold
         self.selected: dict[_Key, Seen] = {}
         """The selected messages."""
         self.beside: dict[int, Remark] = {}
@@ -57,10 +63,14 @@ class Messages:
         self._answers: dict[_Key, Seen] = {}
         """By request, the response."""
 
-    def feed(self, item: object) -> None:
-        """Process the next item: a frame, another record, damage."""
-        for seen in self.fold.feed(item):
+    def take(self, step: Step) -> None:
+        """Process the next step."""
+        for seen in step.messages:
             self._note(seen)
+        if step.end is not None:
+            for exchange in self.fold.finish():
+                self._settle(exchange)
+        item = step.item
         if not isinstance(item, Record):
             return
         if item.rec == "exchange":
@@ -68,13 +78,6 @@ class Messages:
                 self._settle(exchange)
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
             self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
-
-    def finish(self) -> None:
-        """Finish: no more items will follow, at least not now."""
-        for seen in self.fold.rest():
-            self._note(seen)
-        for exchange in self.fold.finish():
-            self._settle(exchange)
 
     def _note(self, seen: Seen) -> None:
         is_selected = self._only.matches(facts_of(seen))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import clock
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Request
-from analysis.conversation.session import Seen
-from captures.reader import Capture, FrameAssembler
+from analysis.reading import Reading, Step
 from captures.record import Record
 from mcpproxy.relay.processes import start_time
 from mcpproxy.report.text import count_text
@@ -54,7 +52,7 @@ class Waits:
         """Begin with no requests.
 
         Args:
-            fold: the session; its caller passes what it returns to `note`, and other records to `look`.
+            fold: the session; its caller passes each step of its reading to `take`.
         """
         self._fold = fold
         self._heard = 0
@@ -62,9 +60,11 @@ class Waits:
         self._answered: deque[tuple[int, Id | None]] = deque(maxlen=ANSWERED)
         self._process: tuple[int, str] | None = None
 
-    def note(self, messages: Iterable[Seen]) -> None:
-        """Process what the fold returned for the next item."""
-        for seen in messages:
+    def take(self, step: Step) -> None:
+        """Process the next step."""
+        if isinstance(step.item, Record):
+            self._look(step.item)
+        for seen in step.messages:
             message = seen.message
             self._heard += message.frames[0].dir == "s2c"
             if isinstance(message, Request) and message.sender == "client":
@@ -76,7 +76,7 @@ class Waits:
                 self._heard_before.pop((request.seq, request.index), None)
                 self._answered.append((request.seq, request.id))
 
-    def look(self, record: Record) -> None:
+    def _look(self, record: Record) -> None:
         """Process a record that is not a frame: it may name the server's process."""
         if record.rec == "process" and record.members.get("event") == "spawned":
             pid, start = record.members.get("pid"), record.members.get("start")
@@ -129,13 +129,8 @@ def waits_in(path: Path) -> Waits:
     Raises:
         CaptureError: it cannot be read.
     """
-    fold, assembler = Fold(), FrameAssembler()
-    waits = Waits(fold)
-    for item in Capture(path):
-        entry = assembler.feed(item)
-        if entry is None:
-            continue
-        waits.note(fold.feed(entry))
-        if isinstance(entry, Record):
-            waits.look(entry)
+    reading = Reading(path)
+    waits = Waits(reading.fold)
+    for step in reading:
+        waits.take(step)
     return waits

@@ -4,17 +4,18 @@ A frame in parts is redacted as a whole, and has as many parts as before; until 
 between them waits, `HELD` bytes at most.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orjson import dumps
 
+from analysis.reading import Reading, Step
 from captures.envelope import judge_in_passing
 from captures.frame import UNJUDGED, Envelope, Frame
 from captures.integrity import Inspection
-from captures.reader import Capture, Damage, FrameAssembler, stream_of
+from captures.reader import Capture, Damage, stream_of
 from captures.record import (
     MAX_LINE,
     MAX_RAW,
@@ -28,6 +29,7 @@ from captures.record import (
 )
 from captures.versions import FORMAT_VERSION
 from mcpproxy.sharing.account import Account
+from mcpproxy.sharing.comparison import Marks, marks_of
 from mcpproxy.sharing.frames import FrameRedactor, Redacted
 from mcpproxy.sharing.records import KNOWN, RecordRedactor
 from mcpproxy.sharing.redaction import Replacement
@@ -91,7 +93,7 @@ class Copier:
         frames: FrameRedactor,
         records: RecordRedactor,
         account: Account,
-        observe: Callable[[Frame | Record], None] = lambda _: None,
+        reading: Reading,
         held: int = HELD,
     ) -> None:
         """Create a copier.
@@ -100,15 +102,16 @@ class Copier:
             frames: redacts frames and stderr.
             records: redacts everything else.
             account: counts what is done.
-            observe: called with what is copied, as it was.
+            reading: of what is copied, as it was; nothing of it has been read yet.
             held: the most bytes of lines that wait.
         """
         self._frames = frames
         self._records = records
         self._account = account
-        self._observe = observe
+        self._reading = reading
+        self.findings: Marks = Counter()
+        """What the rules of the reading find; empty if it has none."""
         self._held = held
-        self._assembler = FrameAssembler()
         self._parts: dict[_Stream, _Parts] = {}
         self._waiting: list[tuple[Record, bytes]] = []
         self._waiting_bytes = 0
@@ -116,9 +119,9 @@ class Copier:
     def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
         """The lines of the copy, each with the record that it replaces."""
         for record in records:
-            item = self._assembler.feed(record)
-            if isinstance(item, Frame | Record):
-                self._observe(item)
+            step = self._reading.take(record)
+            self._note(step)
+            item = step.item
             if record.rec == "part" and _is_valid(record):
                 self._take_part(record, item if isinstance(item, Frame) else None)
             elif isinstance(item, Frame):
@@ -127,13 +130,17 @@ class Copier:
                 self._wait(record, self._other(record))
             if not any(not parts.is_given_up for parts in self._parts.values()):
                 yield from self._released()
-        for left in self._assembler.end():
-            self._observe(left)
-            if isinstance(left, Frame):
+        for step in self._reading.finish():
+            self._note(step)
+            if isinstance(left := step.item, Frame):
                 self._end_parts((left.dir, left.conn, left.exchange), left)
         for stream in list(self._parts):
             self._give_up(self._parts.pop(stream))
         yield from self._released()
+
+    def _note(self, step: Step) -> None:
+        if step.findings:
+            self.findings.update(marks_of(step.findings))
 
     def _wait(self, record: Record, line: bytes) -> None:
         self._waiting.append((record, line))

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from analysis.conversation.exchange import Exchange
-from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of
-from captures.file import is_live
+from analysis.reading import Reading, Step
 from captures.frame import Frame
-from captures.reader import Capture, Damage, FrameAssembler, stream_of
+from captures.reader import Capture, stream_of
 from captures.record import Record
 from mcpproxy.sharing.copying import gap
 from mcpproxy.sharing.records import KNOWN
@@ -109,18 +108,17 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
     if last_ns is not None:
         end_ns = max((item.t_ns for item in capture if isinstance(item, Record)), default=0)
         since_ns = max(0, end_ns - last_ns)
-    selection = _Selection(only, since_ns, is_open=is_live(capture.segments[-1]))
-    assembler = FrameAssembler()
+    reading = Reading(capture)
+    selection = _Selection(only, since_ns, reading)
     open_parts: dict[object, list[int]] = {}
-    for record in capture:
-        item = assembler.feed(record)
+    for step in reading:
+        record, item = step.record, step.item
         if isinstance(record, Record) and record.rec == "part":
             open_parts.setdefault(stream_of(record.members), []).append(record.seq)
         elif isinstance(item, Frame) and isinstance(record, Record) and "parts" in record.members:
             parts = open_parts.pop(stream_of(record.members), [])
             selection.excerpt.parts.update(dict.fromkeys(parts, item.seq))
-        if item is not None:
-            selection.feed(item)
+        selection.take(step)
     selection.finish()
     return selection.excerpt
 
@@ -128,16 +126,16 @@ def excerpt(capture: Capture, only: Filter | None, last_ns: int | None) -> Excer
 class _Selection:
     """Selects the messages of a capture, as they come."""
 
-    def __init__(self, only: Filter | None, since_ns: int, *, is_open: bool) -> None:
-        self._is_open = is_open
+    def __init__(self, only: Filter | None, since_ns: int, reading: Reading) -> None:
+        self._is_open = reading.is_growing
         self.excerpt = Excerpt(since_ns=since_ns, is_by_time=only is None)
         self._only = only
         self._since_ns = since_ns
-        self._fold = Fold()
+        self._fold = reading.fold
 
-    def feed(self, item: Frame | Record | Damage) -> None:
-        """The next item of the capture."""
-        for seen in self._fold.feed(item):
+    def take(self, step: Step) -> None:
+        """Process the next step."""
+        for seen in step.messages:
             exchange = seen.exchange
             if exchange is None or not isinstance(seen.message, Response):
                 if _opens(seen.message) or self._wants(seen, None):

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from analysis.checking.checker import Rules
 from analysis.filter import Filter
+from analysis.reading import Reading
 from captures.file import CaptureFile, choose_path, let_go, sync
 from captures.integrity import inspect
 from captures.listing import first_segment
@@ -22,7 +24,7 @@ from captures.record import Record, use_orjson
 from mcpproxy.sharing.account import Account
 from mcpproxy.sharing.catalogue import catalogue
 from mcpproxy.sharing.choices import Chosen
-from mcpproxy.sharing.comparison import Findings, compare
+from mcpproxy.sharing.comparison import compare
 from mcpproxy.sharing.copying import Copier, whole_records
 from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.frames import FrameRedactor
@@ -87,17 +89,16 @@ def redacted_copy(source: Path, destination: Path, wanted: Wanted | None = None)
         destination /= file_name(redactor.label(stem, []))
     target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
     account = Account(path=target, renamed=redactor.renamed)
-    findings = Findings() if wanted.compares else None
     copier = Copier(
         FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
         RecordRedactor(redactor, wanted.machine),
         account,
-        findings.feed if findings is not None else lambda _: None,
+        Reading(rules=Rules() if wanted.compares else None),
     )
     with new_capture(target, replace=wanted.replaces) as file:
         _write(file, copier.lines(_records(capture, wanted, account)))
-        if findings is not None:
-            compare(findings, Path(file.path), account)
+        if wanted.compares:
+            compare(copier.findings, Path(file.path), account)
     return account
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import orjson
 
-from captures.reader import Damage, FrameAssembler
+from captures.frame import Frame
+from captures.reader import Damage
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.report.json_lines import damage_of, harmless, row_of, wall_of
@@ -38,7 +39,6 @@ class Export:
         self.has_ended = False
         self._tail = Tail(capture)
         self._wall_ns = wall_of(self._tail.header)
-        self._assembler = FrameAssembler()
         self._row = 0
         self._last: Record | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,9 +63,10 @@ class Export:
             raise
 
     def _step(self) -> bool:
-        items = self._tail.step(STEP)
-        for item in items:
-            self._feed(item)
+        items = self._tail.assembled(STEP)
+        for item, entry in items:
+            if item is not None and entry is not None:
+                self._feed(item, entry)
         is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:
             # A frame whose end was not recorded has only parts, and gets no line.
@@ -84,10 +85,7 @@ class Export:
             with suppress(OSError):
                 self.place.unlink()
 
-    def _feed(self, item: Record | Damage) -> None:
-        entry = self._assembler.feed(item)
-        if entry is None:
-            return
+    def _feed(self, item: Record | Damage, entry: Frame | Record | Damage) -> None:
         row, self._row = self._row, self._row + 1
         if self.written < len(self.rows) and self.rows[self.written] == row:
             self.written += 1

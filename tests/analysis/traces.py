@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
 from captures.reader import Capture, FrameAssembler, read_frames
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.judged import Judged
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "traces"
 SHARED = Path(__file__).parents[3] / "shared" / "protocol" / "traces.ndjson"
@@ -53,9 +53,9 @@ def check(case: Case, picked: Iterable[type[Rule]] | None = None) -> list[Found]
     return checked(case, picked)[1]
 
 
-def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Checker, list[Found]]:
+def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Judged, list[Found]]:
     """The checker at the end of a case, and what it has found."""
-    checker, assembler = Checker(picked), FrameAssembler()
+    checker, assembler = Judged(picked), FrameAssembler()
     frames: dict[int, int] = {}
     findings: list[Finding] = []
     for index, line in case.records():
@@ -75,7 +75,7 @@ def checked(case: Case, picked: Iterable[type[Rule]] | None = None) -> tuple[Che
 
 def findings_of(capture: Path) -> list[Finding]:
     """What the checker finds in a capture."""
-    checker = Checker()
+    checker = Judged()
     findings = [finding for item in read_frames(Capture(capture)) for finding in checker.feed(item)]
     findings += checker.finish("closed")
     assert checker.faults == {}

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeAlias
 
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Finding, Level
 from captures.frame import Frame
 from captures.reader import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.judged import Judged
 from tests.analysis.traces import check
 
 FrameLine: TypeAlias = dict[str, Any]
@@ -119,7 +119,7 @@ def _break_off(case: Case) -> list[str]:
     lines, whole = [line for _, line in case.records()], blames(case)
     wrong = dict[str, None]()
     for count in range(1, len(lines), max(1, len(lines) // CUTS)):
-        checker, findings = Checker(), list[Finding]()
+        checker, findings = Judged(), list[Finding]()
         for item in _items(lines[:count]):
             findings += checker.feed(item)
         more = blamed([*findings, *checker.finish("killed")]) - whole

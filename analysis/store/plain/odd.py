@@ -14,7 +14,7 @@ from analysis.store.plain.doubt import Doubt
 from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of, token_of
 from analysis.store.values import text
 from captures.frame import Frame
-from captures.reader import FrameAssembler
+from captures.reader import assembled
 from captures.record import Record
 
 FACTS: Final = (
@@ -66,10 +66,11 @@ def judged(records: Iterable[Record], *, is_http: bool) -> list[OddFrame]:
     Raises:
         Doubt: one is not just one message.
     """
-    assembler, frames = FrameAssembler(), list[OddFrame]()
-    for record in records:
-        frame = assembler.feed(record)
-        if frame is None and record.rec == "part":
+    frames = list[OddFrame]()
+    for record, frame in assembled(records):
+        if record is None:
+            raise Doubt("a frame without its end")
+        if frame is None:
             continue
         if not isinstance(frame, Frame) or frame.seq != record.seq or frame.is_partial:
             raise Doubt("a frame that is not whole")
@@ -83,8 +84,6 @@ def judged(records: Iterable[Record], *, is_http: bool) -> list[OddFrame]:
         if len(messages) != 1 or messages[0].index is not None or messages[0].frames != (frame,):
             raise Doubt("a batch, or a message over several lines")
         frames.append(OddFrame(frame, messages[0]))
-    if [*assembler.end()]:
-        raise Doubt("a frame without its end")
     return frames
 
 

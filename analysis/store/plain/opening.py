@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import era_in_force
 from analysis.conversation.stalls import waited_of
+from analysis.reading import Reading
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Exchanges
 from analysis.store.values import LARGEST, integer
-from captures.reader import Capture, FrameAssembler
+from captures.reader import Capture
 from captures.record import Record
 from captures.versions import FORMAT_VERSION
 
@@ -76,7 +77,8 @@ def opening_of(capture: Capture) -> Opening:
     """
     if capture.header.members.get("format") != FORMAT_VERSION or capture.header.line == b"":
         raise Doubt("an older format, or no header")
-    fold, stalls, assembler = Fold(), Stalls(), FrameAssembler()
+    reading, stalls = Reading(), Stalls()
+    fold = reading.fold
     for expected, record in enumerate(islice(_records(capture), LONGEST)):
         if record.seq != expected or record.skipped or record.t_ns > LARGEST or record.rec in ("part", "gap"):
             raise Doubt("a loss, or a giant frame, in the opening")
@@ -84,7 +86,7 @@ def opening_of(capture: Capture) -> Opening:
             raise Doubt("no handshake in the first segment")
         if record.rec == "stall":
             stalls.take(record)
-        fold.feed(assembler.feed(record))
+        reading.take(record)
         if record.rec == "frame" and _is_quiet(fold):
             (session,) = fold.routing.open()
             in_force = session.in_force

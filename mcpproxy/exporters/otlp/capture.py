@@ -1,10 +1,9 @@
 """One capture as OpenTelemetry has it: spans as they end, and the durations of everything that has ended."""
 
+from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
 from analysis.filter import Filter
-from captures.frame import Frame
-from captures.reader import Damage
-from captures.record import Record
+from analysis.reading import Step
 from mcpproxy.exporters.calls import Call, Calls
 from mcpproxy.exporters.otlp.conventions import CallSpan, Conventions
 from mcpproxy.exporters.otlp.histograms import Histograms
@@ -14,30 +13,30 @@ class CaptureSpans:
     """The spans of one capture; counts their durations on the way."""
 
     def __init__(
-        self, capture: str, histograms: Histograms, only: Filter | None = None, *, payloads: bool = False
+        self, capture: str, fold: Fold, histograms: Histograms, only: Filter | None = None, *, payloads: bool = False
     ) -> None:
         """Prepare.
 
         Args:
             capture: the id of the capture.
+            fold: the state of the conversation, as its reading keeps it.
             histograms: count the durations.
             only: selects calls; None for all.
             payloads: whether arguments and results become attributes.
         """
-        self.calls = Calls(only)
+        self.calls = Calls(fold, only)
         self._conventions = Conventions(self.calls.fold, capture, payloads=payloads)
         self._histograms = histograms
         self._filtered = only is not None
 
-    def feed(self, item: Frame | Record | Damage) -> list[CallSpan]:
-        """Take the next item of the capture; returns the spans that it ends."""
-        ended = self.calls.feed(item)
-        return self._spans(ended) if ended else []
+    def take(self, step: Step) -> list[CallSpan]:
+        """Take the next step; returns the spans that it ends.
 
-    def finish(self) -> list[CallSpan]:
-        """The capture has ended: the spans of open requests. Counts its sessions, too, unless calls were selected."""
-        spans = self._spans(self.calls.finish())
-        if not self._filtered:
+        The last one also counts the sessions, unless calls were selected.
+        """
+        ended = self.calls.take(step)
+        spans = self._spans(ended) if ended else []
+        if step.end is not None and not self._filtered:
             self._count_sessions()
         return spans
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from analysis.checking import tally
-from analysis.checking.tally import Tally
+from analysis import tally
 from analysis.summary import Summarizer, Summary, cached, keep, key_of
+from analysis.tally import Tally
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from analysis.checking.tally import Tally
 from analysis.child_process import PythonChild
 from analysis.rules.finding import Finding, Level
+from analysis.tally import Tally
 from mcpproxy.tui.data.findings import Findings
 
 LONGEST_LINE: Final = 1 << 20

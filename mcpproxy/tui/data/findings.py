@@ -10,8 +10,8 @@ from collections import Counter
 from threading import Lock
 from typing import Final
 
-from analysis.checking.tally import Tally
 from analysis.rules.finding import Finding, Level
+from analysis.tally import Tally
 from captures.index import Index
 from mcpproxy.report.text import Role
 from mcpproxy.tui.data.sorted_rows import holds, insert

@@ -19,7 +19,7 @@ from captures.file import is_live
 from captures.frame import Frame
 from captures.index import Index
 from captures.listing import segments
-from captures.reader import Damage, FrameAssembler
+from captures.reader import Damage, assembled
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import Remark, remark_on
@@ -69,7 +69,6 @@ class Reading(Understanding):
                 self._size += file.stat().st_size
         self._behind: Tail | None = Tail(path)
         """The reader for the fold, while the fold is behind the index."""
-        self._assembler = FrameAssembler()
         self._remarked: dict[int, tuple[bool, bool]] = {}
         """New rows of records and events without data: whether each is beside the messages, and whether a response's
         row says the same."""
@@ -198,7 +197,7 @@ class Reading(Understanding):
 
     def _note(self, row: int, item: Record | Damage) -> None:
         if self.index.is_frame(row):
-            frame = FrameAssembler().feed(item)
+            _, frame = next(assembled([item]))
             if isinstance(frame, Frame) and frame.is_priming:
                 # The row of the response counts it among the events of its stream.
                 self._remarked[row] = True, True
@@ -245,10 +244,6 @@ class Reading(Understanding):
 
     def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
         for item in items:
-            entry = self._assembler.feed(item)
-            if entry is not None:
-                self.take(entry)
+            self.take(item)
         if has_ended:
-            for entry in self._assembler.end():
-                self.take(entry)
             self.finish()

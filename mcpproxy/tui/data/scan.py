@@ -18,7 +18,7 @@ from typing import Final
 
 from analysis.filter import Filter
 from captures.frame import Frame
-from captures.reader import Damage, FrameAssembler
+from captures.reader import Damage
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.reading import STEP_UNDERSTOOD, Reading
@@ -58,7 +58,6 @@ class Scan:
         self._reading = reading
         self._tail = None if only.keys.keys() <= OF_COLUMNS else Tail(reading.path)
         """The reader of the file, if the filter needs more than the columns."""
-        self._assembler = FrameAssembler()
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
         """Entries that were read and wait for the fold or the rules."""
@@ -118,11 +117,9 @@ class Scan:
     def _step_file(self, tail: Tail) -> bool:
         is_busy = False
         if not (self._untested or self._is_read):
-            items = tail.step(STEP_UNDERSTOOD)
-            self._untested.extend(entry for entry in map(self._assembler.feed, items) if entry is not None)
+            items = tail.assembled(STEP_UNDERSTOOD)
+            self._untested.extend(entry for _, entry in items if entry is not None)
             self._is_read = tail.has_ended
-            if self._is_read:
-                self._untested.extend(self._assembler.end())
             is_busy = bool(items) or not tail.is_at_end
         while self._untested and self._can_test():
             self._take(self._untested.popleft())

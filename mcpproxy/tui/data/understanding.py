@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, IdState, Outcome
-from analysis.conversation.fold import Fold
 from analysis.conversation.guesses import Meant
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, facts_of
+from analysis.reading import Reading, Step
 from captures.frame import Frame
 from captures.gaps import lost_range
 from captures.index import Index
@@ -69,7 +69,8 @@ class Understanding:
             index: where the rows are.
         """
         self.index = index
-        self.fold = Fold()
+        self._conversation = Reading()
+        self.fold = self._conversation.fold
         self.exchanges = Exchanges()
         self.calls = Calls()
         """The kinds of requests seen."""
@@ -179,17 +180,18 @@ class Understanding:
 
     # ---- entries, in order
 
-    def take(self, entry: Frame | Record | Damage) -> None:
-        """Process the next entry; that of a row beyond the limit only counts."""
-        row = len(self.exchange_of)
-        if row >= ROWS:
-            if isinstance(entry, Record) and entry.rec == "close":
-                self.fold.feed(entry)
+    def take(self, item: Record | Damage) -> None:
+        """Process the next item of the capture; beyond the last row, only the end of the recording is of interest."""
+        if len(self.exchange_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
+            self._take(self._conversation.take(item))
+
+    def _take(self, step: Step) -> None:
+        entry, row, number = step.item, len(self.exchange_of), NONE
+        if entry is None or row >= ROWS:
             return
-        number = NONE
         is_bad = isinstance(entry, Damage)
         session, seq = 0, -1 if isinstance(entry, Damage) else entry.seq
-        for event in self.fold.feed(entry):
+        for event in step.messages:
             session = event.session.number
             number, is_wrong = self._take_message(event, row, number, seq)
             is_bad = is_bad or is_wrong
@@ -376,7 +378,9 @@ class Understanding:
                 insert(self.bad, self.exchanges.request[number])
 
     def finish(self) -> None:
-        """Settle what is open: there are no more entries."""
+        """Settle what is open: there are no more items."""
+        for step in self._conversation.finish():
+            self._take(step)
         unanswered = self.fold.finish()
         is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
         for table in self.fold.tables.values():

@@ -21,13 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.checking.checker import Checker
-from analysis.checking.tally import Tally, keep, key_of
+from analysis.checking.checker import Rules
+from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
+from analysis.tally import Tally, keep, key_of
 from captures.errors import CaptureError
-from captures.frame import Frame
-from captures.reader import Damage, FrameAssembler
-from captures.record import Record
 from captures.tail import Tail
 
 STEP: Final = 64 << 10
@@ -65,7 +63,7 @@ class Task:
         self.has_ended = False
         self._path, self._key = path, key_of(path)
         self._tail = Tail(path)
-        self._assembler, self._checker = FrameAssembler(), Checker()
+        self._reading = Reading(rules=Rules())
         self._entries = 0
         self._tally = Tally()
         self._with_text = 0
@@ -78,9 +76,7 @@ class Task:
         """Check a little more; False if there is no more at present."""
         items = self._tail.step(STEP)
         for item in items:
-            entry = self._assembler.feed(item)
-            if entry is not None:
-                self._feed(entry)
+            self._take(self._reading.take(item))
         if self._tail.has_ended:
             self._finish()
         has_caught_up = self._tail.is_at_end or self.has_ended
@@ -96,16 +92,14 @@ class Task:
         """Close the file."""
         self._tail.close()
 
-    def _feed(self, item: Frame | Record | Damage) -> None:
-        for finding in self._checker.feed(item):
+    def _take(self, step: Step) -> None:
+        for finding in step.findings:
             self._report(finding)
-        self._entries += 1
+        self._entries += step.item is not None
 
     def _finish(self) -> None:
-        for item in self._assembler.end():
-            self._feed(item)
-        for finding in self._checker.finish("closed" if self._checker.fold.ending is not None else "killed"):
-            self._report(finding)
+        for step in self._reading.finish():
+            self._take(step)
         self.has_ended = True
         # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
         key = self._key or key_of(self._path)
@@ -138,8 +132,8 @@ class Task:
                 "even": has_caught_up,
                 "ended": self.has_ended,
                 "tally": self._tally,
-                "faults": sorted(self._checker.faults),
-                "forgotten": [loss.text for loss in self._checker.fold.forgotten],
+                "faults": sorted(self._reading.faults),
+                "forgotten": [loss.text for loss in self._reading.fold.forgotten],
             }
         )
         sys.stdout.flush()

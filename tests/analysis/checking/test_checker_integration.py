@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from analysis.conversation.session import Seen
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
@@ -21,6 +20,7 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.http_trace import ASKED, SERVED, notification, request, result
+from tests.analysis.judged import Judged
 from tests.analysis.traces import check, checked, corpus, grave, stdio
 from tests.examples import examples
 
@@ -166,7 +166,7 @@ def items(script: list[Any], *, over_http: bool) -> list[Frame | Record]:
 
 
 def run(found: list[Frame | Record]) -> list[Finding]:
-    checker = Checker()
+    checker = Judged()
     findings = [finding for item in found for finding in checker.feed(item)]
     findings += checker.finish("closed")
     assert checker.faults == {}
@@ -190,7 +190,7 @@ def test_it_raises_nothing_and_cites_what_exists(script: list[Any], over_http: b
 @given(st.lists(frames | others, max_size=10), st.integers(0, 10))
 def test_followed_live_it_says_the_same(script: list[Any], pause: int) -> None:
     found = items(script, over_http=False)
-    checker, live = Checker(), list[Finding]()
+    checker, live = Judged(), list[Finding]()
     for number, item in enumerate(found):
         if number == pause:
             live += checker.advance(item.t_ns - 1)  # somebody looked at the clock in between
@@ -217,7 +217,7 @@ def test_a_rule_that_raises_is_switched_off_and_named() -> None:
         def concerns(self, hook: str, method: str, like: Seen) -> bool:
             raise IndexError(method)
 
-    checker = Checker([Broken, BrokenEarlier])
+    checker = Judged([Broken, BrokenEarlier])
     for item in items([("c2s", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', b"\n", 0, True)] * 3, over_http=False):
         assert checker.feed(item) == []
     assert checker.faults == {"id/null": "KeyError: 'oops'", "id/fraction": "IndexError: ping"}

@@ -6,23 +6,24 @@ from contextlib import suppress
 import pytest
 from orjson import loads
 
-from analysis.checking.checker import Checker, place_of
+from analysis.checking.checker import place_of
 from analysis.checking.shares import shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from captures.frame import Frame
-from captures.reader import Capture, FrameAssembler, read_frames
+from captures.reader import Capture, Damage, FrameAssembler, read_frames
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case
+from tests.analysis.judged import Judged
 from tests.analysis.traces import TOLD_BY_RECORDS, corpus, due_notes, expected
 from tests.harness import ROOT
 
 
-def found_in(items: Iterable[object], picked: Iterable[type[Rule]]) -> list[tuple[int, Finding]]:
+def found_in(items: Iterable[Frame | Record | Damage], picked: Iterable[type[Rule]]) -> list[tuple[int, Finding]]:
     """Findings with the number of the item with which they became certain."""
-    checker, number = Checker(picked), 0
+    checker, number = Judged(picked), 0
     found = []
     for number, item in enumerate(items):
         found += [(number, finding) for finding in checker.feed(item)]

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.checking.checker import Checker
 from analysis.conversation.exchange import Exchange, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Level
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record
+from tests.analysis.judged import Judged
 
 S: Final = 1_000_000_000
 MODERN: Final = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -192,7 +192,7 @@ def test_the_rule_reports_it_at_its_request_and_blames_only_a_side_that_is_silen
         ((progress, cancel(35, "timed out")), Level.NOTE, "unknown", ""),
         ((cancel(35, "timed out"),), Level.WARNING, "server", " without a message from the server"),
     ):
-        checker = Checker()
+        checker = Judged()
         found = [one for item in (call(), *items) for one in checker.feed(item)]
         (finding,) = (one for one in found if one.rule == "timeout/abandoned-request")
         assert (finding.level, finding.frame, finding.related, finding.blames) == (level, 1, (2,), blames)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from analysis.checking.checker import Checker
 from analysis.conversation.fold import Fold
 from captures.envelope import judge
 from captures.frame import Direction, Frame
@@ -14,6 +13,7 @@ from captures.reader import Damage
 from captures.record import Record
 from tests.analysis.conversation.limits import Limits
 from tests.analysis.growth import assert_linear
+from tests.analysis.judged import Judged
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -63,8 +63,8 @@ class Tape:
         self.say("s2c", id=0, result=SERVED)
         self.say("c2s", method="notifications/initialized")
 
-    def checked(self) -> tuple[Checker, list[tuple[str, str]]]:
-        checker = Checker()
+    def checked(self) -> tuple[Judged, list[tuple[str, str]]]:
+        checker = Judged()
         found = [one for item in self.items for one in checker.feed(item)]
         found += checker.finish("killed")
         assert checker.faults == {}

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from analysis.checking.checker import Checker
 from analysis.conversation.addressing import Key
 from analysis.conversation.exchange import CROWD, RequestTable
 from analysis.conversation.fold import Fold
@@ -14,6 +13,7 @@ from analysis.conversation.limited import Limited
 from analysis.conversation.message import messages
 from tests.analysis.conversation.limits import Limits
 from tests.analysis.conversation.test_crowds import INITIALIZE, Tape
+from tests.analysis.judged import Judged
 
 
 def folded(tape: Tape) -> Fold:
@@ -147,7 +147,7 @@ def test_an_answer_to_a_request_that_was_forgotten_accuses_nobody(limits: Limits
         tape.say("c2s", id=number, method="ping")
     for number in range(1, 4):
         tape.say("s2c", id=number, result={})
-    checker = Checker()
+    checker = Judged()
     found = [finding.rule for item in tape.items for finding in checker.feed(item)]
     assert checker.fold.forgotten
     assert not [rule for rule in found if rule.startswith("id/")]
@@ -165,7 +165,7 @@ def late_rules(open_: int) -> tuple[Fold, set[str]]:
         tape.record("exchange", exchange=number, stage="response", conn=1, response=response)
         tape.say("s2c", number, id=number, result={})
         tape.record("exchange", exchange=number, stage="end", conn=1, ended_by="complete", response=response)
-    checker = Checker()
+    checker = Judged()
     found = [finding for item in tape.items for finding in checker.feed(item)]
     assert checker.faults == {}
     return checker.fold, {finding.rule for finding in found if finding.frame >= late}

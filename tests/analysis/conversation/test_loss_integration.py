@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding, Level
 from captures.reader import Damage, FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case
+from tests.analysis.judged import Judged
 from tests.analysis.traces import by_group, corpus, expected
 
 DAMAGE = Damage(Path("lost.mcpcap"), 0, 9, "corrupt")
 
 
 def checked(items: list[Record | Damage]) -> list[Finding]:
-    checker, assembler, found = Checker(), FrameAssembler(), list[Finding]()
+    checker, assembler, found = Judged(), FrameAssembler(), list[Finding]()
     for item in items:
         assembled = assembler.feed(item)
         if assembled is not None:

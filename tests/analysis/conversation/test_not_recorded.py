@@ -4,13 +4,13 @@ from typing import Any
 
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.conversation.exchange import Outcome
 from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import Record, decode
 from tests.analysis.growth import assert_linear
 from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
+from tests.analysis.judged import Judged
 from tests.analysis.talk import Talk
 from tests.analysis.traces import check, checked, grave, stdio
 
@@ -47,9 +47,9 @@ def header(first: Record, seq: int, segment: int) -> Record:
     return first._replace(seq=seq, members={**first.members, "segment": segment})
 
 
-def judged(items: list[Record]) -> tuple[Checker, list[Finding]]:
+def judged(items: list[Record]) -> tuple[Judged, list[Finding]]:
     """The checker at the end of a closed capture, and what it has found."""
-    checker, assembler, findings = Checker(), FrameAssembler(), list[Finding]()
+    checker, assembler, findings = Judged(), FrameAssembler(), list[Finding]()
     for record in items:
         item = assembler.feed(record)
         findings += checker.feed(item) if item is not None else []

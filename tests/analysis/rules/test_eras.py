@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import REVISIONS
@@ -15,6 +14,7 @@ from analysis.rules.discovery import group_of, rules
 from captures.reader import FrameAssembler
 from captures.record import decode
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.judged import Judged
 from tests.analysis.traces import check, grave, stdio
 from tests.examples import examples
 
@@ -66,7 +66,7 @@ def picked() -> list[type[Rule]]:
 
 
 def faults_of(case: Case) -> dict[str, str]:
-    checker, assembler = Checker(picked()), FrameAssembler()
+    checker, assembler = Judged(picked()), FrameAssembler()
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, json.loads)
         assert record is not None

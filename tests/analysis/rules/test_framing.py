@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.frame import Direction, Frame, Unit
+from tests.analysis.judged import Judged
 from tests.analysis.traces import check, stdio
 from tests.examples import examples
 
@@ -24,7 +24,7 @@ def frame_of(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, w
 
 
 def found_in(frame: Frame) -> list[Finding]:
-    checker = Checker()
+    checker = Judged()
     found = [*checker.feed(frame), *checker.finish()]
     assert checker.faults == {}
     return found

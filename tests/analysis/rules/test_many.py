@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from analysis.checking.checker import Checker
 from analysis.rules.base import MOST_COUNTED, MOST_REPORTED, Rule
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding, Level
 from tests.analysis.conversation.test_crowds import Tape
+from tests.analysis.judged import Judged
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -24,7 +24,7 @@ def found_in_list(rule: str, *tools: dict[str, Any]) -> list[Finding]:
     tape.say("c2s", method="notifications/initialized")
     tape.say("c2s", id=1, method="tools/list")
     tape.say("s2c", id=1, result={"tools": tools})
-    checker = Checker([rules()[rule]])
+    checker = Judged([rules()[rule]])
     found = [one for item in tape.items for one in checker.feed(item)]
     assert checker.faults == {}
     return found

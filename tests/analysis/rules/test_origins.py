@@ -5,11 +5,11 @@ import json
 import pytest
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import decode, members, seal
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.judged import Judged
 
 LISTEN = "127.0.0.1:37847"
 """The `Host` that a client sends if it knows only the recorder."""
@@ -25,7 +25,7 @@ def found(upstream: str, *frames: dict[str, object], rule: str) -> list[Finding]
     case = {"name": "origin", "version": "2025-11-25", "transport": "http", "frames": frames}
     (made,) = cases([json.dumps(case).encode()])
     assert isinstance(made, Case)
-    checker, assembler, findings = Checker(), FrameAssembler(), list[Finding]()
+    checker, assembler, findings = Judged(), FrameAssembler(), list[Finding]()
     for _, line in made.records():
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None

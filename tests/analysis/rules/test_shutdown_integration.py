@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from orjson import loads
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding
 from captures.envelope import judge
 from captures.reader import FrameAssembler
 from captures.record import decode, frame_members, members, seal
+from tests.analysis.judged import Judged
 from tests.analysis.traces import CORPUS, check, read
 
 CASES = [case for case in read(CORPUS / "shutdown.ndjson") if "silent" in case.members]
@@ -40,7 +40,7 @@ def _session(*then: tuple[int, str, dict[str, Any]], version: bytes = b"2025-06-
         raw = told.get("raw")
         middle = members(**told) if raw is None else frame_members(told["dir"], raw, judge(raw, told["dir"]))
         lines.append(seal(len(lines), t_ms * MS, rec, middle))
-    checker, assembler, found = Checker(), FrameAssembler(), list[Finding]()
+    checker, assembler, found = Judged(), FrameAssembler(), list[Finding]()
     for line in lines:
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None

@@ -5,11 +5,11 @@ from typing import Any, Literal
 import pytest
 from orjson import dumps, loads
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import Record, decode, members, seal
 from mcpproxy.importers.trace import Case, cases
+from tests.analysis.judged import Judged
 from tests.analysis.traces import CORPUS, check, read
 
 CASES = [case for case in read(CORPUS / "timeout.ndjson") if "silent" in case.members]
@@ -25,7 +25,7 @@ def _found(
     case: Case, reason: Literal["closed", "killed", "open"], before: int | None = None, extra: bytes = b""
 ) -> list[Finding]:
     """What is found by the rules of timeouts where a case ends in a way; `extra` comes in the place of a record."""
-    checker, assembler, found = Checker(), FrameAssembler(), list[Finding]()
+    checker, assembler, found = Judged(), FrameAssembler(), list[Finding]()
     for number, (_, line) in enumerate(case.records()):
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None

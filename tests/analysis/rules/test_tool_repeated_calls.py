@@ -2,13 +2,13 @@
 
 from typing import Any, Literal
 
-from analysis.checking.checker import Checker
 from analysis.rules.finding import Finding, Level
 from analysis.rules.tool import repeated_calls
 from analysis.rules.tool.repeated_calls import KEPT
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record
+from tests.analysis.judged import Judged
 from tests.analysis.talk import MS, Talk
 
 
@@ -16,7 +16,7 @@ class Checked(Talk):
     """A conversation through the checker: one item a millisecond."""
 
     def __init__(self) -> None:
-        self.checker = Checker([repeated_calls.RepeatedCall])
+        self.checker = Judged([repeated_calls.RepeatedCall])
         super().__init__()
 
     def record(self, rec: str, **members: Any) -> None:

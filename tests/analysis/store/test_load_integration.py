@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from analysis.conversation import routing
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Response, number_text
@@ -27,6 +26,7 @@ from captures.gaps import MOST_LOST
 from captures.identity import capture_id, path_id
 from captures.reader import Capture, Damage, read_frames
 from captures.record import members, seal
+from tests.analysis.judged import Judged
 from tests.analysis.store.written import MS, OPENED, Written
 from tests.examples import examples
 
@@ -161,7 +161,7 @@ def test_what_a_kill_leaves_is_no_damage(name: str) -> None:
 
 
 def findings_are_those_of_the_checker(path: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    checker = Checker()
+    checker = Judged()
     wanted: list[Finding] = [one for item in read_frames(Capture(path)) for one in checker.feed(item)]
     wanted += checker.finish("closed" if checker.fold.ending is not None else "killed")
     columns = 'rule, "group", level, blames, session, frame, item, related, message, pointer, source, t_ns'

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from analysis.conversation.exchange import Exchange
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
@@ -33,6 +32,7 @@ from captures.identity import path_id
 from captures.reader import Capture, read_frames
 from captures.record import Record
 from mcpproxy.report.sql_page import page
+from tests.analysis.judged import Judged
 from tests.analysis.store.written import DAY, MS, OPENED, Written
 from tests.examples import examples
 
@@ -88,7 +88,7 @@ class Told:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path_id(path)
-        fold, checker = Fold(), Checker()
+        fold, checker = Fold(), Judged()
         self.frames: list[Frame] = []
         self.records: list[Record] = []
         self.messages: list[tuple[int, Message]] = []

@@ -18,8 +18,7 @@ import pytest
 from analysis.rules.discovery import rules
 from captures.file import CaptureFile
 from captures.frame import Direction
-from captures.reader import Capture
-from captures.record import Record, members
+from captures.record import members
 from mcpproxy.examination import crew, shares
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import LocatedFinding
@@ -628,8 +627,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
 
 def found_in(path: Path) -> list[LocatedFinding]:
     examination = Examination(path, Wanted(lambda rule: rule == "id/type-changed"))
-    found = [one for item in Capture(path) for one in examination.feed(item)]
-    return found + list(examination.finish(still_open=False))
+    return [one for _, found in examination.to_end() for one in found]
 
 
 def line_at(one: LocatedFinding) -> Any:
@@ -861,7 +859,7 @@ def test_a_rule_that_fails_is_told_and_hides_nothing(capture: Path, monkeypatch:
 
     monkeypatch.setattr(UnknownResponse, "on_response", fail)
     examination = Examination(capture, Wanted(lambda rule: rule.startswith("id/")))
-    found = [one for item in Capture(capture) if isinstance(item, Record) for one in examination.feed(item)]
+    found = [one for _, several in examination.to_end() for one in several]
     assert [one.finding.rule for one in found] == ["id/type-changed"] * 3
     assert dict(examination.ended.faults) == {"id/unknown-response": "KeyError: 'a bug'"}
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.filter import parse
-from captures.reader import Capture
+from analysis.reading import Reading
 from captures.record import members
 from mcpproxy.cli.show import _Json
 from tests.analysis.http_trace import HttpTrace, notification
@@ -200,9 +200,9 @@ def test_a_row_is_one_line_of_json_whatever_crossed(tmp_path: Path, raw: bytes) 
 
 def shown_here(capture: Path, text: str | None = None) -> bytes:
     """What `show --json` prints, of all or of what a filter selects, without a process for each example."""
-    printer = _Json(None if text is None else parse(text))
-    fed = [printer.text(row) for item in Capture(capture) for row in printer.feed(item)]
-    return "".join([*fed, *map(printer.text, printer.finish(still_open=False))]).encode()
+    reading = Reading(capture)
+    printer = _Json(reading.fold, None if text is None else parse(text))
+    return "".join(printer.text(row) for step in reading.to_end() for row in printer.take(step)).encode()
 
 
 # ---- a filter

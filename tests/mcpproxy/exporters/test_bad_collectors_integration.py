@@ -22,7 +22,7 @@ from mcpproxy.exporters.otlp.conventions import CallSpan
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.otlp.sdk import Collector
 from mcpproxy.exporters.otlp.sender import BATCH_BYTES, Sender
-from mcpproxy.exporters.reading import Reading
+from mcpproxy.exporters.source import Source
 from tests.harness import DEADLINE_S, Place, wait_until
 from tests.http_harness import Authority
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -149,8 +149,9 @@ def count(stdio: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
 @pytest.fixture
 def spans(stdio: Path) -> list[CallSpan]:
     """Some spans."""
-    made = CaptureSpans("0" * 32, Histograms())
-    return [span for item in Reading(stdio) for span in made.feed(item)]
+    source = Source(stdio)
+    made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
+    return [span for step in source for span in made.take(step)]
 
 
 NO_ANSWER = "no connection, or no answer in time"

@@ -22,7 +22,7 @@ from mcpproxy.exporters.otlp.conventions import CallSpan
 from mcpproxy.exporters.otlp.histograms import Histograms
 from mcpproxy.exporters.otlp.sdk import Collector
 from mcpproxy.exporters.otlp.sender import SPAN_COST, Sender
-from mcpproxy.exporters.reading import Reading
+from mcpproxy.exporters.source import Source
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted
@@ -255,8 +255,9 @@ def test_a_collector_that_is_busy_gets_them_later(stdio: Path) -> None:
 
 
 def test_memory_is_bounded_while_a_collector_is_down(stdio: Path) -> None:
-    made = CaptureSpans("0" * 32, Histograms())
-    spans: list[CallSpan] = [span for item in Reading(stdio) for span in made.feed(item)]
+    source = Source(stdio)
+    made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
+    spans: list[CallSpan] = [span for step in source for span in made.take(step)]
     heard: list[str] = []
     rounds = 50
     with nothing_listens() as (url, _):

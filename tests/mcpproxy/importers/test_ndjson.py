@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.checker import Checker
 from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record, decode
 from mcpproxy.importers.ndjson import HELD, HELD_BYTES, records
 from mcpproxy.importers.source import Wrong
+from tests.analysis.judged import Judged
 
 START = '{"t":0,"dir":"c2s","raw":"{}"}'
 
@@ -102,7 +102,7 @@ def test_any_first_word_of_a_client_is_taken(raw: bytes, is_batched: bool) -> No
 
 def test_an_excerpt_is_not_blamed_for_what_may_have_come_before() -> None:
     def rules_in(*frames: tuple[int, str, bytes]) -> set[str]:
-        checker = Checker()
+        checker = Judged()
         found = [one for item in read_frames(imported(noted(*frames))) for one in checker.feed(item)]
         return {one.rule for one in [*found, *checker.finish("closed")]}
 

@@ -9,8 +9,8 @@ from orjson import loads
 from captures.reader import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
-from mcpproxy.report.conversation import Conversation
 from mcpproxy.report.records import remark_on
+from tests.mcpproxy.telling import Telling
 
 STREAM = {"status": 200, "headers": [["Content-Type", "text/event-stream; charset=utf-8"]]}
 JSON = {"status": 200, "headers": [["content-type", "application/json"]]}
@@ -75,9 +75,9 @@ def test_an_exchange_is_worth_a_line_where_its_messages_do_not_say_it(
 
 
 def shown(*records: tuple[str, dict[str, Any]]) -> list[str]:
-    conversation = Conversation()
+    conversation = Telling()
     items = [Record(number, rec, number, members) for number, (rec, members) in enumerate(records)]
-    return [line for item in items for thing in conversation.fold(item) for line in conversation.lines(thing)]
+    return [line for item in items for thing in conversation.things_of(item) for line in conversation.lines(thing)]
 
 
 def test_a_stream_that_answers_a_post_in_order_has_no_lines_of_its_own() -> None:
@@ -119,13 +119,13 @@ def told_of_stream(*, answered: bool) -> list[str]:
         frames.insert(2, {"x": 1, "dir": "s2c", "k": "sse", "raw": f"data: {json.dumps(answer)}\n\n"})
     (case,) = cases([json.dumps({"name": "left", "transport": "http", "frames": frames}).encode()])
     assert isinstance(case, Case)
-    conversation, assembler, lines = Conversation(), FrameAssembler(), list[str]()
+    conversation, assembler, lines = Telling(), FrameAssembler(), list[str]()
     for _, line in case.records():
         record = decode(line.rstrip(b"\n"), 0, loads)
         assert record is not None
         item = assembler.feed(record)
-        lines += conversation.feed(item) if item is not None else []
-    return [*lines, *conversation.finish()]
+        lines += conversation.said(item) if item is not None else []
+    return [*lines, *conversation.ended()]
 
 
 def test_a_stream_that_its_client_leaves_before_the_answer_has_a_line() -> None:

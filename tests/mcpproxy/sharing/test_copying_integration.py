@@ -10,6 +10,7 @@ import pytest
 from orjson import loads
 
 from analysis.filter import parse
+from analysis.reading import Reading
 from captures.errors import CannotCreate, CaptureError
 from captures.exact import judge_exactly
 from captures.frame import Frame
@@ -156,7 +157,7 @@ def test_parts_that_cannot_wait_are_replaced_each_by_itself() -> None:
     lines.append(seal(3, 3, "frame", giant))
     redactor = Redactor(Pseudonyms(), catalogue(), Chosen(), bodies=True, unparsed=False)
     account = Account(Path("copy"))
-    copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, held=10)
+    copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, Reading(), held=10)
     records = [record for line in lines if (record := decode(line[:-1], 0, loads)) is not None]
     copied = [line for _, line in copier.lines(records)]
     assert len(copied) == 4

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from analysis.checking.tally import Tally, cached
 from analysis.rules.finding import Finding, Level
+from analysis.tally import Tally, cached
 from mcpproxy.tui.data import findings as found_module
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
@@ -31,7 +31,7 @@ def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
 
 
 def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
-    from analysis.checking import tally
+    from analysis import tally
 
     path = captured(tmp_path)
     key = tally.key_of(path)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checking.tally import Tally, cached
 from analysis.rules.finding import Finding, Level
+from analysis.tally import Tally, cached
 from captures.file import CaptureFile
-from captures.reader import Capture
 from captures.record import seal
 from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.tui.data.checking import Checking, Counting
@@ -38,8 +37,7 @@ def checking() -> Iterator[Checking]:
 def examined(path: Path) -> list[Finding]:
     """What `check` finds."""
     examination = Examination(path, Wanted())
-    made = [found.finding for item in Capture(path) for found in examination.feed(item)]
-    return made + [found.finding for found in examination.finish(still_open=False)]
+    return [located.finding for _, found in examination.to_end() for located in found]
 
 
 def noisy(folder: Path, count: int) -> Path:

@@ -135,12 +135,12 @@ def _next(orders: socket.socket) -> dict[str, Any]:
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
-    from analysis.checking.checker import Checker
+    from tests.analysis.judged import Judged
     from tests.warm import _become
 
     for _name in sys.argv[2:]:
         import_module(_name)
-    Checker()  # finds the rules, and compiles what they look for
+    Judged()  # finds the rules, and compiles what they look for
     gc.collect()
     gc.freeze()
     _order = _next(socket.socket(fileno=int(sys.argv[1])))

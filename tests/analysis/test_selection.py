@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.filter import parse, selection
-from captures.reader import Capture, FrameAssembler
+from analysis import selection
+from analysis.filter import parse
+from analysis.reading import Reading
 from tests.captures.samples import frame, header, lines
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
@@ -16,8 +17,9 @@ def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monk
     path = tmp_path / "a.mcpcap"
     asked = [("frame", frame("c2s", CALL % number)) for number in range(1, 6)]
     path.write_bytes(b"".join(lines([("header", header()), *asked])))
-    made, assembler = selection._Selection(parse("has:waiting"), is_open=True), FrameAssembler()
-    for record in Capture(path):
-        made.feed(assembler.feed(record))
+    reading = Reading(path)
+    made = selection._Selection(parse("has:waiting"), reading)
+    for step in reading.to_end("open"):
+        made.take(step)
         assert len(made._open) <= 3
-    assert made.finish() == {(number, None) for number in (3, 4, 5)}
+    assert made.chosen == {(number, None) for number in (3, 4, 5)}

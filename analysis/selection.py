@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from analysis.conversation.exchange import OPEN_LIMIT, Exchange
-from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
 from analysis.filter.facts import Facts, facts_of, facts_of_batch
 from analysis.filter.parser import Filter
+from analysis.reading import Reading, Step
 from captures.frame import Frame
 from captures.record import Record
 
@@ -18,18 +17,17 @@ _Key = tuple[int, int | None]
 """Number of the first frame of a message, and its place in a batch; -1 for the batch as a whole."""
 
 
-def selected_at_the_end(only: Filter, items: Iterable[object], *, is_open: bool) -> Filter:
+def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
     """Returns a filter that selects the same messages, but knows of each request how it ended.
 
     Args:
         only: the filter.
-        items: the items of one capture: frames, other records, damage.
-        is_open: whether it is still being recorded.
+        reading: of the capture, from its beginning.
     """
-    selection = _Selection(only, is_open=is_open)
-    for item in items:
-        selection.feed(item)
-    chosen = selection.finish()
+    selection = _Selection(only, reading)
+    for step in reading.to_end():
+        selection.take(step)
+    chosen = selection.chosen
     return replace(only, matches=lambda facts: _key_of(facts) in chosen)
 
 
@@ -40,33 +38,29 @@ def _key_of(facts: Facts) -> _Key | None:
 class _Selection:
     """What the filter selects; memory grows with that, and with the last `OPEN_LIMIT` requests without a response."""
 
-    def __init__(self, only: Filter, *, is_open: bool) -> None:
+    def __init__(self, only: Filter, reading: Reading) -> None:
         self._only = only
-        self._is_open = is_open
-        self._fold = Fold()
-        self._chosen: set[_Key | None] = set()
+        self._reading = reading
+        self.chosen: set[_Key | None] = set()
+        """The keys of all selected messages; complete after the last step."""
         self._open: dict[_Key | None, tuple[Seen, Exchange | None]] = {}
         """The requests whose outcome may change, with their exchange as far as it is known."""
 
-    def feed(self, item: object) -> None:
-        """Process the next item."""
-        for seen in self._fold.feed(item):
+    def take(self, step: Step) -> None:
+        """Process the next step."""
+        for seen in step.messages:
             self._note(seen)
+        item = step.item
         if isinstance(item, Frame) and item.verdict.kind == "batch":
             self._choose(facts_of_batch(item))
         if isinstance(item, Record) and item.rec == "exchange":
-            for exchange in self._fold.let_go:
+            for exchange in self._reading.fold.let_go:
                 self._settle(exchange)
-
-    def finish(self) -> set[_Key | None]:
-        """Returns the keys of all selected messages; no more items may follow."""
-        for seen in self._fold.rest():
-            self._note(seen)
-        for exchange in self._fold.finish():
-            self._settle(exchange)
-        for seen, ended in self._open.values():
-            self._choose(facts_of(seen, ended, is_open=self._is_open))
-        return self._chosen
+        if step.end is not None:
+            for exchange in self._reading.fold.finish():
+                self._settle(exchange)
+            for seen, ended in self._open.values():
+                self._choose(facts_of(seen, ended, is_open=step.end == "open"))
 
     def _note(self, seen: Seen) -> None:
         message = seen.message
@@ -92,4 +86,4 @@ class _Selection:
 
     def _choose(self, facts: Facts) -> None:
         if self._only.matches(facts):
-            self._chosen.add(_key_of(facts))
+            self.chosen.add(_key_of(facts))

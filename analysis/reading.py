@@ -1,0 +1,162 @@
+"""Reading: one capture, read and understood, a step for each of its records.
+
+Whoever wants more of a capture than its records reads it here: this is the only place outside `captures` where parts
+become frames, and the only one where frames become messages and messages findings. A reading is pulled: it keeps the
+state of the conversation, within the bounds of `Fold`, and no row; a consumer stores what it needs of each step.
+
+Nothing depends on how the records come: a file that is read to its end and the same file followed give equal steps.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from analysis.conversation.fold import Fold
+from analysis.conversation.session import Seen
+from captures.file import is_live
+from captures.frame import Frame
+from captures.reader import Capture, Damage, FrameAssembler
+from captures.record import Record
+
+if TYPE_CHECKING:
+    from analysis.checking.checker import Rules
+    from analysis.rules.finding import Finding
+
+Item: TypeAlias = Frame | Record | Damage
+End: TypeAlias = Literal["closed", "killed", "open"]
+"""Why nothing more comes: the recorder closed the capture, it did not, or it is still writing."""
+
+
+class Step:
+    """What one record brings. Not a dataclass, because millions of them are created."""
+
+    __slots__ = ("end", "findings", "item", "messages", "record")
+
+    def __init__(
+        self,
+        record: Record | Damage | None,
+        item: Item | None,
+        messages: "tuple[Seen, ...]" = (),
+        findings: "Sequence[Finding]" = (),
+        end: End | None = None,
+    ) -> None:
+        self.record = record
+        """What was read; None for what only the end shows."""
+        self.item = item
+        """The frame that it completes, or else the record or damage itself. None for a part of a frame whose rest may
+        follow, and in the last step."""
+        self.messages = messages
+        """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
+        self.findings = findings
+        """What the rules are certain of now; always empty without rules."""
+        self.end = end
+        """In the last step, why it is the last; else None."""
+
+
+class Reading:
+    """One capture while it is read.
+
+    Iterate over it for the steps up to the present end of its source, and call `finish` for those that only an end
+    shows; `to_end` does both. Who gets records one by one calls `take`.
+    """
+
+    def __init__(self, source: Path | str | Iterable[Record | Damage] = (), rules: "Rules | None" = None) -> None:
+        """Begin.
+
+        Args:
+            source: the path of a capture, or its records in order; nothing if they are handed to `take`.
+            rules: the rules that judge it; None for none.
+
+        Raises:
+            CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
+        """
+        self.source: Iterable[Record | Damage] = Capture(source) if isinstance(source, Path | str) else source
+        self.is_growing = isinstance(self.source, Capture) and is_live(self.source.segments[-1])
+        """Whether a recorder was writing it when the reading began."""
+        self.fold = Fold()
+        """The state of the conversation; not to be changed."""
+        self.damage: Damage | None = None
+        """The first damage so far; an unfinished record at the end is normal."""
+        self._assembler = FrameAssembler()
+        if rules is None:
+            self._checker = None
+        else:
+            from analysis.checking.checker import Checker
+
+            self._checker = Checker(self.fold, rules)
+
+    def __iter__(self) -> Iterator[Step]:
+        for record in self.source:
+            yield self.take(record)
+
+    def to_end(self, reason: End | None = None) -> Iterator[Step]:
+        """All steps.
+
+        Args:
+            reason: why nothing follows; None for what the capture itself shows.
+        """
+        yield from self
+        yield from self.finish(reason or self.end)
+
+    def take(self, record: Record | Damage) -> Step:
+        """The step of the next record."""
+        item = self._assembler.feed(record)
+        return Step(record, None) if item is None else self._step(record, item)
+
+    def take_whole(self, item: Item) -> Step:
+        """The step of an item that did not come as a record: a frame that is whole."""
+        return self._step(None, item)
+
+    def finish(self, reason: End | None = None) -> Iterator[Step]:
+        """The steps at the end: one for each frame that was never completed, and the last one.
+
+        Args:
+            reason: why nothing follows; None for what the capture itself shows.
+        """
+        for item in self._assembler.end():
+            yield self._step(None, item)
+        reason = reason or self.end
+        rest = self.fold.rest()
+        findings = () if self._checker is None else self._checker.finish(rest, reason)
+        yield Step(None, None, rest, findings, reason)
+
+    @property
+    def end(self) -> End:
+        """Why nothing follows what was read, as the capture shows."""
+        if self.fold.ending is not None:
+            return "closed"
+        return "open" if self.is_growing else "killed"
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Exceptions by the id of the rule that raised them; each is a bug in that rule."""
+        return {} if self._checker is None else self._checker.faults
+
+    @property
+    def counts(self) -> Counter[tuple[str, int, str]]:
+        """The number of violations of rules that report only the first one, by rule, session and side."""
+        return Counter() if self._checker is None else self._checker.counts
+
+    @property
+    def followers(self) -> Counter[tuple[str, int, str]]:
+        """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
+        return Counter() if self._checker is None else self._checker.followers
+
+    def _step(self, record: Record | Damage | None, item: Item) -> Step:
+        if isinstance(item, Damage) and item.cause != "torn":
+            self.damage = self.damage or item
+        checker = self._checker
+        if checker is None:
+            return Step(record, item, self.fold.feed(item))
+        if not checker.is_due(item):
+            messages = self.fold.feed(item)
+            return Step(record, item, messages, checker.look(item, messages))
+        assert not isinstance(item, Damage)
+        whole = item
+        if item.skipped:
+            self.fold.lose(item.skipped)  # before a rule can report that something is missing
+            whole = item._replace(skipped=0)
+        due = checker.advance(whole.t_ns)
+        messages = self.fold.feed(whole)
+        return Step(record, item, messages, checker.look(item, messages, due))

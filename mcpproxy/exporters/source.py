@@ -1,0 +1,48 @@
+"""The source of an export: a capture, read once, with its progress and what its header says."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from analysis.reading import Reading, Step
+from captures.identity import capture_id
+from captures.reader import Capture
+from captures.record import Record
+
+
+class Source:
+    """One pass over a capture. Iterate it once, for the steps of its reading."""
+
+    def __init__(self, path: Path, tell: Callable[[int], None] = lambda _: None) -> None:
+        """Open a capture.
+
+        Args:
+            path: the capture.
+            tell: called with the number of bytes of each record that was read.
+
+        Raises:
+            CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
+        """
+        capture = Capture(path)
+        self.path = path
+        self.id = capture_id(capture)
+        """The id of the capture."""
+        self.reading = Reading(capture)
+        self._header, self._tell = capture.header.members, tell
+
+    @property
+    def name(self) -> str:
+        """The name of the server in the capture; empty if there is none. Untrusted text."""
+        name = self._header.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def wall_ns(self) -> int | None:
+        """The wall clock at stamp 0, if it is known."""
+        wall_ns = self._header.get("wall_ns")
+        return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
+
+    def __iter__(self) -> Iterator[Step]:
+        for step in self.reading.to_end():
+            if isinstance(step.record, Record):
+                self._tell(len(step.record.line) + 1)
+            yield step

@@ -1,0 +1,58 @@
+"""The rules over items that a test makes: frames that are whole, records, damage."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from analysis.checking.checker import Rules
+from analysis.conversation.fold import Fold
+from analysis.reading import End, Item, Reading, Step
+from analysis.rules.base import Rule
+from analysis.rules.finding import Finding
+from captures.frame import Frame
+
+
+def step(reading: Reading, item: Item) -> Step:
+    """The step of any item."""
+    return reading.take_whole(item) if isinstance(item, Frame) else reading.take(item)
+
+
+class Judged:
+    """A conversation, and what the rules find in it."""
+
+    def __init__(self, picked: Iterable[type[Rule]] | None = None) -> None:
+        """Begin; `picked` are the rules, None for all."""
+        self.reading = Reading(rules=Rules(picked))
+
+    @property
+    def fold(self) -> Fold:
+        """The state of the conversation."""
+        return self.reading.fold
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """The rules that failed, and how."""
+        return self.reading.faults
+
+    @property
+    def counts(self) -> Counter[tuple[str, int, str]]:
+        """How often the rules were broken that report only the first time."""
+        return self.reading.counts
+
+    @property
+    def followers(self) -> Counter[tuple[str, int, str]]:
+        """How many findings were counted under their causes."""
+        return self.reading.followers
+
+    def advance(self, t_ns: int) -> list[Finding]:
+        """What is found because it is so late."""
+        checker = self.reading._checker
+        assert checker is not None
+        return checker.advance(t_ns)
+
+    def feed(self, item: Item) -> list[Finding]:
+        """What is found with the next item."""
+        return [*step(self.reading, item).findings]
+
+    def finish(self, reason: End = "closed") -> list[Finding]:
+        """What only the end shows."""
+        return [finding for each in self.reading.finish(reason) for finding in each.findings]

@@ -1,0 +1,37 @@
+"""The text of a conversation whose items a test makes: frames that are whole, records, damage."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.reading import End, Item, Reading
+from mcpproxy.report.conversation import Conversation, Thing
+from mcpproxy.report.text import Style
+from tests.analysis.judged import step
+
+
+class Telling(Conversation):
+    """A conversation with a reading of its own."""
+
+    def __init__(self, style: Style | None = None, width: int = 80, **more: Any) -> None:
+        self.reading = Reading()
+        super().__init__(self.reading.fold, style, width, **more)
+
+    def said(self, item: Item) -> Iterator[str]:
+        """The lines of the next item."""
+        return self.feed(step(self.reading, item))
+
+    def things_of(self, item: Item) -> tuple[Thing, ...]:
+        """What the next item shows."""
+        return self.things(step(self.reading, item))
+
+    def ended(self, *, still_open: bool = False) -> list[str]:
+        """The lines about the end."""
+        return [line for each in self.reading.finish(_end(still_open)) for line in self.feed(each)]
+
+    def closing(self, *, still_open: bool = False) -> list[Thing]:
+        """What only the end shows."""
+        return [thing for each in self.reading.finish(_end(still_open)) for thing in self.things(each)]
+
+
+def _end(still_open: bool) -> End:
+    return "open" if still_open else "killed"
