@@ -10,7 +10,7 @@ Nothing depends on how the records come: a file that is read to its end and the 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
@@ -28,30 +28,20 @@ End: TypeAlias = Literal["closed", "killed", "open"]
 """Why nothing more comes: the recorder closed the capture, it did not, or it is still writing."""
 
 
-class Step:
-    """What one record brings. Not a dataclass, because millions of them are created."""
+class Step(NamedTuple):
+    """What one record brings."""
 
-    __slots__ = ("end", "findings", "item", "messages", "record")
-
-    def __init__(
-        self,
-        record: Record | Damage | None,
-        item: Item | None,
-        messages: "tuple[Seen, ...]" = (),
-        findings: "Sequence[Finding]" = (),
-        end: End | None = None,
-    ) -> None:
-        self.record = record
-        """What was read; None for what only the end shows."""
-        self.item = item
-        """The frame that it completes, or else the record or damage itself. None for a part of a frame whose rest may
-        follow, and in the last step."""
-        self.messages = messages
-        """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
-        self.findings = findings
-        """What the rules are certain of now; always empty without rules."""
-        self.end = end
-        """In the last step, why it is the last; else None."""
+    record: Record | Damage | None
+    """What was read; None for what only the end shows."""
+    item: Item | None
+    """The frame that it completes, or else the record or damage itself. None for a part of a frame whose rest may
+    follow, and in the last step."""
+    messages: tuple[Seen, ...] = ()
+    """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
+    findings: "Sequence[Finding]" = ()
+    """What the rules are certain of now; always empty without rules."""
+    end: End | None = None
+    """In the last step, why it is the last; else None."""
 
 
 class Reading:
@@ -79,6 +69,7 @@ class Reading:
         self.damage: Damage | None = None
         """The first damage so far; an unfinished record at the end is normal."""
         self._assembler = FrameAssembler()
+        self._assemble, self._understand = self._assembler.feed, self.fold.feed
         if rules is None:
             self._checker = None
         else:
@@ -87,8 +78,7 @@ class Reading:
             self._checker = Checker(self.fold, rules)
 
     def __iter__(self) -> Iterator[Step]:
-        for record in self.source:
-            yield self.take(record)
+        return map(self.take, self.source)
 
     def to_end(self, reason: End | None = None) -> Iterator[Step]:
         """All steps.
@@ -101,8 +91,13 @@ class Reading:
 
     def take(self, record: Record | Damage) -> Step:
         """The step of the next record."""
-        item = self._assembler.feed(record)
-        return Step(record, None) if item is None else self._step(record, item)
+        item = self._assemble(record)
+        if item is None:
+            return Step(record, None)
+        if self._checker is None and type(item) is not Damage:
+            # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
+            return tuple.__new__(Step, (record, item, self._understand(item), (), None))
+        return self._step(record, item)
 
     def take_whole(self, item: Item) -> Step:
         """The step of an item that did not come as a record: a frame that is whole."""
@@ -148,9 +143,9 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self.fold.feed(item))
+            return Step(record, item, self._understand(item))
         if not checker.is_due(item):
-            messages = self.fold.feed(item)
+            messages = self._understand(item)
             return Step(record, item, messages, checker.look(item, messages))
         assert not isinstance(item, Damage)
         whole = item
@@ -158,5 +153,5 @@ class Reading:
             self.fold.lose(item.skipped)  # before a rule can report that something is missing
             whole = item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
-        messages = self.fold.feed(whole)
+        messages = self._understand(whole)
         return Step(record, item, messages, checker.look(item, messages, due))

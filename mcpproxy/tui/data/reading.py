@@ -244,6 +244,8 @@ class Reading(Understanding):
 
     def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
         for item in items:
-            self.take(item)
+            # Beyond the last row, only the end of the recording is of interest.
+            if len(self.exchange_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
+                self.take(self.conversation.take(item))
         if has_ended:
             self.finish()

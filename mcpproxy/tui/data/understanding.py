@@ -69,8 +69,9 @@ class Understanding:
             index: where the rows are.
         """
         self.index = index
-        self._conversation = Reading()
-        self.fold = self._conversation.fold
+        self.conversation = Reading()
+        """What reads and understands the capture."""
+        self.fold = self.conversation.fold
         self.exchanges = Exchanges()
         self.calls = Calls()
         """The kinds of requests seen."""
@@ -180,12 +181,8 @@ class Understanding:
 
     # ---- entries, in order
 
-    def take(self, item: Record | Damage) -> None:
-        """Process the next item of the capture; beyond the last row, only the end of the recording is of interest."""
-        if len(self.exchange_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
-            self._take(self._conversation.take(item))
-
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
+        """Process the next step of `conversation`; beyond the last row, it only counts."""
         entry, row, number = step.item, len(self.exchange_of), NONE
         if entry is None or row >= ROWS:
             return
@@ -379,8 +376,8 @@ class Understanding:
 
     def finish(self) -> None:
         """Settle what is open: there are no more items."""
-        for step in self._conversation.finish():
-            self._take(step)
+        for step in self.conversation.finish():
+            self.take(step)
         unanswered = self.fold.finish()
         is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
         for table in self.fold.tables.values():
