@@ -5,24 +5,23 @@ Imports `captures` but nothing from `mcpproxy`; never raises because of its inpu
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
-    from analysis.checking.checker import Checker
-    from analysis.conversation.exchange import Exchange, IdState, Outcome
-    from analysis.conversation.fold import Fold
+    from analysis.conversation.call import Call, IdState, Outcome
     from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
     from analysis.conversation.session import Peer, Seen, Session
+    from analysis.reading import Reading, Step, findings, read
     from analysis.rules.finding import Finding, Level
+    from analysis.selection import calls
 
     # Not in __all__: there, `from analysis import *` would replace the builtin.
     from analysis.store.open import open as open  # noqa: A004 - callers write `analysis.open(…)`
 
 __all__ = [
     "MISSING",
-    "Checker",
-    "Exchange",
+    "Call",
     "Finding",
-    "Fold",
     "Id",
     "IdState",
     "Invalid",
@@ -31,18 +30,23 @@ __all__ = [
     "Notification",
     "Outcome",
     "Peer",
+    "Reading",
     "Request",
     "Response",
     "Seen",
     "Session",
+    "Step",
+    "calls",
+    "findings",
     "messages",
+    "read",
 ]
 
 _HOME = {
-    "analysis.checking.checker": ("Checker",),
+    "analysis.reading": ("Reading", "Step", "findings", "read"),
+    "analysis.selection": ("calls",),
     "analysis.rules.finding": ("Finding", "Level"),
-    "analysis.conversation.fold": ("Fold",),
-    "analysis.conversation.exchange": ("Exchange", "IdState", "Outcome"),
+    "analysis.conversation.call": ("Call", "IdState", "Outcome"),
     "analysis.conversation.message": (
         "MISSING",
         "Id",
@@ -60,6 +64,9 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Load the module that holds `name` on first use."""
+    if name == "Fold":
+        warn("analysis.Fold will go in the next version; use analysis.read, which does its work", DeprecationWarning, 2)
+        return import_module("analysis.conversation.fold").Fold
     for module, names in _HOME.items():
         if name in names:
             return getattr(import_module(module), name)

@@ -8,10 +8,11 @@ Nothing depends on how the records come: a file that is read to its end and the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from captures.file import is_live
@@ -38,6 +39,9 @@ class Step(NamedTuple):
     follow, and in the last step."""
     messages: tuple[Seen, ...] = ()
     """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
+    changed: Collection[Call] = ()
+    """The calls that it opens, carries on, ends or makes forgotten, each as it is at the end of the capture or at a
+    later step: it is the same object all the time. In the last step also those that are still open."""
     findings: "Sequence[Finding]" = ()
     """What the rules are certain of now; always empty without rules."""
     end: End | None = None
@@ -96,7 +100,7 @@ class Reading:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
             # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
-            return tuple.__new__(Step, (record, item, self._understand(item), (), None))
+            return tuple.__new__(Step, (record, item, self._understand(item), self.fold.changed, (), None))
         return self._step(record, item)
 
     def take_whole(self, item: Item) -> Step:
@@ -113,8 +117,9 @@ class Reading:
             yield self._step(None, item)
         reason = reason or self.end
         rest = self.fold.rest()
+        changed = self.fold.changed | dict.fromkeys(self.fold.open_calls())
         findings = () if self._checker is None else self._checker.finish(rest, reason)
-        yield Step(None, None, rest, findings, reason)
+        yield Step(None, None, rest, changed, findings, reason)
 
     @property
     def end(self) -> End:
@@ -143,10 +148,10 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self._understand(item))
+            return Step(record, item, self._understand(item), self.fold.changed)
         if not checker.is_due(item):
             messages = self._understand(item)
-            return Step(record, item, messages, checker.look(item, messages))
+            return Step(record, item, messages, self.fold.changed, checker.look(item, messages))
         assert not isinstance(item, Damage)
         whole = item
         if item.skipped:
@@ -154,4 +159,31 @@ class Reading:
             whole = item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)
-        return Step(record, item, messages, checker.look(item, messages, due))
+        return Step(record, item, messages, self.fold.changed, checker.look(item, messages, due))
+
+
+def read(path: Path | str) -> Reading:
+    """A reading of a capture, without rules; loop over it, or over `to_end()`.
+
+    Args:
+        path: the capture.
+
+    Raises:
+        CaptureError: the capture cannot be read.
+    """
+    return Reading(path)
+
+
+def findings(path: Path | str) -> "Iterator[Finding]":
+    """What the rules find in a capture, as soon as it is certain.
+
+    Args:
+        path: the capture.
+
+    Raises:
+        CaptureError: the capture cannot be read.
+    """
+    from analysis.checking.checker import Rules
+
+    for step in Reading(path, Rules()).to_end():
+        yield from step.findings

@@ -1,17 +1,19 @@
-"""Applies a filter to a whole capture, because how a request ends is known only after its message was read."""
+"""What a filter selects in a whole capture: how a request ends is known only after its message was read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from analysis.conversation.exchange import OPEN_LIMIT, Exchange
+from analysis.conversation.call import Call
+from analysis.conversation.call_table import OPEN_LIMIT
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
 from analysis.filter.facts import Facts, facts_of, facts_of_batch
-from analysis.filter.parser import Filter
+from analysis.filter.parser import Filter, parse
 from analysis.reading import Reading, Step
 from captures.frame import Frame
-from captures.record import Record
 
 _Key = tuple[int, int | None]
 """Number of the first frame of a message, and its place in a batch; -1 for the batch as a whole."""
@@ -24,11 +26,41 @@ def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
         only: the filter.
         reading: of the capture, from its beginning.
     """
-    selection = _Selection(only, reading)
+    selection = _Selection(only)
     for step in reading.to_end():
         selection.take(step)
     chosen = selection.chosen
     return replace(only, matches=lambda facts: _key_of(facts) in chosen)
+
+
+def calls(path: Path | str, only: str = "") -> Iterator[Call]:
+    """The calls of a capture, each once: when it is over, or at the end of the capture.
+
+    Args:
+        path: the capture.
+        only: a filter (docs/filter.md) that the request or the response must match; empty for all.
+
+    Raises:
+        CaptureError: the capture cannot be read.
+        FilterError: the filter is invalid.
+    """
+    chosen = parse(only) if only else None
+    for step in Reading(path).to_end():
+        for call in step.changed:
+            if (call.is_over or step.end is not None) and (chosen is None or matches(chosen, call)):
+                yield call
+
+
+def matches(only: Filter, call: Call) -> bool:
+    """Whether a filter selects the request or the response of a call, by what is known of it now."""
+    if call.session is None:
+        return False
+    for message in (call.request, call.response):
+        if message is not None:
+            seen = Seen(message, call.session, call, None, call.revision, era=call.era)
+            if only.matches(facts_of(seen, call)):
+                return True
+    return False
 
 
 def _key_of(facts: Facts) -> _Key | None:
@@ -38,13 +70,12 @@ def _key_of(facts: Facts) -> _Key | None:
 class _Selection:
     """What the filter selects; memory grows with that, and with the last `OPEN_LIMIT` requests without a response."""
 
-    def __init__(self, only: Filter, reading: Reading) -> None:
+    def __init__(self, only: Filter) -> None:
         self._only = only
-        self._reading = reading
         self.chosen: set[_Key | None] = set()
         """The keys of all selected messages; complete after the last step."""
-        self._open: dict[_Key | None, tuple[Seen, Exchange | None]] = {}
-        """The requests whose outcome may change, with their exchange as far as it is known."""
+        self._open: dict[_Key, Seen] = {}
+        """The requests whose outcome may change."""
 
     def take(self, step: Step) -> None:
         """Process the next step."""
@@ -53,37 +84,30 @@ class _Selection:
         item = step.item
         if isinstance(item, Frame) and item.verdict.kind == "batch":
             self._choose(facts_of_batch(item))
-        if isinstance(item, Record) and item.rec == "exchange":
-            for exchange in self._reading.fold.let_go:
-                self._settle(exchange)
         if step.end is not None:
-            for exchange in self._reading.fold.finish():
-                self._settle(exchange)
-            for seen, ended in self._open.values():
-                self._choose(facts_of(seen, ended, is_open=step.end == "open"))
+            for seen in self._open.values():
+                self._choose(facts_of(seen, _known(seen.call), is_open=step.end == "open"))
 
     def _note(self, seen: Seen) -> None:
         message = seen.message
         if isinstance(message, Request):
-            self._open[message.seq, message.index] = seen, None
+            self._open[message.seq, message.index] = seen
             if len(self._open) > OPEN_LIMIT:
                 # The fold has forgotten it as well, or soon will: nothing more will be known of it.
-                self._choose(facts_of(*self._open.pop(next(iter(self._open)))))
-        else:
-            self._choose(facts_of(seen))
-        exchange = seen.exchange or seen.cancelled
-        if exchange is not None:
-            self._settle(exchange)
-            if seen.exchange is not None and exchange.response is not None:
-                asked = self._open.pop((exchange.request.seq, exchange.request.index), None)
-                if asked is not None:
-                    self._choose(facts_of(asked[0], exchange))
-
-    def _settle(self, exchange: Exchange) -> None:
-        key = exchange.request.seq, exchange.request.index
-        if key in self._open:
-            self._open[key] = self._open[key][0], exchange
+                oldest = self._open.pop(next(iter(self._open)))
+                self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))
+            return
+        self._choose(facts_of(seen))
+        if seen.exchange is not None:
+            asked = self._open.pop((seen.exchange.request.seq, seen.exchange.request.index), None)
+            if asked is not None:
+                self._choose(facts_of(asked, seen.exchange))
 
     def _choose(self, facts: Facts) -> None:
         if self._only.matches(facts):
             self.chosen.add(_key_of(facts))
+
+
+def _known(call: Call | None) -> Call | None:
+    """A call of whose end the capture says something."""
+    return None if call is None or call.is_forgotten or not call.request.id.pairs else call

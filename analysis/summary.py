@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import Reading
@@ -68,7 +68,7 @@ class Summary(NamedTuple):
     errors: int = 0
     """Requests that ended in an error of JSON-RPC or of a tool, or failed over HTTP."""
     abandoned: int = 0
-    """Requests whose sender gave up on them; see `Exchange.abandoned_ns`."""
+    """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     waiting: int = 0
     """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
@@ -122,16 +122,15 @@ class Summarizer:
             status, signal = entry.members.get("status"), entry.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
-        if isinstance(entry, Record) and entry.rec == "exchange":
-            self.abandoned += len(self.fold.abandoned_by(entry))
-            self.errors += sum(exchange.outcome in _BAD for exchange in self.fold.let_go)
         for seen in step.messages:
-            exchange = seen.exchange
             self._hear(seen.session.client, self.fold.t_ns)
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
-            if exchange is not None:
-                self.errors += exchange.outcome in _BAD
-                self.latencies.add(exchange.duration_ns or 0)
+        if isinstance(entry, Record) and entry.rec == "exchange":
+            self.abandoned += len(self.fold.abandoned_by(entry))
+        for call in step.changed:
+            self.errors += call.settled in _BAD
+            if call.response is not None:
+                self.latencies.add(call.latency_ns or 0)
 
     def summary(self, *, live: bool) -> Summary:
         """The summary so far.
@@ -142,7 +141,7 @@ class Summarizer:
         fold = self.fold
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
         # Only the end shows which streams were never resumed after they had ended or been left.
-        left = fold.finish() if fold.transport == "http" and not live else ()
+        left = fold.open_calls() if fold.transport == "http" and not live else ()
         waiting = self.fold.tables["client"].waiting() if live else []
         sent_ns = [one.request.t_ns for one in waiting if one.is_awaited]
         last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)

@@ -20,8 +20,8 @@ from typing import Final, Literal, NamedTuple
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.envelope import lacks
-from analysis.conversation.exchange import Exchange, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
@@ -134,9 +134,9 @@ class Checker:
         if rest:
             findings += self._look(rest, None)
         findings += self.advance(self._fold.t_ns)
-        left = self._fold.finish()
+        left = self._fold.open_calls()
         ended: list[Finding] = []
-        by_session: dict[int, list[Exchange]] = {}
+        by_session: dict[int, list[Call]] = {}
         for exchange in left:
             if exchange.session is not None:
                 by_session.setdefault(exchange.session.number, []).append(exchange)

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from analysis.checking.profile import Costs
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Notification, Request
 from analysis.conversation.session import Seen, Session

@@ -7,7 +7,7 @@ by a text that mentions its upstream. Any other response counts as the server's 
 import re
 from typing import Final, Literal, TypeAlias
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import HttpExchange
 
 GATEWAYS: Final = frozenset({502, 504})

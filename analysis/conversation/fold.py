@@ -1,7 +1,7 @@
 """Fold: turns the items of a capture, one by one, into messages with their meaning and the state of their sessions.
 
 Sans-IO and streaming: `feed` takes the items of captures.reader, one at a time, and returns the messages that each
-completes; `finish` returns the exchanges left over. Nothing raises, and everything is decided by the bytes and stamps
+completes; `open_calls` returns what is left over. Nothing raises, and everything is decided by the bytes and stamps
 of the capture, so reading a file and following the same file live give the same result.
 
 Both eras are understood on one connection. Up to 2025-11-25 a handshake names peers and revision for everything that
@@ -13,17 +13,8 @@ from weakref import ref
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.exchange import (
-    OPEN_BYTES,
-    OPEN_HTTP_LIMIT,
-    OPEN_LIMIT,
-    REASON,
-    Exchange,
-    IdState,
-    Outcome,
-    RequestTable,
-    Waiting,
-)
+from analysis.conversation.call import REASON, Call, IdState, Outcome, token_of
+from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
 from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges, Mark
@@ -67,6 +58,7 @@ _OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_FAILED: Final = IdState.FAILED
 _ID_ANSWERED: Final = IdState.ANSWERED
+_PROGRESS: Final = ("notifications/progress", "progress")
 _ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 
@@ -92,8 +84,12 @@ class Fold:
         """Stamp of that record."""
         self.failed = 0
         """Requests whose HTTP exchange failed before a response came."""
-        self.let_go: list[Exchange] = []
-        """The exchanges that stopped awaiting a response with the last `exchange` record."""
+        self.calls = 0
+        """How many calls there were."""
+        self.changed: dict[Call, None] = {}
+        """The calls that the last item has opened, ended or changed otherwise."""
+        self.let_go: list[Call] = []
+        """The calls that stopped awaiting a response with the last `exchange` record."""
         self.unjudged = 0
         """Frames that could not be examined: a response may be among them."""
         self.begins_at = 0
@@ -102,7 +98,7 @@ class Fold:
         """Bodies over HTTP that may hold messages and are not in the capture; see `HttpExchange.unrecorded`."""
         self.lost = 0
         """Records known to be lost, and stretches of damage, which may also hold a response."""
-        self.tables: dict[Side, RequestTable] = {"client": RequestTable(), "server": RequestTable()}
+        self.tables: dict[Side, CallTable] = {"client": CallTable(), "server": CallTable()}
         """Requests, by the side that sent them."""
         self.links = Links()
         """Multi-round calls, tasks and subscriptions."""
@@ -123,6 +119,10 @@ class Fold:
         """Which requests a response over HTTP can answer."""
         self._assembly = Assembly()
         self._stalls = Stalls()
+        self._on_pipe: dict[Call, None] = {}
+        """The client's calls on stdio that are awaited."""
+        self._by_token: dict[tuple[int, Side, Id], Call] = {}
+        """The open calls with a progress token: by the session, the side that reports, and the token."""
 
     @property
     def client(self) -> Peer | None:
@@ -187,6 +187,8 @@ class Fold:
         Returns:
             The messages that it completes, with their meaning; a message that spans lines comes with the last of them.
         """
+        if self.changed:
+            self.changed = {}
         if isinstance(item, Frame):
             if item.skipped:
                 self.lose(item.skipped)
@@ -208,15 +210,18 @@ class Fold:
 
     def rest(self) -> tuple[Seen, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
+        self.changed = {}
         return tuple([self._see(message) for message in self._assembly.end()])
 
-    def finish(self) -> tuple[Exchange, ...]:
-        """The exchanges without a response at the end, in the order of their requests. Changes nothing."""
-        left = [waiting for table in self.tables.values() for waiting in table.waiting()]
-        left.sort(key=lambda exchange: exchange.request.seq)
-        return tuple(self.links.chains.unanswered(self._closed(waiting, None)) for waiting in left)
+    def open_calls(self) -> tuple[Call, ...]:
+        """The calls without a response, with what became of them so far, in the order of their requests."""
+        left = [call for table in self.tables.values() for call in table.waiting()]
+        left.sort(key=lambda call: call.request.seq)
+        for call in left:
+            self._measure(call)
+        return tuple(left)
 
-    def abandoned_by(self, record: Record) -> list[Exchange]:
+    def abandoned_by(self, record: Record) -> list[Call]:
         """The requests that the last record shows as abandoned: their client closed the HTTP exchange."""
         return [
             exchange
@@ -228,10 +233,56 @@ class Fold:
         """Whether a client request that an HTTP exchange carried has no response yet."""
         return any(self.tables["client"].get(key) is not None for key in self.addressing.asked_in(exchange))
 
-    def _closed(self, waiting: Waiting, response: Response | None) -> Exchange:
+    def _measure(self, call: Call) -> None:
         # Server frames are stamped when they are read, so only client frames wait after their stamp.
-        seq, sender = waiting.request.seq, waiting.request.sender
-        return waiting.closed(response, self._stalls.waited_ns(seq) if sender == "client" else 0)
+        if call.request.sender == "client":
+            call.stall_ns = self._stalls.waited_ns(call.request.seq)
+
+    def _begin(self, call: Call) -> None:
+        """Note that a call is under way."""
+        self.calls += 1
+        request, session, http = call.request, call.session, call.http
+        assert session is not None
+        session.in_flight += 1
+        call.begin(session.in_flight)
+        if request.sender == "server":
+            call.outer = self._outer(http)
+        elif http is None and request.id.pairs:
+            self._on_pipe[call] = None
+        if call.token is not None and request.id.pairs:
+            self._by_token[session.number, other_side(request.sender), call.token] = call
+        self.changed[call] = None
+        table = self.tables[request.sender]
+        if table.dropped:
+            for forgotten in table.dropped:
+                forgotten.is_forgotten = True
+                self._end(forgotten)
+            table.dropped.clear()
+
+    def _end(self, call: Call) -> None:
+        """Note that a call is not under way any more."""
+        session = call.session
+        assert session is not None
+        self._measure(call)
+        if call.cancellation is None:
+            session.in_flight -= 1
+            self._on_pipe.pop(call, None)
+        if call.token is not None:
+            key = session.number, other_side(call.request.sender), call.token
+            if self._by_token.get(key) is call:
+                del self._by_token[key]
+        self.changed[call] = None
+
+    def _outer(self, http: HttpExchange | None) -> Call | None:
+        """The only call of the client on which the server can be working, on a pipe or in an exchange."""
+        if http is None:
+            return next(iter(self._on_pipe)) if len(self._on_pipe) == 1 else None
+        asked = self.addressing.asked_in(http.number)
+        if len(asked) > _ALIKE:
+            return None
+        table = self.tables["client"]
+        open_ = [call for key in asked if (call := table.get(key)) is not None and call.cancellation is None]
+        return open_[0] if len(open_) == 1 else None
 
     # ---- messages
 
@@ -274,6 +325,7 @@ class Fold:
                 if waiting is not None:
                     waiting.http, waiting.broken = http, None
                     waiting.redirects += 1
+                    self.changed[waiting] = None
         return True
 
     def _again(self, message: Message, http: HttpExchange) -> Seen:
@@ -285,6 +337,7 @@ class Fold:
         seen.is_again = True
         if first is not None:
             seen.revision, seen.rank, seen.era, seen.request = first.revision, first.rank, first.era, first.request
+            seen.call = first.call
         return seen
 
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
@@ -313,7 +366,9 @@ class Fold:
             self.routing.reused(session, http)
         session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
         session.last_request[request.sender] = request.seq
-        state = table.open(request, key, revision, era, http, session)
+        call = Call(request, revision, era, http, session, self.calls)
+        state = table.open(call, key)
+        self._begin(call)
         return Seen(
             request,
             session,
@@ -324,6 +379,7 @@ class Fold:
             era=era,
             earlier=earlier,
             http=http,
+            call=call,
         )
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
@@ -352,15 +408,18 @@ class Fold:
             revision, era = self._around(response, session)
             posted = self.addressing.asked_in(response.frames[0].exchange)
             meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
+            if meant is not None:
+                self.changed[meant.call] = None
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
         if response.id is not None:
-            state = waiting.state
+            state = waiting.id_state
         if waiting.request.seq > session.received[response.sender]:
             session.received[response.sender] = waiting.request.seq
-        exchange, revision = self._closed(waiting, response), waiting.revision
-        is_error, by_server = exchange.outcome is _ERROR, response.sender == "server"
+        self._end(waiting)
+        waiting.answer(response)
+        is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
         if by_server and not is_error:
-            revision = answering(waiting, response, session)
+            waiting.revision = answering(waiting, response, session)
         elif waiting.request.method == "initialize" and session.initialize is waiting.request:
             session.handshake = None
         if by_server and is_error and _code(response) in MODERN_CODES:
@@ -368,9 +427,9 @@ class Fold:
         return Seen(
             response,
             session,
-            exchange,
+            waiting,
             state,
-            revision,
+            waiting.revision,
             state=session.state,
             era=waiting.era,
             is_converted=is_converted,
@@ -384,10 +443,10 @@ class Fold:
         state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
         seen = Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
         waiting = None if key is None else self.tables["client"].get(key)
-        seen.request = None if waiting is None else waiting.request
+        seen.request, seen.call = None if waiting is None else waiting.request, waiting
         return seen
 
-    def _searched(self, response: Response, table: RequestTable, session: Session) -> tuple[Key | None, IdState, bool]:
+    def _searched(self, response: Response, table: CallTable, session: Session) -> tuple[Key | None, IdState, bool]:
         """The open request that a response answers, the state of its id, and whether only its converted id matches."""
         key = self._meant(response)
         if key is not None or response.id is None:
@@ -434,6 +493,8 @@ class Fold:
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
+        if notification.method in _PROGRESS and self._by_token:
+            self._progress(notification, session)
         if notification.method not in ("notifications/cancelled", "cancelled"):
             return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
         state, cancels, cancelled = self._cancelled(notification, session)
@@ -450,9 +511,15 @@ class Fold:
             http=http,
         )
 
-    def _cancelled(
-        self, notification: Notification, session: Session
-    ) -> tuple[IdState, Request | None, Exchange | None]:
+    def _progress(self, notification: Notification, session: Session) -> None:
+        params = notification.params
+        token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
+        call = None if token is None else self._by_token.get((session.number, notification.sender, token))
+        if call is not None:
+            call.progress += 1
+            self.changed[call] = None
+
+    def _cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
         """The previous state of the id that a cancellation names, the request it refers to, and its exchange."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
@@ -468,11 +535,16 @@ class Fold:
         cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
         if cancelled is not None:
             cancelled.fault = self._fault(cancelled)
-            return state, cancelled.request, self._closed(cancelled, None)
+            self._measure(cancelled)
+            if cancelled.session is not None:
+                cancelled.session.in_flight -= 1
+            self._on_pipe.pop(cancelled, None)
+            self.changed[cancelled] = None
+            return state, cancelled.request, cancelled
         named = table.get(key)
         return state, None if named is None else named.request, None
 
-    def _fault(self, waiting: Waiting) -> Outcome | None:
+    def _fault(self, waiting: Call) -> Outcome | None:
         """What had become of a request when its sender cancelled it; None if it could still be answered.
 
         Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
@@ -480,13 +552,13 @@ class Fold:
         """
         request, session = waiting.request, waiting.session
         if waiting.broken is not None:
-            return None if waiting.is_left else _FAILED
+            return None if waiting.has_left else _FAILED
         is_gone = session is not None and not session.is_http and "server" in session.closed_ns
         is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
         return _UNANSWERED if is_lost else None
 
     @staticmethod
-    def _is_listening(waiting: Waiting | None) -> bool:
+    def _is_listening(waiting: Call | None) -> bool:
         return waiting is not None and waiting.request.method == "subscriptions/listen"
 
     def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
@@ -525,19 +597,22 @@ class Fold:
                 continue  # it has come again already
             if not is_older and not is_refused and by != "proxy":
                 waiting.broken = Mark(record.seq, record.t_ns)
-                waiting.is_left = by == "client" and waiting.era != "modern" and not http.is_redirect
+                waiting.has_left = by == "client" and waiting.era != "modern" and not http.is_redirect
+                self.changed[waiting] = None
             if may_follow or is_resuming:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
-            ended = self._closed(waiting, None)
-            if is_cancel and ended.cancelled_ns is None:
-                ended.outcome, ended.cancelled_ns, ended.cancelled_seq = _CANCELLED, record.t_ns, record.seq
-            if is_refused or (ended.outcome in _OPEN_ENDS and ended.cancelled_ns is None):
-                ended.outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
-            self.failed += ended.outcome not in (_CANCELLED, _NOT_RECORDED)
-            self.let_go.append(ended)
-            self.links.chains.failed(waiting.request)
+            self._end(waiting)
             self.tables["client"].fail(key)
+            outcome = waiting.outcome
+            if is_cancel and waiting.cancelled_ns is None:
+                outcome, waiting.cancellation = _CANCELLED, Mark(record.seq, record.t_ns)
+            if is_refused or (outcome in _OPEN_ENDS and waiting.cancelled_ns is None):
+                outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
+            waiting.settled = outcome
+            self.failed += outcome not in (_CANCELLED, _NOT_RECORDED)
+            self.let_go.append(waiting)
+            self.links.chains.failed(waiting.request)
 
     def _is_older(self, http: HttpExchange) -> bool:
         """Whether the older transport answers its requests, on another stream."""
@@ -644,8 +719,9 @@ class Fold:
             self.event_ids.opened(http, last)
             for key in self.addressing.asked_in(http.stream) if http.stream != number else ():
                 waiting = self.tables["client"].get(key)
-                if waiting is not None and waiting.cancelled_ns is None:
-                    waiting.broken, waiting.is_left = None, False
+                if waiting is not None and waiting.cancellation is None:
+                    waiting.broken, waiting.has_left = None, False
+                    self.changed[waiting] = None
         elif members.get("event") == "ended":
             http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
             http.retry = _integer(members.get("retry"))

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import ENDLESS, IdState, ProbableAnswer, Waiting
+from analysis.conversation.call import ENDLESS, Call, IdState, ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Request, Response, other_side
 from analysis.protocol.methods import METHODS
@@ -45,7 +45,7 @@ _LONGEST: Final = 60
 class Meant(NamedTuple):
     """The request that a response without a matching request was probably meant for."""
 
-    request: Request
+    call: Call
     why: str
     """Why this one: `the only request open then`."""
     answer: ProbableAnswer
@@ -54,7 +54,7 @@ class Meant(NamedTuple):
     @property
     def text(self) -> str:
         """The guess as a clause. Untrusted text in it is truncated, and not safe on a screen."""
-        request = self.request
+        request = self.call.request
         words = [_cut(request.method), *_name(request), f"#{_cut(request.id.text)}"]
         return f"probably meant for {' '.join(words)} (frame {request.seq}), {self.why}"
 
@@ -75,10 +75,10 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
     waiting = [exchange for exchange in open_ if _fits(response, exchange.request.method)]
     if not waiting:
         return None
-    meant = next((exchange for exchange in waiting if exchange.probable_answer is None), waiting[0])
+    meant = next((exchange for exchange in waiting if exchange.meant_for_it is None), waiting[0])
     id_ = response.id
     answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else _cut(id_.text))
-    meant.probable_answer = meant.probable_answer or answer
+    meant.meant_for_it = meant.meant_for_it or answer
     if len(waiting) == 1 and not is_cut:
         which = "the only request"
     else:
@@ -86,7 +86,7 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
         which = f"the {'oldest' if meant is waiting[0] else 'next'} of {count} requests"
     where = " in its exchange" if is_in_exchange else ""
     fit = "" if len(waiting) == len(open_) else " that it fits"
-    return Meant(meant.request, f"{which} open then{where}{fit}", answer)
+    return Meant(meant, f"{which} open then{where}{fit}", answer)
 
 
 def _is_explained(response: Response, session: "Session", http: HttpExchange | None) -> bool:
@@ -106,7 +106,7 @@ def _is_explained(response: Response, session: "Session", http: HttpExchange | N
     return session.tables[response.sender].state(own) is not IdState.NEVER_SEEN  # it answers itself
 
 
-def _open(response: Response, session: "Session", posted: Sequence[Key] | None) -> tuple[list[Waiting], bool]:
+def _open(response: Response, session: "Session", posted: Sequence[Key] | None) -> tuple[list[Call], bool]:
     """The requests that wait for a response from its side, the oldest first; and whether there may be more."""
     table = session.tables[other_side(response.sender)]
     if posted is None:
@@ -117,7 +117,7 @@ def _open(response: Response, session: "Session", posted: Sequence[Key] | None) 
     candidates = [
         exchange
         for exchange in looked_at
-        if exchange.session is session and exchange.cancelled_ns is None and exchange.request.method not in ENDLESS
+        if exchange.session is session and exchange.cancellation is None and exchange.request.method not in ENDLESS
     ]
     return sorted(candidates, key=lambda exchange: (exchange.request.seq, exchange.request.index or 0)), is_cut
 

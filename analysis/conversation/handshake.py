@@ -6,7 +6,7 @@ declares its own, and never changes the state of a handshake.
 
 from typing import Any
 
-from analysis.conversation.exchange import Waiting
+from analysis.conversation.call import Call
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Seen, Session
@@ -55,7 +55,7 @@ def asking(request: Request, session: Session, http: HttpExchange | None) -> tup
     return revision, "modern"
 
 
-def answering(waiting: Waiting, response: Response, session: Session) -> str | None:
+def answering(waiting: Call, response: Response, session: Session) -> str | None:
     """The revision that a server result settles."""
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)

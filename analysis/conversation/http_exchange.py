@@ -12,7 +12,7 @@ from analysis.conversation.session_ids import SessionIds
 from analysis.protocol.revisions import era_of, rank_of
 
 if TYPE_CHECKING:
-    from analysis.conversation.exchange import Exchange
+    from analysis.conversation.call import Call
     from analysis.conversation.message import Id, Side
     from analysis.conversation.session import Seen, Session
     from analysis.protocol.revisions import Era
@@ -219,7 +219,7 @@ class HttpExchange:
         """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
         self.repeated: ref[HttpExchange] | None = None
         """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
-        self.let_go: list[Exchange] = []
+        self.let_go: list[Call] = []
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
         self.memory: dict[str, Any] = {}

@@ -8,7 +8,7 @@ decide what belongs to each.
 from typing import TYPE_CHECKING, Final
 
 from analysis.conversation import subscriptions, tasks
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.conversation.multi_round import Chains
 from analysis.conversation.subscriptions import Subscriptions
@@ -59,6 +59,8 @@ class Links:
             self._tell(seen, message)
         if seen.task is None and tasks.RELATED in meta:
             seen.task = self.tasks.related(message, meta, seen.session)
+        if seen.call is not None and (seen.call is seen.exchange or isinstance(message, Request)):
+            seen.call.round, seen.call.task = seen.round or seen.call.round, seen.task or seen.call.task
 
     def _ask(self, seen: "Seen", request: Request) -> None:
         if request.method in _REQUESTS:
@@ -69,7 +71,7 @@ class Links:
         elif self.chains.waiting and request.sender == "client":
             seen.round = self.chains.asked(request, seen.session)
 
-    def _answer(self, seen: "Seen", response: Response, exchange: Exchange) -> None:
+    def _answer(self, seen: "Seen", response: Response, exchange: Call) -> None:
         method, outcome, by_server = exchange.request.method, exchange.outcome, response.sender == "server"
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
             seen.exchange = exchange = self.chains.answered(exchange, seen.session)
@@ -91,7 +93,7 @@ class Links:
             seen.subscription = self.subscriptions.updated(notification, seen.session)
 
 
-def _is_plain(message: Message, exchange: Exchange | None) -> bool:
+def _is_plain(message: Message, exchange: Call | None) -> bool:
     """Whether a message, by its kind, neither begins a thread nor is about one."""
     if isinstance(message, Response):
         if exchange is None:

@@ -17,14 +17,13 @@ counted.
 
 import json
 from collections import OrderedDict
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Id, Request, id_of
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Chain:
         self.rounds: list[Round] = [Round(self, 1, request.seq, request.t_ns)]
         """The first 1,000 rounds, in order."""
         self.round_count = 1
-        self.interim: Exchange | None = None
+        self.interim: Call | None = None
         """The last exchange that ended in an interim result. It stays until the response to its retry has come; also
         None if it had to be forgotten."""
         self.outcome: Outcome | None = None
@@ -167,12 +166,7 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def unanswered(self, exchange: Exchange) -> Exchange:
-        """An exchange without a response, with its round if it is part of a chain. Changes nothing."""
-        retry = self.retries.get((exchange.request.seq, exchange.request.index)) if self.retries else None
-        return exchange if retry is None else replace(exchange, round=retry)
-
-    def answered(self, exchange: Exchange, session: "Session") -> Exchange:
+    def answered(self, exchange: Call, session: "Session") -> Call:
         """Take the response to a client request: return the exchange, with its round if it is part of a chain."""
         request, response = exchange.request, exchange.response
         round_ = self.retries.pop((request.seq, request.index), None) if self.retries else None
@@ -185,7 +179,7 @@ class Chains:
             round_ = Chain(self.count, session, request).rounds[0]
         chain = round_.chain
         chain.outcome = exchange.outcome
-        exchange = replace(exchange, round=round_)
+        exchange.round = round_
         if exchange.outcome is _INPUT_REQUIRED:
             self._hold(chain, exchange)
         else:
@@ -206,7 +200,7 @@ class Chains:
 
     # ---- memory
 
-    def _hold(self, chain: Chain, exchange: Exchange) -> None:
+    def _hold(self, chain: Chain, exchange: Call) -> None:
         """Keep the interim result that ends an exchange."""
         result: Any = exchange.response.result if exchange.response is not None else None
         state, asked = result.get("requestState"), result.get("inputRequests")
@@ -334,6 +328,6 @@ def fingerprint(params: object) -> bytes | None:
     return blake2b(text, digest_size=16).digest()
 
 
-def _size(exchange: Exchange) -> int:
+def _size(exchange: Call) -> int:
     answer = exchange.response.frames if exchange.response is not None else ()
     return sum(len(frame.raw) for frame in (*exchange.request.frames, *answer))

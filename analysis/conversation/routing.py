@@ -20,7 +20,7 @@ Otherwise the probe stays a separate session: another client may have sent it.
 from typing import Final, TypeAlias
 from weakref import ref
 
-from analysis.conversation.exchange import RequestTable
+from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import peer_of
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.limited import Limited
@@ -43,7 +43,7 @@ IDLE_NS: Final = 30 * 60 * 1_000_000_000
 class Routing:
     """The sessions of a capture."""
 
-    def __init__(self, tables: dict[Side, RequestTable], links: Links) -> None:
+    def __init__(self, tables: dict[Side, CallTable], links: Links) -> None:
         self.count = 0
         """The number of sessions so far."""
         self.transport: str | None = None

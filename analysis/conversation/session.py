@@ -7,7 +7,8 @@ is all traffic of one connection (stdio) or one peer (HTTP, inferred).
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Exchange, IdState, RequestTable
+from analysis.conversation.call import Call, IdState
+from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Limited
 from analysis.conversation.links import Links
@@ -52,7 +53,7 @@ class Session:
     __slots__ = (
         *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
-        *("is_guess", "likeness"),
+        *("in_flight", "is_guess", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "tables", "links", "transport", "unjudged", "unread", "used"),
@@ -62,7 +63,7 @@ class Session:
         self,
         number: int,
         transport: str | None,
-        tables: dict[Side, RequestTable],
+        tables: dict[Side, CallTable],
         opened_ns: int,
         links: Links | None = None,
         used: "Used | None" = None,
@@ -81,6 +82,8 @@ class Session:
         """Whether several clients look like its own, so that messages of one may count as those of another."""
         self.likeness: Session | None = None
         """The session of the same client, if this one exists only because of a session id that was never issued."""
+        self.in_flight = 0
+        """Requests of either side without a response that were not cancelled."""
         self.observed_start = False
         """Whether all its messages are in the capture."""
         self.state: State = "new"
@@ -193,7 +196,19 @@ class Seen:
     """A message and its meaning in its session. Not a dataclass, because millions of them are created."""
 
     __slots__ = (
-        *("message", "session", "exchange", "id_state", "revision", "rank", "cancels", "cancelled", "state", "era"),
+        *(
+            "message",
+            "session",
+            "call",
+            "exchange",
+            "id_state",
+            "revision",
+            "rank",
+            "cancels",
+            "cancelled",
+            "state",
+            "era",
+        ),
         *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
         *("is_again", "meant"),
     )
@@ -202,24 +217,27 @@ class Seen:
         self,
         message: Message,
         session: Session,
-        exchange: Exchange | None = None,
+        exchange: Call | None = None,
         id_state: IdState | None = None,
         revision: str | None = None,
         *,
         cancels: Request | None = None,
-        cancelled: Exchange | None = None,
+        cancelled: Call | None = None,
         state: State = "new",
         era: Era | None = None,
         is_converted: bool = False,
         earlier: Earlier | None = None,
         http: HttpExchange | None = None,
         meant: "Meant | None" = None,
+        call: Call | None = None,
     ) -> None:
         self.message = message
         self.session = session
         """The session that it belongs to."""
         self.exchange = exchange
-        """For a response: the exchange that it ends. None if it pairs with nothing."""
+        """For a response: the call that it answers. None if it pairs with nothing."""
+        self.call = exchange if call is None else call
+        """The call that it opens, answers or repeats; for a response that no client can read, the one that it means."""
         self.id_state = id_state
         """For a request, response or cancellation: the state of its id before it came."""
         self.revision = revision

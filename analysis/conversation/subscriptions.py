@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Subscriptions:
         self._await(request, known)
         return known
 
-    def answered(self, exchange: Exchange, session: "Session") -> Subscription | None:
+    def answered(self, exchange: Call, session: "Session") -> Subscription | None:
         """Take the response to a request that begins or ends a subscription, and return the subscription."""
         request, response = exchange.request, exchange.response
         if response is None:

@@ -15,7 +15,7 @@ from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.message import (
     MISSING,
     Id,
@@ -198,7 +198,7 @@ class Tasks:
             task.cancel_ns = request.t_ns
         return task
 
-    def answered(self, exchange: Exchange, session: "Session") -> Task | None:
+    def answered(self, exchange: Call, session: "Session") -> Task | None:
         """Take the response to a request that is about a task or may have created one, and return the task."""
         request, response = exchange.request, exchange.response
         if response is None:

@@ -4,9 +4,8 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from analysis.conversation.exchange import ENDLESS, Exchange, Outcome, outcome_of
+from analysis.conversation.call import Call, Outcome, name_in, outcome_of
 from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from captures.frame import Direction, Frame, Kind
@@ -63,7 +62,7 @@ class Facts:
 
 def facts_of(
     seen: Seen,
-    exchange: Exchange | None = None,
+    exchange: Call | None = None,
     *,
     rules: tuple[str, ...] = (),
     level: str | None = None,
@@ -93,11 +92,11 @@ def facts_of(
         dir=frames[0].dir,
         kind=kind_of(message),
         is_batched=message.index is not None,
-        latency_ns=exchange.duration_ns if exchange is not None else None,
+        latency_ns=exchange.latency_ns if exchange is not None else None,
         size=sum(len(frame.raw) for frame in frames),
         code=code_of(message),
         is_error=is_error,
-        is_failure=is_error or (asked is not None and not is_waiting and _has_failed(asked)),
+        is_failure=is_error or (asked is not None and not is_waiting and asked.is_failure),
         is_waiting=is_waiting,
         is_answered=exchange is not None and exchange.response is not None,
         problem=None if seen.is_beside else problem_of(message),
@@ -109,13 +108,6 @@ def facts_of(
         frames=(frames[0].seq, frames[-1].seq),
         raw=raw,
     )
-
-
-def _has_failed(exchange: Exchange) -> bool:
-    """Whether a request got no response although it should have, or was abandoned."""
-    if exchange.request.method in ENDLESS:
-        return False
-    return exchange.outcome in (Outcome.UNANSWERED, Outcome.FAILED) or exchange.abandoned_ns is not None
 
 
 def facts_of_batch(frame: Frame) -> Facts:
@@ -151,19 +143,6 @@ def kind_of(message: Message) -> Kind:
     if isinstance(message, Response):
         return "error" if message.is_error else "response"
     return "unjudged" if message.reason == "unjudged" else "invalid"
-
-
-def name_in(params: Any) -> str | None:
-    """The name in params, given directly or by a reference to a prompt or resource."""
-    if not isinstance(params, dict):
-        return None
-    reference = params.get("ref")
-    for place in (params, reference if isinstance(reference, dict) else {}):
-        for member in ("name", "uri"):
-            value = place.get(member)
-            if isinstance(value, str):
-                return value
-    return None
 
 
 def code_of(message: Message) -> int | None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.http_exchange import HttpExchange, Mark
 from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session, State
@@ -349,7 +349,7 @@ class Ending:
         self,
         reason: Literal["closed", "killed", "open"],
         t_ns: int,
-        left: tuple[Exchange, ...],
+        left: tuple[Call, ...],
         *,
         is_clear: bool = True,
     ) -> None:

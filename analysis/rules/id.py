@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import IdState
+from analysis.conversation.call import IdState
 from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD

@@ -366,7 +366,7 @@ def is_replay(seen: Seen) -> bool:
 def cancelled_seq(seen: Seen, token: Token) -> int | None:
     """Number of the cancellation of a token's open request; None if it was not cancelled."""
     waiting = None if token.key is None else seen.session.tables[token.asker].get(token.key)
-    return waiting.cancelled_seq if waiting is not None and waiting.request.seq == token.seq else None
+    return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
 
 
 def _requests_in(seen: Seen) -> list[Request]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Invalid
 from analysis.conversation.session import Seen, Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of

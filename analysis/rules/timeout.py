@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import ENDLESS, Exchange, Outcome, timed_out
+from analysis.conversation.call import ENDLESS, Call, Outcome, timed_out
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Seen, Session
@@ -33,7 +33,7 @@ _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 class Late(NamedTuple):
     """A request that is open at the end."""
 
-    exchange: Exchange
+    exchange: Call
     seen: Seen
     """The request, with its revision."""
     waited_ns: int
@@ -270,7 +270,7 @@ class Slow(Rule):
             return ()
         return self._late(seen, exchange, exchange.ended_ns)
 
-    def _late(self, seen: Seen, exchange: Exchange, ended_ns: int) -> Iterator[Finding]:
+    def _late(self, seen: Seen, exchange: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = exchange.request, exchange.started_ns
         tokens: _Tokens | None = seen.session.memory.get(self.id)
         if tokens:
@@ -327,9 +327,7 @@ class AbandonedRequest(Rule):
             if exchange.is_ended_by_leaving:
                 yield from self._late_findings(session, exchange)
 
-    def _late_findings(
-        self, session: Session, exchange: Exchange, http: HttpExchange | None = None
-    ) -> Iterator[Finding]:
+    def _late_findings(self, session: Session, exchange: Call, http: HttpExchange | None = None) -> Iterator[Finding]:
         request, waited_ns = exchange.request, exchange.abandoned_ns
         if waited_ns is None or exchange.outcome is not Outcome.CANCELLED:
             return  # other rules report what had failed before
@@ -338,7 +336,7 @@ class AbandonedRequest(Rule):
         is_silent = (
             not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
         )
-        has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.is_left or timed_out(exchange.cancel_reason))
+        has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.has_left or timed_out(exchange.cancel_reason))
         text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
         text = with_guess(text + " without a message from the " + other if has_hung else text, exchange.probable_answer)
         related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()

@@ -13,16 +13,16 @@ frame with its share of the exchanges takes some 10 µs to insert, of some 40 fo
 """
 
 import gc
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.fold import is_unjudged
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.reading import Reading, Step
@@ -30,7 +30,7 @@ from analysis.store.capture_row import Account
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Point
 from analysis.store.plain.parent import Plain
-from analysis.store.table_rows import MOST_SESSIONS, MOST_SPANS, Definitions, HttpRows, Sent, Talk, name_of, token_of
+from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, row_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
@@ -46,11 +46,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read."""
-
-MOST_FORGOTTEN: Final = 20_000
-"""The most requests whose rows are held back although the fold has forgotten them and awaits no response."""
-
-_PROGRESS: Final = ("notifications/progress", "progress")
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
@@ -188,9 +183,6 @@ class _Load:
         self._definitions = Definitions(rows["tools"], self._start)
         self._http = HttpRows(rows["http_exchanges"], self._start)
         self._held: dict[int, Frame] = {}
-        self._sent: dict[Request, Sent] = {}
-        self._in_exchange: dict[int, dict[Sent, None]] = {}
-        self._by_token: dict[object, Sent] = {}
         self._talks: dict[Session, Talk] = {}
         self._written: set[int] = set()
         self._last: Record | None = None
@@ -211,12 +203,17 @@ class _Load:
                 take_frame(item, step.messages)
             elif item is not None:
                 self._take(step)
+            if step.changed:
+                self._write_calls(step.changed)
         if plain is not None:
             self._take_plain(plain)
         for step in self._reading.finish():
             self._take(step)
             if step.item is None:
                 self._release(step.messages)
+                self._exchange_rows.extend(self._start + row_of(call) for call in step.changed)
+            else:
+                self._write_calls(step.changed)
         self._finish(is_growing=is_growing)
 
     def _fitting(self) -> Iterator[Record | Damage]:
@@ -258,14 +255,16 @@ class _Load:
                 point = next(points, None)
             account.catch_up(record.seq, max(account.last_ns, record.t_ns))
             account.note(record)
-            self._take(self._reading.take(record))
+            step = self._reading.take(record)
+            self._take(step)
+            self._write_calls(step.changed)
         for rest in () if point is None else (point, *points):
             self._reach(rest, talk.session)
         latest_ns = plain.latest_ns if exchanges is None else max(plain.latest_ns, exchanges.latest_ns)
         account.catch_up(plain.lines.end, max(account.last_ns, latest_ns))
         for frame, message in plain.odd:
             request, name = plain.links.get(frame.seq, (None, None))
-            self._add_frame(frame, talk.session, name, request)
+            self._add_row(frame, talk.session, name, request)
             self._fold.unjudged += isinstance(message, Invalid) and is_unjudged(message)
         for _, message in plain.listed():
             assert isinstance(message, Response)
@@ -306,31 +305,31 @@ class _Load:
 
     def _take_frame(self, frame: Frame, messages: tuple[Seen, ...]) -> None:
         if len(messages) == 1 and (seen := messages[0]).message.frames[0] is frame:
-            sent = self._note(seen)
-            if sent is None:
-                self._add_frame(frame, seen.session, None, None)
-            else:
-                self._add_frame(frame, seen.session, sent.name, sent.request.seq)
+            self._note(seen)
+            self._add_frame(frame, seen.session, seen.call)
         else:
             self._held[frame.seq] = frame
             self._release(messages)
 
     def _release(self, messages: tuple[Seen, ...]) -> None:
         """Write the frames of messages that span lines, or share one."""
-        meant: dict[int, list[tuple[Seen, Sent | None]]] = {}
+        meant: dict[int, list[Seen]] = {}
         for seen in messages:
-            request = self._note(seen)
+            self._note(seen)
             for frame in seen.message.frames:
-                meant.setdefault(frame.seq, []).append((seen, request))
+                meant.setdefault(frame.seq, []).append(seen)
         for seq, meanings in meant.items():
             if seq in self._held:
-                seen, sent = meanings[0]
-                if sent is None or len(meanings) > 1:
-                    self._add_frame(self._held.pop(seq), seen.session, None, None)
-                else:
-                    self._add_frame(self._held.pop(seq), seen.session, sent.name, sent.request.seq)
+                seen = meanings[0]
+                self._add_frame(self._held.pop(seq), seen.session, None if len(meanings) > 1 else seen.call)
 
-    def _add_frame(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
+    def _add_frame(self, frame: Frame, session: Session, call: Call | None) -> None:
+        if call is None:
+            self._add_row(frame, session, None, None)
+        else:
+            self._add_row(frame, session, None if call.name is None else text(call.name) or None, call.request.seq)
+
+    def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
@@ -387,12 +386,6 @@ class _Load:
         if http is None:
             return
         self._http.of(http, record.t_ns).take(record)
-        if record.members.get("stage") != "end":
-            return
-        ended = {exchange.request: exchange for exchange in self._fold.let_go}
-        for sent in [*self._in_exchange.get(http.number, ())] if ended else ():
-            # Server requests that it carried end like client requests.
-            self._close(sent, ended.get(sent.request), None, self._fold.let_go[0].outcome)
 
     def _take_stream(self, record: Record) -> None:
         number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))
@@ -411,8 +404,8 @@ class _Load:
 
     # ---- messages
 
-    def _note(self, seen: Seen) -> Sent | None:
-        """Take a message; return the request that it is or answers."""
+    def _note(self, seen: Seen) -> None:
+        """Count a message in its session."""
         message, session = seen.message, seen.session
         talk = self._talks.get(session) or self._meet(session)
         talk.frames += 1
@@ -420,46 +413,13 @@ class _Load:
         if talk.ready_ns is None and session.state == "ready":
             talk.ready_ns = t_ns
         if seen.is_again:
-            return self._repeat(seen)
-        if type(message) is Response:
-            exchange = seen.exchange
-            if exchange is None:
-                return None if seen.request is None else self._sent.get(seen.request)  # one that no client can read
-            return self._take_response(seen, message, exchange)
+            return
         if type(message) is Request:
-            return self._take_request(seen, message, talk)
-        if type(message) is Notification:
-            self._take_notification(seen, message)
-        return None
-
-    def _repeat(self, seen: Seen) -> Sent | None:
-        """Take a message that comes again after a redirect: its exchange is the one that ends its request."""
-        sent = None if seen.request is None else self._sent.get(seen.request)
-        if sent is not None and seen.http is not None:
-            self._leave(sent)
-            sent.exchange = seen.http.number
-            self._in_exchange.setdefault(sent.exchange, {})[sent] = None
-        return sent
-
-    def _leave(self, sent: Sent) -> None:
-        """Forget which exchange carries a request."""
-        if sent.exchange is not None and (carried := self._in_exchange.get(sent.exchange)):
-            carried.pop(sent, None)
-            if not carried:
-                del self._in_exchange[sent.exchange]
-
-    def _take_notification(self, seen: Seen, notification: Notification) -> None:
-        if seen.cancels is not None:
-            cancelled = self._sent.get(seen.cancels)
-            if cancelled is not None and not cancelled.is_cancelled:
-                cancelled.is_cancelled = True
-                cancelled.talk.in_flight -= 1
-        elif notification.method in _PROGRESS and self._by_token:
-            params = notification.params
-            token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
-            sent = self._by_token.get((seen.session.number, notification.sender, token))
-            if sent is not None:
-                sent.progress += 1
+            talk.requests += 1
+        elif type(message) is Response:
+            call = seen.exchange
+            if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:
+                self._definitions.take(message, session.number)
 
     def _meet(self, session: Session) -> Talk:
         talk = self._talks[session] = Talk(session)
@@ -471,72 +431,18 @@ class _Load:
             self._written.add(oldest.number)
         return talk
 
-    def _take_request(self, seen: Seen, request: Request, talk: Talk) -> Sent:
-        params = request.body.get("params")
-        sent = self._sent[request] = Sent(seen, request, talk, name_of(params))
-        talk.requests += 1
-        sent.in_flight = talk.in_flight = talk.in_flight + 1
-        is_of_client = request.sender == "client"
-        if is_of_client:
-            talk.open[request] = sent
-            if sent.exchange is not None:
-                self._in_exchange.setdefault(sent.exchange, {})[sent] = None
-        elif request.method != "ping":
-            sent.during = self._during(sent, talk)
-        meta = params.get("_meta") if type(params) is dict else None
-        if type(meta) is dict and "progressToken" in meta:
-            token = token_of(meta["progressToken"])
-            if token is not None:
-                sent.token = talk.session.number, "server" if is_of_client else "client", token
-                self._by_token[sent.token] = sent
-        return sent
-
-    def _during(self, sent: Sent, talk: Talk) -> Sent | None:
-        """The client request during which the server sends its own; None if unknown."""
-        if sent.exchange is None:
-            return next(iter(talk.open.values())) if len(talk.open) == 1 else None
-        requests = self._in_exchange.get(sent.exchange, {})
-        return next(iter(requests)) if len(requests) == 1 else None
-
-    def _take_response(self, seen: Seen, response: Response, exchange: Exchange) -> Sent | None:
-        sent = self._sent.get(exchange.request)
-        if sent is None:
-            return None
-        self._close(sent, exchange, seen, None)
-        outer = sent.during
-        if outer is not None and len(outer.spans) < MOST_SPANS:
-            outer.spans.append((exchange.request.t_ns, response.t_ns))
-        if exchange.request.method == "tools/list" and exchange.outcome is Outcome.RESULT:
-            self._definitions.take(response, seen.session.number)
-        return sent
-
-    def _close(self, sent: Sent, exchange: Exchange | None, answer: Seen | None, outcome: Outcome | None) -> None:
-        """Write the row of a request."""
-        self._sent.pop(sent.request, None)
-        sent.talk.open.pop(sent.request, None)
-        self._leave(sent)
-        sent.talk.in_flight -= not sent.is_cancelled
-        if sent.token is not None and self._by_token.get(sent.token) is sent:
-            del self._by_token[sent.token]
-        self._exchange_rows.append(self._start + sent.row(exchange, answer, outcome))
+    def _write_calls(self, calls: Iterable[Call]) -> None:
+        """Write the rows of the calls that are over."""
+        for call in calls:
+            if call.is_over:
+                self._exchange_rows.append(self._start + row_of(call))
 
     # ---- batches, and the end
 
     def _flush(self) -> None:
-        if len(self._sent) > sum(map(len, self._fold.tables.values())) + MOST_FORGOTTEN:
-            waiting = {exchange.request for exchange in self._fold.finish()}
-            for sent in [held for held in self._sent.values() if held.request not in waiting]:
-                self._close(sent, None, None, None)
-                self._make_room()
         self._count()
         self._tables.flush()
         self._tell()
-
-    def _make_room(self) -> None:
-        """Insert the waiting rows if there are too many."""
-        if len(self._exchange_rows) >= BATCH:
-            self._count()
-            self._tables.flush()
 
     def _count(self) -> None:
         """Count the waiting frames and their bytes."""
@@ -551,14 +457,6 @@ class _Load:
 
     def _finish(self, *, is_growing: bool) -> None:
         fold = self._fold
-        for exchange in fold.finish():
-            sent = self._sent.get(exchange.request)
-            if sent is not None:
-                self._close(sent, exchange, None, None)
-                self._make_room()
-        for sent in list(self._sent.values()):
-            self._close(sent, None, None, None)
-            self._make_room()
         for session in fold.routing.open():
             if session not in self._talks:
                 self._meet(session)

@@ -1,6 +1,6 @@
-"""Rows in progress of a load: unanswered requests, sessions and HTTP exchanges that are not complete yet.
+"""Rows of a load: calls, sessions and HTTP exchanges.
 
-All of it is bounded: by the limits of the fold itself, or by separate limits.
+Those in progress are bounded by limits of their own.
 """
 
 from collections import OrderedDict
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome, name_in
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Id, Request, Response, Side, id_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.message import Request, Response
+from analysis.conversation.session import Session
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row, ordered
@@ -27,8 +27,6 @@ TARGET: Final = 4096
 """The most characters of the target of an HTTP request that are kept."""
 MOST_DEFINITIONS: Final = 50_000
 """The most tool definitions that are recognised again."""
-MOST_SPANS: Final = 10_000
-"""The most waits of the receiving side that are kept separately for one request."""
 LONGEST_ID: Final = 256
 """The most bytes of an id that are kept; a verdict has no longer one either."""
 _ERROR: Final = 300
@@ -42,128 +40,62 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 _KNOWN: Final = frozenset(REVISIONS)
 
 
-class Sent:
-    """A request that was sent, and the facts about it until its row is written."""
-
-    __slots__ = (
-        "during",
-        "era",
-        "exchange",
-        "in_flight",
-        "is_cancelled",
-        "name",
-        "progress",
-        "request",
-        "revision",
-        "round",
-        "spans",
-        "talk",
-        "task",
-        "token",
+def row_of(call: Call) -> Row:
+    """The row of a call, without the values at the beginning of every row of a capture."""
+    request, response, outcome = call.request, call.response, call.outcome
+    sent_ns, started = request.t_ns, call.started_ns
+    cancelled_ns, reason, is_abandoned = call.cancelled_ns, None, False
+    if cancelled_ns is not None:
+        reason, is_abandoned = text(call.cancel_reason, REASON_CUT), call.abandoned_ns is not None
+    code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
+    session, method, revision = call.session, request.method, call.revision
+    probable, round_, task, http = call.probable_answer, call.round, call.task, call.http
+    return (
+        None if session is None else session.number,
+        request.seq,
+        request.index,
+        None if response is None else response.seq,
+        id_text(request),
+        method if len(method) <= CUT and method.isascii() else text(method),
+        None if call.name is None else text(call.name) or None,
+        request.sender,
+        revision if revision in _KNOWN else text(revision),
+        call.era,
+        outcome,
+        code,
+        error,
+        started if started == sent_ns else integer(started),
+        call.ended_ns,
+        0 if started == sent_ns else integer(started - sent_ns),
+        0 if call.spans is None else call.waiting_ns,
+        _size(request),
+        None if response is None else _size(response),
+        call.progress,
+        cancelled_ns,
+        reason,
+        is_abandoned,
+        None if probable is None else integer(probable.seq),
+        None if probable is None or probable.id is None else text(probable.id, None),
+        call.in_flight,
+        None if round_ is None else round_.chain.number,
+        None if round_ is None else round_.number,
+        None if task is None else text(task.id.value),
+        None if http is None else integer(http.number),
+        call.redirects,
     )
-
-    def __init__(self, seen: Seen, request: Request, talk: "Talk", name: str | None) -> None:
-        self.request = request
-        self.talk = talk
-        self.name = name
-        self.revision, self.era, self.round, self.task = seen.revision, seen.era, seen.round, seen.task
-        self.progress = 0
-        self.token: tuple[int, Side, Id] | None = None
-        """Its progress token."""
-        self.in_flight = 0
-        """How many requests of its session waited when it was sent, itself included."""
-        self.is_cancelled = False
-        self.spans: list[tuple[int, int]] = []
-        """When the receiving side itself waited for a response."""
-        self.exchange = request.frames[0].exchange
-        self.during: Sent | None = None
-        """The request of the client in the course of which it was sent."""
-
-    def row(self, ended: Exchange | None, answer: Seen | None, outcome: Outcome | None = None) -> Row:
-        """Its row, without the values at the beginning of every row of a capture.
-
-        Args:
-            ended: its outcome; None if it was forgotten or cannot be answered.
-            answer: the message that ended it.
-            outcome: if it is known better than from `ended`.
-        """
-        request, seen = self.request, answer or self
-        sent_ns = started = request.t_ns
-        response = response_seq = answered_ns = response_size = cancelled_ns = reason = probable = None
-        is_abandoned, redirects = False, 0
-        round_, task = self.round, seen.task or self.task
-        if ended is not None:
-            response, started, cancelled_ns = ended.response, ended.started_ns, ended.cancelled_ns
-            round_ = ended.round or round_
-            if cancelled_ns is not None:
-                reason, is_abandoned = text(ended.cancel_reason, REASON_CUT), ended.abandoned_ns is not None
-            outcome, probable = outcome or ended.outcome, ended.probable_answer
-            redirects = ended.redirects
-            if response is not None:
-                response_seq, answered_ns, response_size = response.seq, response.t_ns, _size(response)
-        outcome = outcome or _UNANSWERED
-        code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
-        method, revision = request.method, seen.revision
-        return (
-            self.talk.session.number,
-            request.seq,
-            request.index,
-            response_seq,
-            id_text(request),
-            method if len(method) <= CUT and method.isascii() else text(method),
-            self.name,
-            request.sender,
-            revision if revision in _KNOWN else text(revision),
-            seen.era,
-            outcome,
-            code,
-            error,
-            started if started == sent_ns else integer(started),
-            answered_ns,
-            0 if started == sent_ns else integer(started - sent_ns),
-            self._waiting_ns(started, response) if self.spans else 0,
-            _size(request),
-            response_size,
-            self.progress,
-            cancelled_ns,
-            reason,
-            is_abandoned,
-            None if probable is None else integer(probable.seq),
-            None if probable is None or probable.id is None else text(probable.id, None),
-            self.in_flight,
-            None if round_ is None else round_.chain.number,
-            None if round_ is None else round_.number,
-            None if task is None else text(task.id.value),
-            None if self.exchange is None else integer(self.exchange),
-            redirects,
-        )
-
-    def _waiting_ns(self, started: int, response: Response | None) -> int:
-        """The union of the times in which the receiving side waited."""
-        total, until = 0, started
-        last = None if response is None else response.t_ns
-        for begin, end in sorted(self.spans):
-            end = end if last is None else min(end, last)
-            total += max(0, end - max(begin, until))
-            until = max(until, end)
-        return total
 
 
 class Talk:
     """A session with its counts."""
 
-    __slots__ = ("frames", "in_flight", "last_ns", "open", "ready_ns", "requests", "session")
+    __slots__ = ("frames", "last_ns", "ready_ns", "requests", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.frames = 0
         self.requests = 0
-        self.in_flight = 0
-        """Requests of either side without an answer that were not cancelled."""
         self.ready_ns: int | None = None
         self.last_ns: int | None = None
-        self.open: dict[Request, Sent] = {}
-        """The requests of the client without an answer."""
 
     def row(self) -> Row:
         """Its row."""
@@ -347,15 +279,9 @@ def id_text(request: Request) -> str | None:
 
 
 def name_of(params: object) -> str | None:
-    """The tool, prompt or resource that the params of a request name."""
-    if not isinstance(params, dict):
-        return None
-    ref = params.get("ref")
-    for where in (params, ref) if isinstance(ref, dict) else (params,):
-        name = where.get("name")
-        if isinstance(name, str) or isinstance(name := where.get("uri"), str):
-            return text(name) or None
-    return None
+    """The tool, prompt or resource that the params of a request name, as a column has it."""
+    name = name_in(params)
+    return None if name is None else text(name) or None
 
 
 def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, str | None]:
@@ -376,11 +302,6 @@ def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, s
         if isinstance(block, dict) and isinstance(block.get("text"), str):
             return None, text(block["text"], _ERROR)
     return None, None
-
-
-def token_of(value: object) -> Id | None:
-    """A progress token as a key."""
-    return id_of(value) if isinstance(value, str | int | float) else None
 
 
 def _size(message: Request | Response) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis import clock
-from analysis.conversation.exchange import ABANDONED_NS
+from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import bad_ending, cached, summarise
 from captures.errors import CaptureError
 from captures.file import is_live

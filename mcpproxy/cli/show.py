@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from analysis.conversation.exchange import ABANDONED_NS, Exchange
+from analysis.conversation.call import ABANDONED_NS, Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
@@ -450,7 +450,7 @@ class _Json:
         if isinstance(entry, Record) and entry.rec == "exchange":
             yield from self._failed(self._fold.let_go, self._only)
         if step.end is not None and step.end != "open":
-            yield from self._failed(self._fold.finish(), self._only)
+            yield from self._failed(self._fold.open_calls(), self._only)
 
     def _selected(self, seen: tuple[Seen, ...], only: Filter) -> Iterator[str]:
         """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
@@ -474,7 +474,7 @@ class _Json:
             elif message.cancelled is not None:
                 yield from self._failed([message.cancelled], only)
 
-    def _failed(self, exchanges: Iterable[Exchange], only: Filter) -> Iterator[str]:
+    def _failed(self, exchanges: Iterable[Call], only: Filter) -> Iterator[str]:
         """Yields the row of each request that the filter selects now that it has ended without a response."""
         for exchange in exchanges:
             asked = self._asked.pop(exchange.request.seq, None)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import Rules
 from analysis.checking.profile import Costs
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of
@@ -159,13 +159,13 @@ class Examination:
         if isinstance(item, Frame):
             self.frames += 1
             self._from_server += item.dir == "s2c"
-        if self.fold.let_go and self._wanted.only is not None:
-            self._note_outcomes(self.fold.let_go)
+        if self._wanted.only is not None:
+            self._note_outcomes(call for call in step.changed if call.settled is not None and call.response is None)
         return [*self._located(step.findings)] if step.findings else []
 
     def _note_unanswered(self, reason: End) -> None:
         if self._wanted.only is not None:
-            self._note_outcomes(self.fold.finish(), is_open=reason == "open")
+            self._note_outcomes(self.fold.open_calls(), is_open=reason == "open")
 
     @property
     def ended(self) -> Ended:
@@ -212,7 +212,7 @@ class Examination:
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
 
-    def _note_outcomes(self, exchanges: Iterable[Exchange], *, is_open: bool = False) -> None:
+    def _note_outcomes(self, exchanges: Iterable[Call], *, is_open: bool = False) -> None:
         """Note how requests ended that got no response; with `is_open`, one may still come."""
         for exchange in exchanges:
             if exchange.session is not None:

@@ -18,7 +18,7 @@ from analysis.conversation.session import Seen
 from analysis.filter import Filter
 from analysis.reading import Step
 from captures.frame import Direction
-from mcpproxy.exporters.calls import Call, Calls
+from mcpproxy.exporters.calls import Calls, EndedCall
 from mcpproxy.exporters.har import dumped
 from mcpproxy.exporters.otlp.conventions import text
 
@@ -142,31 +142,31 @@ class CaptureEvents:
 
     # ---- calls
 
-    def _draw(self, call: Call) -> None:
+    def _draw(self, ended: EndedCall) -> None:
         self.count += 1
-        request = call.request
+        request = ended.call.request
         size = self._waiting.pop((request.seq, request.index), None)
         if size is not None:
             self._waiting_bytes -= size
-            self._count(call.ended_ns)
+            self._count(ended.ended_ns)
         ident = f"{self._number}.{request.seq}.{request.index or 0}"
         shared = {"cat": _CATEGORY, "id": ident, "pid": self._pid, "name": _name(request)}
-        tid = self._thread(call.session.number, "c2s" if call.sender == "client" else "s2c")
+        tid = self._thread(ended.session.number, "c2s" if ended.sender == "client" else "s2c")
         arguments = {
             "capture": self._capture,
             "frame": request.seq,
-            "response": None if call.response is None else call.response.seq,
+            "response": None if ended.call.response is None else ended.call.response.seq,
             "id": text(request.id.text, 256),
-            "outcome": str(call.outcome),
-            "session": call.session.number,
+            "outcome": str(ended.call.outcome),
+            "session": ended.session.number,
         }
-        begin, end = self._us(call.begun_ns), self._us(call.ended_ns)
+        begin, end = self._us(ended.begun_ns), self._us(ended.ended_ns)
         self._events.append({**shared, "ph": "b", "tid": tid, "ts": begin, "args": arguments})
         self._events.append({**shared, "ph": "e", "tid": tid, "ts": end})
-        if call.outer is not None and self._draws_messages:
+        if ended.outer is not None and self._draws_messages:
             flow = {"cat": _CATEGORY, "name": "in the course of", "id": ident, "pid": self._pid}
-            outer_tid = self._thread(call.session.number, "c2s")
-            self._events.append({**flow, "ph": "s", "tid": outer_tid, "ts": self._us(call.outer.t_ns)})
+            outer_tid = self._thread(ended.session.number, "c2s")
+            self._events.append({**flow, "ph": "s", "tid": outer_tid, "ts": self._us(ended.outer.t_ns)})
             self._events.append({**flow, "ph": "f", "bp": "e", "tid": tid, "ts": begin})
 
     def _count(self, t_ns: int) -> None:

@@ -6,7 +6,7 @@ escapes them when it shows them.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import ENDLESS
+from analysis.conversation.call import ENDLESS
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
@@ -166,7 +166,7 @@ class CaptureTraffic:
             if isinstance(thing.what, Remark | Seen):
                 self._add(thing, NONE)
         fold = self._conversation.session
-        for exchange in fold.finish():
+        for exchange in fold.open_calls():
             row = self._open.get((exchange.request.seq, exchange.request.index))
             if row is not None and exchange.request.method not in ENDLESS and exchange.response is None:
                 may_come = last.end == "open" and exchange.is_open
@@ -260,7 +260,7 @@ def _response(seen: Seen, response: Response) -> _Row:
     if exchange is None:
         return row._replace(method="answer")
     request = exchange.request
-    took_ns = NONE if exchange.duration_ns is None else exchange.duration_ns
+    took_ns = NONE if exchange.latency_ns is None else exchange.latency_ns
     method, name = sanitise(request.method, METHOD), name_of(request)
     return row._replace(method=method, name=name, answers=request.seq, took_ns=took_ns)
 

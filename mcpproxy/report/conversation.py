@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
+from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of, facts_of_batch
@@ -18,11 +18,12 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.report import units
 from mcpproxy.report.bodies import message_lines
-from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, WaitingRequest, lay_out, row_of
+from mcpproxy.report.conversation_rows import NARROWEST, Batch, Item, Unanswered, lay_out, row_of
 from mcpproxy.report.heading import heading_lines
 from mcpproxy.report.records import Remark, remark_on
 from mcpproxy.report.text import Style, begins_text, count_text, guesses_text, lost_text, unrecorded_text
 from mcpproxy.report.waits import Waits, waited_ns, waiting_text
+from mcpproxy.report.wording import fate, waiting
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """Since the capture opened, since the line before, or local wall clock."""
@@ -173,7 +174,7 @@ class Conversation:
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             abandoned = self.session.abandoned_by(item)
-            late += tuple(Thing(item.t_ns, message) for message in abandoned if self._selects(message))
+            late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
             late += self._failures(one for one in self.session.let_go if one not in abandoned)
         remark = remark_on(item, ended=self._ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
@@ -183,13 +184,13 @@ class Conversation:
         self._ended = self._ended or remark.is_end
         return late if self._only is not None else (*late, Thing(self._last_ns, remark))
 
-    def _selects(self, item: Seen | Frame | Exchange) -> bool:
+    def _selects(self, item: Seen | Frame | Call) -> bool:
         """Whether a message is worth a line; or a whole batch, or an unanswered request."""
         if self._only is None:
             return True
         if isinstance(item, Frame):
             facts = facts_of_batch(item)
-        elif isinstance(item, Exchange):
+        elif isinstance(item, Call):
             if item.session is None:
                 return True
             facts = facts_of(Seen(item.request, item.session), item)
@@ -199,24 +200,18 @@ class Conversation:
         self.has_selected = self.has_selected or is_selected
         return is_selected
 
-    def _failures(self, ended: Iterable[Exchange | None]) -> tuple[Thing, ...]:
+    def _failures(self, ended: Iterable[Call | None]) -> tuple[Thing, ...]:
         """The requests that a filter selects now that they have failed; without `live`, it knew so before."""
         if self._only is None or not self._live:
             return ()
-        failed = [
-            exchange
-            for exchange in ended
-            if exchange is not None and not self._selects_alone(exchange) and self._selects(exchange)
-        ]
-        self._failed |= {(exchange.request.seq, exchange.request.index) for exchange in failed}
-        return tuple(Thing(exchange.request.t_ns, exchange) for exchange in failed)
+        failed = [call for call in ended if call is not None and not self._selects_alone(call) and self._selects(call)]
+        self._failed |= {(call.request.seq, call.request.index) for call in failed}
+        return tuple(_left(call.request.t_ns, call) for call in failed)
 
-    def _selects_alone(self, exchange: Exchange) -> bool:
+    def _selects_alone(self, call: Call) -> bool:
         """Whether a request was worth a line before its end was known."""
         return (
-            self._only is None
-            or exchange.session is None
-            or self._only.matches(facts_of(Seen(exchange.request, exchange.session)))
+            self._only is None or call.session is None or self._only.matches(facts_of(Seen(call.request, call.session)))
         )
 
     def _note_post(self, record: Record) -> None:
@@ -242,11 +237,11 @@ class Conversation:
         for seen in filter(self._selects, rest):
             yield Thing(seen.message.t_ns, seen)
         open_ = [
-            exchange
-            for exchange in self.session.finish()
-            if exchange.request.method not in ENDLESS
-            and (exchange.request.seq, exchange.request.index) not in self._failed
-            and self._selects(exchange)
+            call
+            for call in self.session.open_calls()
+            if call.request.method not in ENDLESS
+            and (call.request.seq, call.request.index) not in self._failed
+            and self._selects(call)
         ]
         has_ended = self._ended or self.session.ending is not None
         is_open = still_open and not has_ended
@@ -265,22 +260,24 @@ class Conversation:
         yield from self._counted([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
         yield from self._counted(by[Outcome.NOT_RECORDED], "without a recorded response")
         waits = [
-            WaitingRequest(one.request, waited_ns(self.session, one.request))
+            (one.request, waited_ns(self.session, one.request))
             for one in by[Outcome.UNANSWERED]
             if is_open and one.is_open
         ]
         doubt = self._doubt()
         if waits:
             seems = f", or seems to: {doubt}" if doubt else ""
-            yield from self._listed(f"{waiting_text(len(waits), max(one.waited_ns for one in waits))}{seems}", waits)
+            head = f"{waiting_text(len(waits), max(waited for _, waited in waits))}{seems}"
+            yield from self._listed(head, [Unanswered(request, waiting(waited)) for request, waited in waits])
         left = [one for one in by[Outcome.UNANSWERED] if not (is_open and one.is_open)]
         yield from self._counted(left, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
-    def _counted(self, left: Sequence[Exchange], state: str) -> Iterator[Thing]:
+    def _counted(self, left: Sequence[Call], state: str) -> Iterator[Thing]:
         if left:
-            yield from self._listed(f"{count_text(len(left), 'request')} {state}", left)
+            unanswered = [Unanswered(call.request, fate(call)) for call in left]
+            yield from self._listed(f"{count_text(len(left), 'request')} {state}", unanswered)
 
-    def _listed(self, head: str, requests: Sequence[Exchange | WaitingRequest]) -> Iterator[Thing]:
+    def _listed(self, head: str, requests: Sequence[Unanswered]) -> Iterator[Thing]:
         yield Thing(self._last_ns, Remark("·", head))
         for one in requests[:UNANSWERED_LINES]:
             yield Thing(one.request.t_ns, one)
@@ -321,7 +318,7 @@ class Conversation:
             if wall is not None:
                 return f"{wall}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
         # An open exchange is listed out of order, so the time since the previous line means nothing.
-        if self._times == "delta" and not isinstance(thing.what, Exchange | WaitingRequest):
+        if self._times == "delta" and not isinstance(thing.what, Unanswered):
             t_ns = max(0, t_ns - before) if before is not None else 0
         return units.since_start(t_ns)
 
@@ -333,6 +330,11 @@ class Conversation:
             return time.strftime(form, time.localtime((self.session.wall_ns + t_ns) // 1_000_000_000))
         except (OverflowError, ValueError, OSError):
             return None
+
+
+def _left(t_ns: int, call: Call) -> Thing:
+    """The line of a request without a response."""
+    return Thing(t_ns, Unanswered(call.request, fate(call)))
 
 
 def whole_of(item: Item) -> tuple[Frame, ...]:

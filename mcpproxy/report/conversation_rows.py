@@ -7,7 +7,6 @@ is not a message; the id of the rule follows and is never cut.
 
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Invalid, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
 from captures.frame import Frame
@@ -16,15 +15,14 @@ from mcpproxy.report.records import Remark
 from mcpproxy.report.text import WHOLE, Role, Span, cells, fit, fit_spans, ms_text
 from mcpproxy.report.wording import (
     EXCERPT,
+    Status,
     aside_of,
     aside_spans,
-    fate,
     gist,
     id_text,
     name_of,
     notification_gist,
     status_of,
-    waiting,
 )
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
@@ -57,16 +55,16 @@ class Batch(NamedTuple):
     holds: int
 
 
-class WaitingRequest(NamedTuple):
-    """A request that may still be answered, as its capture is still being recorded."""
+class Unanswered(NamedTuple):
+    """A request without a response, as it stood when that had to be said: one may come later."""
 
     request: Request
-    waited_ns: int
-    """How long it has waited."""
+    status: Status
+    """What had become of it by then."""
 
 
-Item: TypeAlias = Seen | Batch | Exchange | WaitingRequest | Remark
-"""What has a line: a message; its batch, which precedes it; an exchange left open; anything else."""
+Item: TypeAlias = Seen | Batch | Unanswered | Remark
+"""What has a line: a message; its batch, which precedes it; a request left open; anything else."""
 
 
 class Row(NamedTuple):
@@ -188,9 +186,9 @@ def _row_of(item: Item, width: int) -> Row:
         body = [Span(f"batch of {item.holds:,}")]
         arrow = _arrow(item.frame, "!" if problem else "")
         return Row(arrow, body, problem=problem, size=units.size(len(item.frame.raw)))
-    if isinstance(item, Exchange | WaitingRequest):
-        status = fate(item) if isinstance(item, Exchange) else waiting(item.waited_ns)
-        outcome = Span(status.word, "bad" if isinstance(item, Exchange) else "plain")
+    if isinstance(item, Unanswered):
+        status = item.status
+        outcome = Span(status.word, "bad" if status.is_bad else "plain")
         rest = (Span(status.text), Span(f"  {gist(item.request)}", "dim"))
         return Row(_arrow(item.request.frames[0]), _subject(item.request, "dim", width), outcome, rest)
     return Row(Span(item.glyph, item.role), [Span(item.text, item.role)], error=item.detail)
@@ -243,7 +241,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
         (Span(f"  {status.text}", "dim"),) if status.text and not status.is_bad else (),
         problem="id/type-changed" if seen.is_converted else None,
         error=status.text if status.is_bad else "",
-        latency=ms_text(exchange.duration_ns or 0) if exchange is not None else "",
+        latency=ms_text(exchange.latency_ns or 0) if exchange is not None else "",
     )
 
 

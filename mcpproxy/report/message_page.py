@@ -7,7 +7,7 @@ state.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.conversation.exchange import ENDLESS, Exchange, Outcome
+from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
@@ -58,7 +58,7 @@ class Messages:
         self.beside: dict[int, Remark] = {}
         """By number, requested records that are not frames."""
         self._only = only
-        self._exchanges: dict[_Key, Exchange] = {}
+        self._exchanges: dict[_Key, Call] = {}
         """The exchanges of selected requests and responses."""
         self._answers: dict[_Key, Seen] = {}
         """By request, the response."""
@@ -68,7 +68,7 @@ class Messages:
         for seen in step.messages:
             self._note(seen)
         if step.end is not None:
-            for exchange in self.fold.finish():
+            for exchange in self.fold.open_calls():
                 self._settle(exchange)
         item = step.item
         if not isinstance(item, Record):
@@ -89,7 +89,7 @@ class Messages:
             if seen.exchange is not None and _key(exchange.request) in self._exchanges:
                 self._answers[_key(exchange.request)] = seen
 
-    def _settle(self, exchange: Exchange, *, is_selected: bool = False) -> None:
+    def _settle(self, exchange: Call, *, is_selected: bool = False) -> None:
         key = _key(exchange.request)
         if is_selected or key in self.selected:
             self._exchanges[key] = exchange
@@ -186,12 +186,12 @@ class Messages:
                 yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
                 return
             status = status_of(message, exchange, None)
-            after = ms_text(exchange.duration_ns or 0)
+            after = ms_text(exchange.latency_ns or 0)
             yield Fact("answers", f"frame {exchange.request.seq} after {after}: {status.word}", status.is_bad)
         elif exchange is not None:
             yield from self._became(exchange)
 
-    def _became(self, exchange: Exchange) -> Iterator[Fact]:
+    def _became(self, exchange: Call) -> Iterator[Fact]:
         by = "" if exchange.cancelled_seq is None else f" by frame {exchange.cancelled_seq}"
         if exchange.abandoned_ns is not None:
             reason = f': "{sanitise(exchange.cancel_reason)}"' if exchange.cancel_reason else ""
@@ -201,7 +201,7 @@ class Messages:
         answer = exchange.response
         if answer is not None:
             status = status_of(answer, exchange, None)
-            after = ms_text(exchange.duration_ns or 0)
+            after = ms_text(exchange.latency_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
         elif exchange.outcome is Outcome.FAILED:
             yield Fact("answered", f"never: {failure(exchange.http, exchange.lasted_ns)}", is_bad=True)

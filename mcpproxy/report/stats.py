@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import ProbableAnswer
+from analysis.conversation.call import ProbableAnswer
 from analysis.rules.finding import GUESS
 from analysis.store.stats import (
     Abandoned,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import Exchange, IdState, Outcome, outcome_of
+from analysis.conversation.call import Call, IdState, Outcome, outcome_of
 from analysis.conversation.failure import failed_by
 from analysis.conversation.guesses import Meant
 from analysis.conversation.http_exchange import HttpExchange
@@ -175,7 +175,7 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
 
 
 def status_of(
-    response: Response, exchange: Exchange | None, id_state: IdState | None, meant: Meant | None = None
+    response: Response, exchange: Call | None, id_state: IdState | None, meant: Meant | None = None
 ) -> Status:
     """What a response means, by its exchange or, if it matches no request, by itself."""
     outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
@@ -189,7 +189,7 @@ def status_of(
     return status
 
 
-def fate(exchange: Exchange) -> Status:
+def fate(exchange: Call) -> Status:
     """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
     texts = []
     if exchange.outcome is Outcome.FAILED:
@@ -234,7 +234,7 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
     return f"the HTTP response ended{after} without an answer{told}"
 
 
-def _by_outcome(outcome: Outcome, response: Response, exchange: Exchange | None) -> Status:
+def _by_outcome(outcome: Outcome, response: Response, exchange: Call | None) -> Status:
     if outcome is Outcome.ERROR:
         return _error(response.error)
     result = response.result if isinstance(response.result, dict) else {}
@@ -290,7 +290,7 @@ def one_line(text: str) -> str:
     return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
 
 
-def _summary(result: Mapping[str, Any], exchange: Exchange | None) -> str:
+def _summary(result: Mapping[str, Any], exchange: Call | None) -> str:
     """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
     for member, noun in _LISTS.items():
         value = result.get(member)

@@ -9,6 +9,7 @@ from analysis.checking.checker import Rules
 from analysis.protocol.json_pointer import names, step
 from analysis.reading import Reading
 from analysis.rules.finding import Finding
+from captures.reader import Capture
 from mcpproxy.sharing.account import Account
 
 Marks: TypeAlias = Counter[tuple[str, int, str]]
@@ -28,7 +29,7 @@ def compare(before: Marks, copy: Path, account: Account) -> None:
         copy: the copy.
         account: of the share.
     """
-    reading = Reading(copy, Rules())
+    reading = Reading(iter(Capture(copy)), Rules())  # it is still open for writing, but nobody is recording it
     new = marks_of(finding for each in reading.to_end() for finding in each.findings)
     renamed = account.renamed  # names occur in pointers
     old = Counter[tuple[str, int, str]]()

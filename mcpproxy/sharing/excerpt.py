@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Filter, facts_of
@@ -154,13 +154,13 @@ class _Selection:
 
     def finish(self) -> None:
         """The capture has ended, so the outcome of requests without a response is known."""
-        for exchange in self._fold.finish():
+        for exchange in self._fold.open_calls():
             if exchange.session is not None:
                 request_seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
                 if self._is_late(exchange.request) and self._wants(request_seen, exchange):
                     self._keep(exchange.request)
 
-    def _wants(self, seen: Seen, exchange: Exchange | None) -> bool:
+    def _wants(self, seen: Seen, exchange: Call | None) -> bool:
         is_late = self._is_late(seen.message) or (exchange is not None and exchange.request is seen.message)
         return is_late and (self._only is None or self._only.matches(facts_of(seen, exchange, is_open=self._is_open)))
 

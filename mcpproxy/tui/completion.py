@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from analysis.filter import KEYS
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.call_kinds import CallKind
 
 MOST: Final = 200
 VALUES: Final = {
@@ -47,7 +47,7 @@ def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     return Completion(common if len(common) > len(word) else word, tuple(fitting))
 
 
-def filter_completion(before: str, calls: Iterable[Call]) -> tuple[str, Completion | None]:
+def filter_completion(before: str, calls: Iterable[CallKind]) -> tuple[str, Completion | None]:
     """Complete the last term of a filter.
 
     Args:

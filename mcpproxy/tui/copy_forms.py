@@ -97,9 +97,9 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
     if row >= reading.understood:
         return None
     kinds = {
-        number for number, call in enumerate(reading.calls.all) if (call.side, call.method) == ("client", "initialize")
+        number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
     }
-    rows = (exchanges.request[number] for number, kind in enumerate(exchanges.call) if kind in kinds)
+    rows = (exchanges.request[number] for number, kind in enumerate(exchanges.kind) if kind in kinds)
     found = max((one for one in rows if one < row and sessions[one] == sessions[row]), default=None)
     if found is None or reading.index.entry(found).size > LARGEST:
         return None

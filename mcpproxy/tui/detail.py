@@ -6,7 +6,7 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Response
 from captures.frame import Frame
 from captures.index import Entry
@@ -133,7 +133,7 @@ def silence_of(reading: Reading, row: int) -> str:
     number = reading.exchange(row)
     if number is None or reading.outcome(number) is not Outcome.RESULT:
         return ""
-    member = _CONTENT.get(reading.calls.all[reading.exchanges.call[number]].method)
+    member = _CONTENT.get(reading.kinds.all[reading.exchanges.kind[number]].method)
     answer = reading.partner(reading.exchanges.request[number])
     if member is None or answer is None or reading.index.entry(answer).size > LARGEST_SILENCE:
         return ""

@@ -7,7 +7,7 @@ from analysis.conversation.message import Invalid, Notification, Request, Respon
 from analysis.conversation.session import Seen, Session
 from analysis.filter import facts_of
 from captures.frame import Frame
-from mcpproxy.tui.data.calls import pattern
+from mcpproxy.tui.data.call_kinds import pattern
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import LARGE, message_at
 
@@ -47,7 +47,7 @@ def _terms(reading: Reading, row: int) -> Iterator[Term]:
     message = message_at(reading, row, item) if isinstance(item, Frame) else None
     if entry.dir is None:
         return
-    call = reading.calls.all[reading.exchanges.call[number]] if number is not None else None
+    call = reading.kinds.all[reading.exchanges.kind[number]] if number is not None else None
     if call is not None and not call.is_rest:
         if call.name is not None:
             yield Term(f"name:{pattern(call.name)}", NAMES.get(call.method, "name"))

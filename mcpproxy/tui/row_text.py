@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Exchange, outcome_of
+from analysis.conversation.call import Call
 from analysis.conversation.message import (
     Invalid,
     Message,
@@ -110,7 +110,7 @@ def _large(reading: Reading, row: int) -> RowText:
         id_cell = id_text(request.id).removeprefix(" #")
         return RowText(arrow, what, id_cell, status, more, http if type(http) is int else None, is_final=is_final)
     method = members.get("method")
-    call = reading.calls.all[reading.exchanges.call[number]] if number is not None else None
+    call = reading.kinds.all[reading.exchanges.kind[number]] if number is not None else None
     name = sanitise(call.name, EXCERPT) if call is not None and call.name is not None else ""
     word = sanitise(method, EXCERPT) if isinstance(method, str) else entry.sort if is_final else "…"
     if call is not None and not call.is_rest:
@@ -148,7 +148,8 @@ def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Sp
     known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
     exchange = None
     if known_request is not None:
-        exchange = Exchange(known_request, response, outcome_of(response, request), 0, 0)
+        exchange = Call(known_request)
+        exchange.answer(response)
     status = status_of(response, exchange, reading.misfit(row))
     role: Role = "bad" if status.is_bad else "plain"
     if request is None:

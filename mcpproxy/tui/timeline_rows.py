@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from mcpproxy.report.text import Role, Span, count_text
 from mcpproxy.report.units import brief
 from mcpproxy.sanitise import sanitise
@@ -92,7 +92,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         row = heat_map.rows.get(kind) if heat_map is not None else None
         if row is None:
             return Line()
-        name = Span(f" {sanitise(timeline.reading.calls.all[kind].text, 200)}")
+        name = Span(f" {sanitise(timeline.reading.kinds.all[kind].text, 200)}")
         took = Span(f"≤ {brief(row.most_ns)}" if row.most_ns else "", "dim")
         return Line(
             {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.report.units import since_start
@@ -185,7 +185,7 @@ class TrafficRows:
         exchanges = self.reading.exchanges
         latency_ns = exchanges.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            is_slow = self.reading.paces.is_slow(exchanges.call[number], latency_ns)
+            is_slow = self.reading.paces.is_slow(exchanges.kind[number], latency_ns)
             return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")

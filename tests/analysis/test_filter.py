@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Request, Response, id_of, messages
 from analysis.conversation.session import Seen, Session
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
@@ -518,12 +518,15 @@ CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "a
 ERROR = {"jsonrpc": "2.0", "id": 7, "error": {"code": -32602, "message": "no"}}
 
 
-def exchange_of(answer: object) -> tuple[Seen, Seen, Exchange]:
+def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     """A call and its answer, 3 ms later."""
     asked, answered = seen_of(CALL), seen_of(answer, "s2c")
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
-    exchange = Exchange(asked.message, answered.message, Outcome.ERROR, 6 * MS, 9 * MS)
+    exchange = Call(asked.message)
+    exchange.stall_ns = 6 * MS - asked.message.t_ns
+    exchange.answer(answered.message)
+    exchange.ended_ns = 9 * MS
     return asked, Seen(answered.message, answered.session, exchange), exchange
 
 

@@ -18,7 +18,7 @@ def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monk
     asked = [("frame", frame("c2s", CALL % number)) for number in range(1, 6)]
     path.write_bytes(b"".join(lines([("header", header()), *asked])))
     reading = Reading(path)
-    made = selection._Selection(parse("has:waiting"), reading)
+    made = selection._Selection(parse("has:waiting"))
     for step in reading.to_end("open"):
         made.take(step)
         assert len(made._open) <= 3

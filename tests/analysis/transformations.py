@@ -166,7 +166,7 @@ def _outcomes(case: Case) -> Counter[tuple[str, str]]:
                 counts[seen.exchange.request.method, seen.exchange.outcome] += 1
         if isinstance(item, Record) and item.rec == "exchange":
             counts.update((one.request.method, one.outcome.value) for one in fold.let_go)
-    counts.update((one.request.method, one.outcome.value) for one in fold.finish())
+    counts.update((one.request.method, one.outcome.value) for one in fold.open_calls())
     return counts
 
 

@@ -21,7 +21,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
 from captures.frame import Frame
@@ -125,8 +125,8 @@ class Understood(NamedTuple):
     session: Fold
     frames: list[Frame]
     records: list[Record]
-    exchanges: list[Exchange]
-    left: tuple[Exchange, ...]
+    exchanges: list[Call]
+    left: tuple[Call, ...]
     """Without an answer."""
 
 
@@ -138,10 +138,10 @@ def understand(path: Path) -> Understood:
         exchanges += [one.exchange for one in seen if one.exchange is not None]
         frames += [item] if isinstance(item, Frame) else []
         records += [item] if isinstance(item, Record) else []
-    return Understood(session, frames, records, exchanges, session.finish())
+    return Understood(session, frames, records, exchanges, session.open_calls())
 
 
-def outcomes(exchanges: list[Exchange]) -> Counter[tuple[str, Outcome]]:
+def outcomes(exchanges: list[Call]) -> Counter[tuple[str, Outcome]]:
     return Counter((exchange.request.method, exchange.outcome) for exchange in exchanges)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Exchange, IdState
+from analysis.conversation.call import Call, IdState
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Seen, Session
@@ -44,7 +44,7 @@ class Twice(Rule):
         if request is None or seen.id_state is not IdState.CANCELLED:
             return ()
         waiting = seen.session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
-        before = None if waiting is None or waiting.request is not request else waiting.cancelled_seq
+        before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
         if before is None or before == seen.message.seq:
             return ()
         text = f"request {short(request.id.text)} was cancelled before"
@@ -233,7 +233,7 @@ class ByDisconnect(Rule):
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, seen: Seen, exchange: Exchange) -> Iterable[Finding]:
+def _after_cancel(rule: Rule, seen: Seen, exchange: Call) -> Iterable[Finding]:
     """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
     cancelled = exchange.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
@@ -247,6 +247,6 @@ def _only_cancelled(session: Session) -> int | None:
     table = session.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None
-    numbers = [exchange.cancelled_seq for exchange in table.waiting() if exchange.request.method != LISTEN]
+    numbers = [exchange.cancelled_by for exchange in table.waiting() if exchange.request.method != LISTEN]
     known = [number for number in numbers if number is not None and session.has_received("server", number)]
     return max(known) if known and len(known) == len(numbers) else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import IdState, Outcome
+from analysis.conversation.call import IdState, Outcome
 from analysis.conversation.message import Id, Side, converted, id_of, other_side
 from analysis.conversation.session import Seen
 from analysis.conversation.subscriptions import LISTEN

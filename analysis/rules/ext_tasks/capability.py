@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, META, Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Notification
 from analysis.conversation.session import Seen
 from analysis.protocol.revisions import MODERN_ERA

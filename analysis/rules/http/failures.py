@@ -7,7 +7,7 @@ far as that shows, and what the response says; findings that say the same are re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.failure import GATEWAYS, failed_by
 from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Response

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import IdState
+from analysis.conversation.call import IdState
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Response
 from analysis.conversation.session import Seen, Session

@@ -7,7 +7,7 @@ its repetition are one call, so these rules are about the server's addresses and
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, Ending

@@ -280,9 +280,9 @@ def _may_go_on(http: HttpExchange) -> bool:
 def _waited(seen: Seen) -> str:
     """How long the client waited in vain, if it said so by a cancellation."""
     waiting = waiting_for(seen)
-    if waiting is None or waiting.cancelled_ns is None:
+    if waiting is None or waiting.cancellation is None:
         return ""
-    return f"; the client gave up after {(waiting.cancelled_ns - seen.message.t_ns) / 1e9:.1f} s"
+    return f"; the client gave up after {(waiting.cancellation.t_ns - seen.message.t_ns) / 1e9:.1f} s"
 
 
 def is_settled(http: HttpExchange) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.exchange import IdState
+from analysis.conversation.call import IdState
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Seen, Session

@@ -147,4 +147,4 @@ def _cancelled(listening: Listening) -> int | None:
     if listening.cancelled_by_client_ns is None:
         return None
     waiting = listening.session.tables["client"].get(listening.key)
-    return waiting.cancelled_seq if waiting is not None and waiting.request.seq == listening.seq else None
+    return waiting.cancelled_by if waiting is not None and waiting.request.seq == listening.seq else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES, Seen
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.json_pointer import names, step

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, fingerprint, target_of
 from analysis.conversation.session import Seen, Session
@@ -52,7 +52,7 @@ class _Retry(Rule):
             return ()  # the retry may answer another interim result, which was lost
         return self.check_retry(seen, round_, interim, params)
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         """Check one retry.
 
         Args:
@@ -78,7 +78,7 @@ class SameId(_Retry):
 
     id = "mrtr/same-id"
 
-    def check_retry(self, seen: Seen, _round: Round, interim: Exchange, _params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, _round: Round, interim: Call, _params: dict[str, Any]) -> Iterable[Finding]:
         if not isinstance(seen.message, Request) or seen.message.id != interim.request.id:
             return ()
         text = "the retry has the id of the request that it repeats"
@@ -99,7 +99,7 @@ class StateNotEchoed(_Retry):
     id = "mrtr/state-not-echoed"
     impact = Impact.COST
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         given = params.get("requestState", "")
         if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
             return ()
@@ -125,7 +125,7 @@ class StateInvented(_Retry):
     id = "mrtr/state-invented"
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
             return ()
         text = "the retry has a requestState, but the interim result had none"
@@ -183,7 +183,7 @@ class ResponsesMissing(_Retry):
     impact = Impact.COST
     source = "2026-07-28 basic/patterns/mrtr, schema InputResponseRequestParams"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
@@ -208,7 +208,7 @@ class UnknownResponseKey(_Retry):
     id = "mrtr/unknown-response-key"
     level = WARNING
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
@@ -233,7 +233,7 @@ class InvalidInputResponse(_Retry):
     replaces = ("schema/invalid-params",)
     source = "2026-07-28 schema InputResponses"
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterator[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterator[Finding]:
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MOST):
             method = member(questions.get(key), "method")
@@ -260,7 +260,7 @@ class ParamsChanged(_Retry):
     level = WARNING
     impact = Impact.WRONG
 
-    def check_retry(self, seen: Seen, round_: Round, interim: Exchange, params: dict[str, Any]) -> Iterable[Finding]:
+    def check_retry(self, seen: Seen, round_: Round, interim: Call, params: dict[str, Any]) -> Iterable[Finding]:
         before = round_.chain.params
         now = None if before is None else fingerprint(params)
         if now is None or now == before:
@@ -363,7 +363,7 @@ class NotRetried(Rule):
 # ---- shared by the rules
 
 
-def _proof(interim: Exchange) -> tuple[int, ...]:
+def _proof(interim: Call) -> tuple[int, ...]:
     """Number of the interim result that a retry answers."""
     return () if interim.response is None else (interim.response.seq,)
 

@@ -5,7 +5,7 @@ All functions accept any JSON in any place, and return None or nothing if a valu
 
 from typing import Any, Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Message, Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION, Seen

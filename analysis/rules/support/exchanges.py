@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Waiting
+from analysis.conversation.call import Call
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.session import Seen, Session
@@ -157,7 +157,7 @@ def is_cancelled(seen: Seen) -> bool:
     return waiting is not None and not waiting.is_due
 
 
-def waiting_for(seen: Seen) -> Waiting | None:
+def waiting_for(seen: Seen) -> Call | None:
     """What is known of a request that has no response; None if it has one, or has failed."""
     message = seen.message
     if not isinstance(message, Request):

@@ -7,7 +7,7 @@ HTTP there are no such records, so the state stays empty.
 from collections import deque
 from typing import Final
 
-from analysis.conversation.exchange import Waiting
+from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
 from captures.record import Record
@@ -41,7 +41,7 @@ class Pipes:
         """Whether the server ended before the client did anything to end it."""
         self.open_count = 0
         """How many requests of the client were open then."""
-        self.open: tuple[Waiting, ...] = ()
+        self.open: tuple[Call, ...] = ()
         """The first few of these requests."""
         self.signals: set[str] = set()
         """Names of all signals that were passed on or sent to the server."""

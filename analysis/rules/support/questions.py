@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
 from analysis.protocol.json_pointer import step

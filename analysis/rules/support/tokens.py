@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Final
 
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Id, Request, Side, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import Task

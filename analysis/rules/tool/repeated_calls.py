@@ -72,7 +72,7 @@ class RepeatedCall(Rule):
             alike = calls.of(calls.key_of(exchange.request))
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
-                waited_ns = 0 if exchange.cancelled_ns is not None else exchange.duration_ns or 0
+                waited_ns = 0 if exchange.cancelled_ns is not None else exchange.latency_ns or 0
                 alike.answered(answer, waited_ns)
         return ()
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.call import Call
 from analysis.conversation.envelope import lacks
-from analysis.conversation.exchange import Exchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen
 from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
@@ -125,7 +125,7 @@ class FallbackDespiteModern(Rule):
         text = "the client falls back to initialize, although the server is known to support the modern era"
         return [self.finding(seen, text, related=(notice.seq,))]
 
-    def _learn(self, seen: Seen, exchange: Exchange) -> None:
+    def _learn(self, seen: Seen, exchange: Call) -> None:
         response = seen.message
         if not isinstance(response, Response):
             return
@@ -494,7 +494,7 @@ def _may_list(seen: Seen) -> bool:
 
 def _notice_of(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Notice:
     exchange = seen.exchange
-    took_ns = (exchange.duration_ns or 0) if exchange is not None else 0
+    took_ns = (exchange.latency_ns or 0) if exchange is not None else 0
     method = exchange.request.method if exchange is not None and response.is_error else ""
     return Notice(response.seq, response.t_ns, took_ns, method, versions or ())
 

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.exchange import REASON, Outcome, outcome_of, timed_out
+from analysis.conversation.call import REASON, Outcome, outcome_of, timed_out, token_of
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
 from analysis.store.plain.doubt import Doubt
-from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of, token_of
+from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of
 from analysis.store.values import text
 from captures.frame import Frame
 from captures.reader import assembled

@@ -67,28 +67,31 @@ asof join (select * from asked where token is not null) as asked
 where asked.until is null or asked.until > told.seq
 group by asked.seq;
 
--- How many requests are open: `in_flight` without those cancelled; `open_*` with them, the client's and all. Where one
--- request of the client is open, the sum of their numbers is its own; over HTTP, those of one exchange count.
+-- How many requests are open: `in_flight` and `open_of_client` without those cancelled, `open_in_all` with them. Where
+-- one request of the client is open, the sum of their numbers is its own; over HTTP, those of one exchange count.
 create temp table flow as
 select
     seq, step,
     sum(step) over course as in_flight,
     sum(client_step) over carried as open_of_client,
     sum(client_seq) over carried as only_open,
-    sum(client_step + server_step) over course as open_in_all,
+    sum(all_step) over course as open_in_all,
     sum(bytes) over course as open_bytes
 from (
     select
-        seq, exchange, 1 as step, by_client::integer as client_step, (not by_client)::integer as server_step,
-        if(by_client, seq, 0) as client_seq, size as bytes
+        seq, exchange, 1 as step, (by_client and key is not null)::integer as client_step, 1 as all_step,
+        if(by_client and key is not null, seq, 0) as client_seq, size as bytes
     from asked
     union all
     select
-        until, exchange, -(cancelled_seq is null or cancelled_seq > until)::integer, -by_client::integer,
-        -(not by_client)::integer, if(by_client, -seq, 0), -size
-    from asked left join cancelled using (seq) where until is not null
+        until, exchange, -is_awaited::integer, -(by_client and is_awaited)::integer, -1,
+        if(by_client and is_awaited, -seq, 0), -size
+    from (
+        select asked.*, cancelled_seq is null or cancelled_seq > until as is_awaited
+        from asked left join cancelled using (seq) where until is not null
+    )
     union all
-    select cancelled_seq, exchange, -1, 0, 0, 0, 0
+    select cancelled_seq, exchange, -1, -by_client::integer, 0, if(by_client, -seq, 0), 0
     from cancelled join asked using (seq) where until is null or cancelled_seq < until
 )
 window course as (order by seq), carried as (partition by exchange order by seq);

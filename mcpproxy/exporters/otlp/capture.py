@@ -4,7 +4,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.session import Peer
 from analysis.filter import Filter
 from analysis.reading import Step
-from mcpproxy.exporters.calls import Call, Calls
+from mcpproxy.exporters.calls import Calls, EndedCall
 from mcpproxy.exporters.otlp.conventions import CallSpan, Conventions
 from mcpproxy.exporters.otlp.histograms import Histograms
 
@@ -40,7 +40,7 @@ class CaptureSpans:
             self._count_sessions()
         return spans
 
-    def _spans(self, calls: list[Call]) -> list[CallSpan]:
+    def _spans(self, calls: list[EndedCall]) -> list[CallSpan]:
         spans = [span for call in calls for span in self._conventions.spans(call)]
         for span in spans:
             self._histograms.add(span)

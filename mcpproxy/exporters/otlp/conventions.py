@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from analysis.conversation.exchange import ENDLESS, Outcome
+from analysis.conversation.call import ENDLESS, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Peer, Session
@@ -30,7 +30,7 @@ from analysis.protocol.error_codes import (
     RESOURCE_NOT_FOUND,
 )
 from analysis.protocol.revisions import MODERN, rank_of
-from mcpproxy.exporters.calls import Call, Origin, names, origin_of
+from mcpproxy.exporters.calls import EndedCall, Origin, names, origin_of
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 NO_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
@@ -106,32 +106,32 @@ class Conventions:
         """The time of a stamp in nanoseconds since 1970; a capture may claim any."""
         return max(0, min((self._fold.wall_ns or 0) + t_ns, LATEST))
 
-    def spans(self, call: Call) -> tuple[CallSpan, CallSpan]:
+    def spans(self, ended: EndedCall) -> tuple[CallSpan, CallSpan]:
         """The span of the side that sent the request, and of the side that received it."""
-        client, server = (self.service(peer) for peer in names(call, self._fold))
-        asking, serving = (client, server) if call.sender == "client" else (server, client)
-        trace_id, parent_id = self._context(call)
-        origin = origin_of(call.request)
-        common, own = self._measured(call), self._own(call)
+        client, server = (self.service(peer) for peer in names(ended, self._fold))
+        asking, serving = (client, server) if ended.sender == "client" else (server, client)
+        trace_id, parent_id = self._context(ended)
+        origin = origin_of(ended.call.request)
+        common, own = self._measured(ended), self._own(ended)
         ids = self._id(origin, "client"), self._id(origin, "server")
         spans = []
         for is_server in (False, True):
-            attributes, error = self._status(call, is_server=is_server)
-            measured = {**common, **attributes, **({} if is_server else self._server_address(call))}
-            address = self._client_address(call) if is_server else {}
+            attributes, error = self._status(ended, is_server=is_server)
+            measured = {**common, **attributes, **({} if is_server else self._server_address(ended))}
+            address = self._client_address(ended) if is_server else {}
             spans.append(
                 CallSpan(
                     trace_id,
                     ids[is_server],
                     ids[0] if is_server else parent_id,
-                    _name(call.request),
+                    _name(ended.call.request),
                     is_server,
                     serving if is_server else asking,
-                    self.at(call.handed_ns if is_server else call.begun_ns),
-                    self.at(call.ended_ns),
+                    self.at(ended.handed_ns if is_server else ended.begun_ns),
+                    self.at(ended.ended_ns),
                     {**measured, **own, **address},
                     error,
-                    measured if call.has_ended else None,
+                    measured if ended.has_ended else None,
                 )
             )
         return spans[0], spans[1]
@@ -149,14 +149,14 @@ class Conventions:
 
     # ---- ids
 
-    def _context(self, call: Call) -> tuple[bytes, bytes | None]:
+    def _context(self, ended: EndedCall) -> tuple[bytes, bytes | None]:
         """The trace of a call, and the span that caused it."""
-        given = parsed_traceparent(origin_of(call.request).traceparent)
+        given = parsed_traceparent(origin_of(ended.call.request).traceparent)
         if given is not None:
             return given
-        outer = call.outer
+        outer = ended.outer
         if outer is None:
-            return self._id(origin_of(call.request), "trace"), None
+            return self._id(origin_of(ended.call.request), "trace"), None
         # The span of the side that received the outer request, which sends this one.
         of_outer = parsed_traceparent(outer.traceparent)
         return self._id(outer, "trace") if of_outer is None else of_outer[0], self._id(outer, "server")
@@ -167,10 +167,10 @@ class Conventions:
 
     # ---- attributes
 
-    def _measured(self, call: Call) -> Attributes:
+    def _measured(self, ended: EndedCall) -> Attributes:
         """What spans and histograms have in common, except for the outcome and addresses."""
-        request = call.request
-        attributes: Attributes = {"mcp.method.name": text(request.method, 256), **_revision(call.revision)}
+        request = ended.call.request
+        attributes: Attributes = {"mcp.method.name": text(request.method, 256), **_revision(ended.call.revision)}
         name = _string(request.params, "name")
         if request.method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
@@ -178,8 +178,8 @@ class Conventions:
                 attributes["gen_ai.tool.name"] = name
         elif request.method == "prompts/get" and name:
             attributes["gen_ai.prompt.name"] = name
-        attributes["network.transport"] = "tcp" if call.session.is_http else "pipe"
-        if call.session.is_http:
+        attributes["network.transport"] = "tcp" if ended.session.is_http else "pipe"
+        if ended.session.is_http:
             attributes["network.protocol.name"] = "http"
         # Recommended where it is not 2.0.
         version = request.body.get("jsonrpc")
@@ -187,30 +187,30 @@ class Conventions:
             attributes["jsonrpc.protocol.version"] = text(version, 256)
         return attributes
 
-    def _own(self, call: Call) -> Attributes:
+    def _own(self, ended: EndedCall) -> Attributes:
         """What only spans have, because it would split a histogram into one for each call."""
-        request, response = call.request, call.response
+        request, response = ended.call.request, ended.call.response
         attributes: Attributes = {}
         if request.id.pairs:
             attributes["jsonrpc.request.id"] = text(request.id.value, 256)
         if request.method in _OF_URI and (uri := _string(request.params, "uri")):
             attributes["mcp.resource.uri"] = uri
         # From 2026-07-28 on there are no sessions, and the attribute must not be set.
-        rank = rank_of(call.revision)
-        if call.http is not None and call.http.session_id and (rank is None or rank < MODERN):
-            attributes["mcp.session.id"] = text(call.http.session_id, 256)
-        attributes["mcpproxy.session"] = call.session.number
+        rank = rank_of(ended.call.revision)
+        if ended.call.http is not None and ended.call.http.session_id and (rank is None or rank < MODERN):
+            attributes["mcp.session.id"] = text(ended.call.http.session_id, 256)
+        attributes["mcpproxy.session"] = ended.session.number
         attributes["mcpproxy.frame"] = min(request.seq, LATEST)
         if response is not None:
             attributes["mcpproxy.response.frame"] = min(response.seq, LATEST)
         if self._payloads:
-            attributes |= _payloads(call)
+            attributes |= _payloads(ended)
         return attributes
 
-    def _status(self, call: Call, *, is_server: bool) -> tuple[Attributes, str | None]:
+    def _status(self, ended: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
         """The attributes of the outcome, and the description of an error, if it is one."""
-        if call.outcome is Outcome.ERROR and call.response is not None:
-            error = call.response.error
+        if ended.call.outcome is Outcome.ERROR and ended.call.response is not None:
+            error = ended.call.response.error
             code = error.get("code") if isinstance(error, dict) else None
             message = _string(error, "message")
             if type(code) is not int:
@@ -219,17 +219,18 @@ class Conventions:
             if is_server and code in NO_ERRORS:
                 return attributes, None
             return {**attributes, "error.type": str(code)}, message
-        kind = _ERRORS.get(call.outcome)
-        if kind is None or (call.outcome is not Outcome.TOOL_ERROR and call.request.method in ENDLESS):
+        kind = _ERRORS.get(ended.call.outcome)
+        if kind is None or (ended.call.outcome is not Outcome.TOOL_ERROR and ended.call.request.method in ENDLESS):
             return {}, None
-        if call.is_abandoned and call.outcome is not Outcome.FAILED:
+        http = ended.call.http
+        if ended.call.abandoned_ns is not None and ended.call.outcome is not Outcome.FAILED:
             kind = "timeout"
-        elif call.outcome is Outcome.FAILED and call.http is not None and call.http.status is not None:
-            kind = str(call.http.status) if call.http.status >= 300 else kind
+        elif ended.call.outcome is Outcome.FAILED and http is not None and http.status is not None:
+            kind = str(http.status) if http.status >= 300 else kind
         return {"error.type": kind}, ""
 
-    def _server_address(self, call: Call) -> Attributes:
-        return self._upstream() if call.sender == "client" and call.session.is_http else {}
+    def _server_address(self, ended: EndedCall) -> Attributes:
+        return self._upstream() if ended.sender == "client" and ended.session.is_http else {}
 
     def _upstream(self) -> Attributes:
         """Address and port of the server itself, and not of the recorder before it."""
@@ -237,8 +238,8 @@ class Conventions:
             self._endpoint = _address("server", self._fold.exchanges.upstream)
         return self._endpoint
 
-    def _client_address(self, call: Call) -> Attributes:
-        peer = call.http.peer if call.http is not None and call.sender == "client" else ""
+    def _client_address(self, ended: EndedCall) -> Attributes:
+        peer = ended.call.http.peer if ended.call.http is not None and ended.sender == "client" else ""
         return _address("client", f"http://{peer}") if peer else {}
 
 
@@ -287,17 +288,17 @@ def _address(side: str, url: str) -> Attributes:
     return {f"{side}.address": text(host, 256), **({} if port is None else {f"{side}.port": port})}
 
 
-def _payloads(call: Call) -> Attributes:
+def _payloads(ended: EndedCall) -> Attributes:
     """Arguments and results as JSON, and the variables of a prompt."""
-    params, response = call.request.params, call.response
+    params, response = ended.call.request.params, ended.call.response
     given = params.get("arguments") if isinstance(params, dict) else None
     attributes: Attributes = {}
-    if call.request.method == "tools/call":
+    if ended.call.request.method == "tools/call":
         if given is not None:
             attributes["gen_ai.tool.call.arguments"] = _json(given)
         if response is not None and not response.is_error:
             attributes["gen_ai.tool.call.result"] = _json(response.result)
-    elif call.request.method == "prompts/get" and isinstance(given, dict):
+    elif ended.call.request.method == "prompts/get" and isinstance(given, dict):
         for name, value in list(given.items())[:64]:
             shown = value if isinstance(value, str) else _json(value)
             attributes[f"gen_ai.prompt.variable.{text(name, 256)}"] = text(shown, LONGEST_PAYLOAD)

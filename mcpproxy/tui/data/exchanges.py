@@ -3,7 +3,7 @@
 from array import array
 from typing import Final
 
-from analysis.conversation.exchange import Outcome, ProbableAnswer
+from analysis.conversation.call import Outcome, ProbableAnswer
 
 NONE: Final = (1 << 32) - 1
 """No row, or no exchange."""
@@ -13,7 +13,7 @@ OPEN: Final = len(OUTCOMES)
 
 
 class Exchanges:
-    """The exchanges of a capture, in the order of their requests, as columns."""
+    """The calls of a capture as columns, by their numbers."""
 
     def __init__(self) -> None:
         self.request = array("I")
@@ -24,8 +24,8 @@ class Exchanges:
         """How long the response took; -1 if there is none."""
         self.outcome = array("B")
         """Index into OUTCOMES, or OPEN."""
-        self.call = array("H")
-        """Number of its kind among `Reading.calls`."""
+        self.kind = array("H")
+        """Number of its kind among `Reading.kinds`."""
         self.is_cancelled = array("B")
         """Whether it was cancelled, even if it was answered later."""
         self.abandoned_ns: dict[int, int] = {}
@@ -43,12 +43,12 @@ class Exchanges:
     def __len__(self) -> int:
         return len(self.outcome)
 
-    def add(self, row: int, call: int) -> int:
+    def add(self, row: int, kind: int) -> int:
         """Add a request; returns its number."""
         self.request.append(row)
         self.response.append(NONE)
         self.latency_ns.append(-1)
-        self.call.append(call)
+        self.kind.append(kind)
         self.is_cancelled.append(0)
         self.end.append(NONE)
         self.outcome.append(OPEN)

@@ -7,7 +7,7 @@ import time
 from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
@@ -74,7 +74,7 @@ class HeatMap:
         end = min(key.last, self._at + AT_ONCE)
         length = max(1, key.high_ns - key.low_ns)
         for number in range(self._at, end):
-            call, latency_ns, outcome = exchanges.call[number], exchanges.latency_ns[number], exchanges.outcome[number]
+            call, latency_ns, outcome = exchanges.kind[number], exchanges.latency_ns[number], exchanges.outcome[number]
             row = self.rows.get(call)
             if row is None:
                 row = self.rows[call] = HeatRow(key.cells)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
-from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.durations import Course
 from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
@@ -34,7 +34,7 @@ class Figures(NamedTuple):
     """One kind of request."""
 
     number: int
-    call: Call
+    call: CallKind
     asked: int = 0
     errors: int = 0
     answered: int = 0
@@ -103,20 +103,20 @@ class Latencies:
 
     def _count(self) -> bool:
         exchanges = self._reading.exchanges
-        calls = exchanges.call[self._requests : min(len(exchanges), self._requests + REQUESTS_AT_ONCE)]
+        calls = exchanges.kind[self._requests : min(len(exchanges), self._requests + REQUESTS_AT_ONCE)]
         self._requests += len(calls)
         for call, count in Counter(calls).items():
             self._calls[call] += count
             self._stale.add(call)
         for number in list(exchanges.abandoned_ns)[self._abandoned.total() :]:
-            self._abandoned[exchanges.call[number]] += 1
-            self._stale.add(exchanges.call[number])
+            self._abandoned[exchanges.kind[number]] += 1
+            self._stale.add(exchanges.kind[number])
         settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
             if exchanges.is_cancelled[number]:
                 continue
-            call, outcome = exchanges.call[number], exchanges.outcome[number]
+            call, outcome = exchanges.kind[number], exchanges.outcome[number]
             if outcome in _ANSWERED:
                 histogram = self._histograms.get(call)
                 if histogram is None:
@@ -131,7 +131,7 @@ class Latencies:
 
     def _write(self) -> bool:
         """Update some of the outdated rows."""
-        calls, rows = self._reading.calls.all, self.rows
+        calls, rows = self._reading.kinds.all, self.rows
         while len(rows) < len(calls):
             rows.append(Figures(len(rows), calls[len(rows)]))
         numbers = [self._stale.pop() for _ in range(min(ROWS_AT_ONCE, len(self._stale)))]
@@ -174,7 +174,7 @@ class Latencies:
             return False
         for number in exchanges.settled[self._traced : end]:
             if (
-                exchanges.call[number] == kind
+                exchanges.kind[number] == kind
                 and exchanges.outcome[number] in _ANSWERED
                 and not exchanges.is_cancelled[number]
                 and exchanges.response[number] != NONE

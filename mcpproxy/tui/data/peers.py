@@ -42,10 +42,10 @@ def introductions(reading: Reading, row: int | None) -> list[Introduction]:
         reading: the capture.
         row: None for the end of the capture.
     """
-    exchanges, calls = reading.exchanges, reading.calls.all
+    exchanges, calls = reading.exchanges, reading.kinds.all
     chosen: dict[str, int] = {}
     kinds = {number: call.method for number, call in enumerate(calls) if call.method in OPENING}
-    for number, kind in enumerate(exchanges.call[: len(exchanges)]):
+    for number, kind in enumerate(exchanges.kind[: len(exchanges)]):
         method = kinds.get(kind)
         if method is None:
             continue
@@ -59,7 +59,7 @@ def introductions(reading: Reading, row: int | None) -> list[Introduction]:
 
 def _of_exchange(reading: Reading, number: int) -> Iterator[Introduction]:
     row, answer = reading.exchanges.request[number], reading.exchanges.response[number]
-    method = reading.calls.all[reading.exchanges.call[number]].method
+    method = reading.kinds.all[reading.exchanges.kind[number]].method
     request = _message(reading, row)
     yield _of_request(request) if isinstance(request, Request) else _unread(reading, row, "client", method, request)
     if answer == NONE:

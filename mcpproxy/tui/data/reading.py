@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis import clock
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.summary import bad_ending
 from captures.file import is_live
 from captures.frame import Frame

@@ -11,14 +11,14 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final, TypedDict
 
-from analysis.conversation.exchange import ENDLESS, Outcome, outcome_of
+from analysis.conversation.call import ENDLESS, Outcome, name_in, outcome_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, messages
-from analysis.filter import Facts, facts_of_batch, facts_of_record, name_in
+from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import code_of, kind_of, problem_of
 from captures.frame import Direction, Frame, Kind
 from captures.reader import Damage
 from captures.record import Record
-from mcpproxy.tui.data.calls import KEPT, Call
+from mcpproxy.tui.data.call_kinds import KEPT, CallKind
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at, request_of
@@ -86,7 +86,7 @@ def _joined_raw(reading: Reading, row: int, first: Frame) -> bytes:
 
 def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
-    if number == NONE or reading.calls.all[reading.exchanges.call[number]].method in ENDLESS:
+    if number == NONE or reading.kinds.all[reading.exchanges.kind[number]].method in ENDLESS:
         return False
     return reading.outcome(number) in _UNANSWERED or number in reading.exchanges.abandoned_ns
 
@@ -115,9 +115,9 @@ def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
     return None if call is None else ColumnFacts(reading, row, call)
 
 
-def _whole_call(reading: Reading, number: int) -> Call | None:
+def _whole_call(reading: Reading, number: int) -> CallKind | None:
     """The kind of an exchange's request, if its texts are whole."""
-    call = reading.calls.all[reading.exchanges.call[number]]
+    call = reading.kinds.all[reading.exchanges.kind[number]]
     is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
     return call if is_whole else None
 
@@ -170,9 +170,9 @@ class ColumnFacts(_OfRow):
     """What the columns say about one half of an exchange that is alone in its row: the facts of `OF_COLUMNS`."""
 
     __slots__ = ("_call",)
-    _call: Call
+    _call: CallKind
 
-    def __init__(self, reading: Reading, row: int, call: Call) -> None:
+    def __init__(self, reading: Reading, row: int, call: CallKind) -> None:
         """Work nothing out yet.
 
         Args:
@@ -266,7 +266,7 @@ class RowFacts(_OfRow):
             _set(self, "_message", message)
         return message
 
-    def _call(self) -> Call | None:
+    def _call(self) -> CallKind | None:
         """The kind of the request in the row, or of the request that is answered in it, if its texts are whole."""
         number = self._number
         if number == NONE or (self._message is not None and self._message.index is not None):

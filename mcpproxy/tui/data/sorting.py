@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 

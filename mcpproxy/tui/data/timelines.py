@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.protocol.methods import OPENING
 from captures.errors import CaptureError
-from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
@@ -45,7 +45,7 @@ class Bar(NamedTuple):
     start_ns: int
     end_ns: int | None
     """None if it has not ended."""
-    call: Call
+    call: CallKind
     outcome: Outcome | None
     waits: tuple[tuple[int, int], ...] = ()
     """When the responding side was itself waiting for responses from the other side."""
@@ -145,7 +145,7 @@ class Timeline:
         exchanges = self.reading.exchanges
         rows: dict[str, int] = {}
         for number in range(min(len(exchanges), INSIDE)):
-            method = self.reading.calls.all[exchanges.call[number]].method
+            method = self.reading.kinds.all[exchanges.kind[number]].method
             if exchanges.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
                 rows.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
         listed = rows.get("list", rows.get("first"))
@@ -215,7 +215,7 @@ class Timeline:
         exchanges, index = self.reading.exchanges, self.reading.index
         start, row = index.t_ns(exchanges.request[number]), exchanges.end[number]
         end = None if row == NONE else index.t_ns(row)
-        call = self.reading.calls.all[exchanges.call[number]]
+        call = self.reading.kinds.all[exchanges.kind[number]]
         waits = [] if call.side == "server" else self._waits(number, end)
         offset = self.offset_ns
         return Bar(
@@ -229,13 +229,13 @@ class Timeline:
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
         """When requests of the other side were open within an exchange."""
-        exchanges, index, calls = self.reading.exchanges, self.reading.index, self.reading.calls.all
+        exchanges, index, calls = self.reading.exchanges, self.reading.index, self.reading.kinds.all
         waits: list[tuple[int, int]] = []
         for other in range(number + 1, min(len(exchanges), number + 1 + INSIDE)):
             begin_ns = index.t_ns(exchanges.request[other])
             if end_ns is not None and begin_ns > end_ns:
                 break
-            if calls[exchanges.call[other]].side == "server":
+            if calls[exchanges.kind[other]].side == "server":
                 row = exchanges.end[other]
                 waits.append(
                     (begin_ns, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
-from mcpproxy.tui.data.calls import KEPT
+from mcpproxy.tui.data.call_kinds import KEPT
 from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
@@ -111,11 +111,11 @@ class Tools:
     # ---- lists
 
     def _find(self) -> bool:
-        exchanges, calls = self._reading.exchanges, self._reading.calls.all
+        exchanges, calls = self._reading.exchanges, self._reading.kinds.all
         settled = exchanges.settled[self._settled : self._settled + LISTS_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
-            call = calls[exchanges.call[number]]
+            call = calls[exchanges.kind[number]]
             if call.method == "tools/list" and call.side == "client" and exchanges.outcome[number] == _RESULT:
                 self._lists.append(exchanges.response[number])
         return bool(settled)

@@ -10,9 +10,8 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from analysis.conversation.exchange import GIVEN_UP_LIMIT, OPEN_LIMIT, Exchange, IdState, Outcome
+from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.guesses import Meant
-from analysis.conversation.limited import Limited
 from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, facts_of
@@ -22,7 +21,7 @@ from captures.gaps import lost_range
 from captures.index import Index
 from captures.reader import Damage
 from captures.record import Record
-from mcpproxy.tui.data.calls import Calls
+from mcpproxy.tui.data.call_kinds import CallKinds
 from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES, Exchanges
 from mcpproxy.tui.data.paces import Paces
 from mcpproxy.tui.data.sorted_rows import holds, insert
@@ -40,8 +39,6 @@ BESIDE: Final = 100_000
 that many are remembered."""
 UNUSUAL_BYTES: Final = 8 << 20
 """The size of the unusual messages whose facts are kept; a filter takes the others for ordinary ones."""
-BATCHED: Final = 2 * OPEN_LIMIT + GIVEN_UP_LIMIT
-"""Requests in batches that wait for their responses: as many as the fold remembers."""
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
@@ -73,7 +70,7 @@ class Understanding:
         """What reads and understands the capture."""
         self.fold = self.conversation.fold
         self.exchanges = Exchanges()
-        self.calls = Calls()
+        self.kinds = CallKinds()
         """The kinds of requests seen."""
         self.exchange_of = array("I")
         """By row, for all understood rows: its exchange, or NONE."""
@@ -107,7 +104,6 @@ class Understanding:
         """The numbers of those sessions."""
         self._has_begun = bytearray(1)
         """By the number of a session, whether it has begun."""
-        self._batched: Limited[tuple[int, int], int] = Limited(BATCHED)
         self._unnoted = 0
         """Requests whose abandonment or probable response was not noted."""
         self._unusual_bytes = 0
@@ -196,8 +192,9 @@ class Understanding:
             is_bad = is_bad or (entry.problem is not None and row not in self.beside)
         elif isinstance(entry, Record):
             is_bad = is_bad or entry.rec == "gap"
-            if entry.rec == "exchange":
-                self._settle_failed(row)
+            for call in step.changed if entry.rec == "exchange" else ():
+                if call.settled is not None and call.response is None:
+                    self._settle(call, row)
         if isinstance(entry, Frame | Record) and (entry.skipped or (isinstance(entry, Record) and entry.rec == "gap")):
             self._note_loss(entry)
         if is_bad:
@@ -270,16 +267,16 @@ class Understanding:
         if message.frames[0].exchange is not None:
             self._begin(event.session.number, row)
         if event.is_again:
-            return NONE if event.request is None else self._number_of(event.request, is_last=False), False
-        if event.cancels is not None:
-            self._cancel(event.cancels, row, event.cancelled)
-        if isinstance(message, Request):
+            return self._number_of(event.call), False
+        if event.cancelled is not None:
+            self._cancel(event.cancelled, row)
+        if isinstance(message, Request) and event.call is not None:
             if len(self.exchanges) >= ROWS:
                 self.exchanges.left_out += 1
                 return NONE, False
-            number = self.exchanges.add(row, self.calls.number(message))
-            if message.index is not None or len(message.frames) > 1:
-                self._batched.keep((message.seq, message.index or 0), number)
+            number = self.exchanges.add(row, self.kinds.number(event.call))
+            if event.call.is_over:
+                self._settle(event.call)  # nobody can answer it
         elif isinstance(message, Response):
             if event.exchange is None:
                 if event.meant is not None:
@@ -308,50 +305,42 @@ class Understanding:
             self._begun.append(max(row, self._begun[-1] if self._begun else 0))
             self._numbers.append(session)
 
-    def _number_of(self, request: Request, *, is_last: bool = True) -> int:
-        """The exchange of a request; `is_last` if nothing will ask for it again."""
-        place = (request.seq, request.index or 0)
-        number = self._batched.get(place) if self._batched else None
-        if number is not None:
-            if is_last:
-                del self._batched[place]
-            return number
-        row = self.index.of_seq(request.seq)
-        return self.exchange_of[row] if row is not None and row < len(self.exchange_of) else NONE
+    def _number_of(self, call: Call | None) -> int:
+        return call.number if call is not None and call.number < len(self.exchanges) else NONE
 
-    def _answer(self, exchange: Exchange, row: int) -> int:
-        number = self._number_of(exchange.request)
+    def _answer(self, call: Call, row: int) -> int:
+        number = self._number_of(call)
         if number != NONE:
             self.exchanges.response[number] = row
-            latency_ns = min(exchange.duration_ns or 0, (1 << 63) - 1)
+            latency_ns = min(call.latency_ns or 0, (1 << 63) - 1)
             self.exchanges.latency_ns[number] = latency_ns
-            self.paces.add(self.exchanges.call[number], latency_ns)
-            self.exchanges.outcome[number] = _CODES[exchange.outcome]
+            self.paces.add(self.exchanges.kind[number], latency_ns)
+            self.exchanges.outcome[number] = _CODES[call.outcome]
             self.exchanges.end[number] = row
             self.exchanges.settled.append(number)
         return number
 
-    def _cancel(self, request: Request, by: int, cancelled: Exchange | None) -> None:
-        number = self._number_of(request, is_last=False)
+    def _cancel(self, call: Call, by: int) -> None:
+        number = self._number_of(call)
         if number == NONE:
             return
         self.exchanges.is_cancelled[number] = True
-        self._note_abandoned(number, cancelled)
+        self._note_abandoned(number, call)
         if self.exchanges.outcome[number] == OPEN:
-            self.exchanges.outcome[number] = _CODES[Outcome.CANCELLED if cancelled is None else cancelled.outcome]
+            self.exchanges.outcome[number] = _CODES[call.outcome]
             self.exchanges.end[number] = by
             self.exchanges.settled.append(number)
 
-    def _note_abandoned(self, number: int, exchange: Exchange | None) -> None:
-        if exchange is not None and exchange.response is None and exchange.abandoned_ns is not None:
+    def _note_abandoned(self, number: int, call: Call) -> None:
+        if call.response is None and call.abandoned_ns is not None:
             if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
-                self.exchanges.abandoned_ns[number] = exchange.abandoned_ns
+                self.exchanges.abandoned_ns[number] = call.abandoned_ns
             else:
                 self._unnoted += 1
             insert(self.bad, self.exchanges.request[number])
 
     def _note_meant(self, meant: Meant) -> None:
-        number = self._number_of(meant.request, is_last=False)
+        number = self._number_of(meant.call)
         if number == NONE or number in self.exchanges.probable_answers:
             return
         if len(self.exchanges.probable_answers) < PROBABLE:
@@ -359,45 +348,29 @@ class Understanding:
         else:
             self._unnoted += 1
 
-    def _settle_failed(self, row: int) -> None:
-        """Settle the requests lost with an HTTP exchange that ended at a row."""
-        for exchange in self.fold.let_go:
-            outcome = exchange.outcome
-            number = self._number_of(exchange.request)
-            if number == NONE or self.exchanges.outcome[number] != OPEN:
-                continue
-            self.exchanges.outcome[number] = _CODES[outcome]
-            self.exchanges.is_cancelled[number] = exchange.cancelled_ns is not None
-            self._note_abandoned(number, exchange)
-            self.exchanges.end[number] = row
-            self.exchanges.settled.append(number)
-            if outcome not in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
-                insert(self.bad, self.exchanges.request[number])
+    def _settle(self, call: Call, row: int = NONE) -> None:
+        """Settle a call without a response, at the row that ends its HTTP exchange, or at the end of the capture."""
+        number = self._number_of(call)
+        if number == NONE or self.exchanges.outcome[number] != OPEN:
+            return
+        outcome = call.outcome
+        self.exchanges.outcome[number] = _CODES[outcome]
+        self.exchanges.is_cancelled[number] = call.cancelled_ns is not None
+        self._note_abandoned(number, call)
+        self.exchanges.end[number] = row
+        self.exchanges.settled.append(number)
+        if outcome not in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
+            insert(self.bad, self.exchanges.request[number])
 
     def finish(self) -> None:
         """Settle what is open: there are no more items."""
         for step in self.conversation.finish():
             self.take(step)
-        unanswered = self.fold.finish()
-        is_all_known = not (self.index.left_out or any(table.evicted for table in self.fold.tables.values()))
+            # The records left out may contain responses; how a forgotten request ended is unknown.
+            for call in step.changed if step.end is not None and not self.index.left_out else ():
+                self._settle(call)
         for table in self.fold.tables.values():
             table.clear()  # no longer needed, and a filter needs as much memory for its own tables
-        # The records left out may contain responses; how a forgotten request ended is unknown.
-        for exchange in unanswered if not self.index.left_out else ():
-            number = self._number_of(exchange.request)
-            if number != NONE and self.exchanges.outcome[number] == OPEN:
-                self.exchanges.outcome[number] = _CODES[exchange.outcome]
-                self.exchanges.is_cancelled[number] = exchange.cancelled_ns is not None
-                self._note_abandoned(number, exchange)
-                if exchange.outcome is not Outcome.NOT_RECORDED:
-                    insert(self.bad, self.exchanges.request[number])
-                self.exchanges.settled.append(number)
-        for number, code in enumerate(self.exchanges.outcome) if is_all_known else ():
-            if code == OPEN:
-                # The fold has already dropped it: its HTTP exchange has failed.
-                self.exchanges.outcome[number] = _FAILED
-                insert(self.bad, self.exchanges.request[number])
-                self.exchanges.settled.append(number)
         self.has_ended = True
 
 

@@ -280,7 +280,7 @@ class ToolsScreen(CaptureScreen):
         if tool is None or tool.number is None:
             notify(self.app, "this tool was never called" if tool is not None else "nothing is selected")
             return
-        text = self.reading.calls.all[tool.number].filter
+        text = self.reading.kinds.all[tool.number].filter
         if text is not None:
             self.app.select(text)
 

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from analysis import clock
-from analysis.conversation.exchange import ABANDONED_NS
+from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.report import units
 from mcpproxy.report.blocks import blocks

@@ -306,7 +306,7 @@ class TimelineScreen(CaptureScreen):
         if place is None:
             return
         timeline, number = place
-        text = timeline.reading.calls.all[KINDS - number].filter if number <= KINDS else None
+        text = timeline.reading.kinds.all[KINDS - number].filter if number <= KINDS else None
         if text is not None and timeline is self.timelines.own:
             self.app.select(text)
             return

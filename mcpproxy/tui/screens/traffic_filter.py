@@ -107,7 +107,7 @@ class TrafficFilterScreen(TrafficRowsScreen):
     def complete(self) -> None:
         """Complete the term before the cursor."""
         box, wrong = self.query_one(FilterBox), self.query_one("#wrong", Words)
-        term, completion = filter_completion(box.before, self.reading.calls.all)
+        term, completion = filter_completion(box.before, self.reading.kinds.all)
         if completion is not None and completion.text != term:
             box.complete(term, completion.text)
         if completion is not None and completion.options:

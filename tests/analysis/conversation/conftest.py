@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.conversation import exchange, http_exchange
+from analysis.conversation import call_table, http_exchange
 from tests.analysis.conversation.limits import SMALL, Limits
 
 
@@ -10,8 +10,8 @@ from tests.analysis.conversation.limits import SMALL, Limits
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Limits:
     """The limits that hold for what is made during the test."""
     given: Limits = request.param
-    monkeypatch.setattr(exchange.RequestTable.__init__, "__defaults__", (given.requests, exchange.OPEN_BYTES))
-    monkeypatch.setattr(exchange, "OPEN_HTTP_LIMIT", given.requests_over_http)
+    monkeypatch.setattr(call_table.CallTable.__init__, "__defaults__", (given.requests, call_table.OPEN_BYTES))
+    monkeypatch.setattr(call_table, "OPEN_HTTP_LIMIT", given.requests_over_http)
     monkeypatch.setattr(http_exchange, "LASTING_KEPT", given.lasting)
     monkeypatch.setattr(http_exchange, "KEPT", given.ended)
     monkeypatch.setattr(http_exchange, "SEEN_BYTES", given.bytes_)

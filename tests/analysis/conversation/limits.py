@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from analysis.conversation import exchange, http_exchange
+from analysis.conversation import call_table, http_exchange
 
 
 class Limits(NamedTuple):
     """How many are kept at most."""
 
-    requests: int = exchange.OPEN_LIMIT
-    requests_over_http: int = exchange.OPEN_HTTP_LIMIT
+    requests: int = call_table.OPEN_LIMIT
+    requests_over_http: int = call_table.OPEN_HTTP_LIMIT
     lasting: int = http_exchange.LASTING_KEPT
     """Exchanges that are open."""
     ended: int = http_exchange.KEPT

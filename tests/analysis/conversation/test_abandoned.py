@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.conversation.exchange import Exchange, IdState, Outcome
+from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.fold import Fold
 from analysis.rules.finding import Level
 from captures.envelope import judge
@@ -32,11 +32,11 @@ def cancel(at_s: float, reason: str | None = None, seq: int = 2) -> Frame:
     return frame(seq, at_s, "c2s", method="notifications/cancelled", params=params)
 
 
-def left(*items: object) -> Exchange:
+def left(*items: object) -> Call:
     fold = Fold()
     for item in items:
         fold.feed(item)
-    (exchange,) = fold.finish()
+    (exchange,) = fold.open_calls()
     return exchange
 
 
@@ -85,7 +85,7 @@ def test_only_the_first_cancellation_counts() -> None:
     fold.feed(cancel(1, "no longer wanted"))
     (again,) = fold.feed(cancel(40, "timed out", seq=3))
     assert again.cancelled is None
-    (exchange,) = fold.finish()
+    (exchange,) = fold.open_calls()
     assert (exchange.abandoned_ns, exchange.cancel_reason) == (None, "no longer wanted")
 
 
@@ -116,8 +116,8 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(call(exchange=3))
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = fold.let_go
-    assert (exchange.outcome, exchange.abandoned_ns, exchange.is_left) == (Outcome.CANCELLED, 3 * S // 2, True)
-    assert (exchange.cancelled_seq, exchange.broken_ns) == (9, 3 * S // 2)
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
+    assert exchange.broken == (9, 3 * S // 2)
 
 
 STREAM: Final = {"status": 200, "headers": [["Content-Type", "text/event-stream"], ["Mcp-Session-Id", "a"]]}
@@ -140,7 +140,8 @@ def posted(at_s: float) -> tuple[Record, Frame]:
 
 def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
     exchange = left(begun(0, 3), call(exchange=3), stream_end(1), *posted(30))
-    assert (exchange.outcome, exchange.broken_ns) == (Outcome.FAILED, S)
+    assert exchange.broken is not None
+    assert (exchange.outcome, exchange.broken.t_ns) == (Outcome.FAILED, S)
     assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
 
 
@@ -212,4 +213,4 @@ def test_a_response_that_no_client_can_read_answers_nothing() -> None:
     fold = Fold()
     for item in (begun(0, 3), call(exchange=3), answer._replace(unit="sse_event"), stream_end(3)):
         fold.feed(item)
-    assert fold.finish() == ()
+    assert fold.open_calls() == ()

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from analysis.conversation.addressing import Addressing
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import id_of
 from analysis.conversation.session import Seen
@@ -54,14 +54,14 @@ def test_the_same_ids_of_many_clients_are_told_apart() -> None:
     for number in range(1, 65):
         talk.ask(number)
     assert [asked_in(talk.answer(number)) for number in range(64, 0, -1)] == list(range(64, 0, -1))
-    assert talk.session.finish() == ()
+    assert talk.session.open_calls() == ()
 
 
 def test_an_answer_in_an_exchange_of_nobody_means_nothing() -> None:
     talk = Talk()
     talk.ask(1)
     assert asked_in(talk.answer(2)) is None
-    (left,) = talk.session.finish()
+    (left,) = talk.session.open_calls()
     assert left.outcome is Outcome.UNANSWERED
 
 
@@ -146,7 +146,7 @@ def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
         talk = Talk()
         talk.ask(1)
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
-        assert (len(talk.session.finish()), talk.session.failed) == (left, 1 - left), end
+        assert (len(talk.session.open_calls()), talk.session.failed) == (left, 1 - left), end
 
 
 def test_a_stream_of_a_session_that_its_client_left_may_be_resumed_if_its_events_have_ids() -> None:
@@ -232,7 +232,7 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     assert answered.exchange is not None
     assert (answered.request, answered.exchange.redirects) == (first.message, 1)
     assert answered.exchange.http is talk.session.exchanges.known(2)
-    assert talk.session.finish() == ()
+    assert talk.session.open_calls() == ()
     assert talk.session.routing.count == 1
 
 
@@ -249,7 +249,7 @@ def test_a_request_that_is_redirected_and_fails_elsewhere_has_failed_there() -> 
 def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:
     talk = Talk()
     redirected(talk, 1, **ASKED)
-    (left,) = talk.session.finish()
+    (left,) = talk.session.open_calls()
     assert (left.outcome, left.redirects) == (Outcome.FAILED, 0)
 
 
@@ -271,7 +271,7 @@ def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
         answered = talk.answer(number + 1)
         assert answered.exchange is not None
         assert (answered.exchange.outcome, answered.exchange.redirects) == (Outcome.RESULT, 1)
-    assert talk.session.finish() == ()
+    assert talk.session.open_calls() == ()
 
 
 def test_sessions_and_connections_tell_equal_messages_apart() -> None:

@@ -82,7 +82,7 @@ def cancelled(count: int) -> None:
     seen = [one for item in tape.items for one in fold.feed(item)]
     met = [one.cancels.seq for one in seen if one.cancels is not None]
     assert met[:count] == list(range(1, count + 1))
-    assert {one.outcome for one in fold.finish()} == {"cancelled"}
+    assert {one.outcome for one in fold.open_calls()} == {"cancelled"}
 
 
 def test_cancellations_of_an_id_that_was_used_very_often_meet_one_request_each() -> None:
@@ -104,7 +104,7 @@ def test_cancelled_and_other_requests_of_one_id_are_answered_in_order() -> None:
     fold = Fold()
     seen = [one for item in tape.items for one in fold.feed(item)]
     assert [one.cancels.seq for one in seen if one.cancels is not None] == [1, 2]
-    assert [(one.request.seq, one.outcome) for one in fold.finish()] == [(2, "cancelled"), (3, "unanswered")]
+    assert [(one.request.seq, one.outcome) for one in fold.open_calls()] == [(2, "cancelled"), (3, "unanswered")]
 
 
 def batch_refused(count: int) -> None:
@@ -119,7 +119,7 @@ def batch_refused(count: int) -> None:
     fold = Fold()
     seen = [one for item in tape.items for one in fold.feed(item)]
     assert len(seen) == 2 * count
-    assert len(fold.finish()) == count
+    assert len(fold.open_calls()) == count
 
 
 def test_errors_without_an_id_in_answer_to_a_huge_batch_cost_no_more_each() -> None:

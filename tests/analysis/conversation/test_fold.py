@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation import exchange as exchange_module
+from analysis.conversation import call_table
 from analysis.conversation.addressing import Key
-from analysis.conversation.exchange import Exchange, IdState, Outcome, RequestTable
+from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Invalid, Request, Response, messages
 from analysis.conversation.session import Peer, Seen
@@ -60,7 +61,7 @@ class Talk:
         self.say("c2s", method="notifications/initialized")
 
 
-def ended(seen: Seen) -> Exchange:
+def ended(seen: Seen) -> Call:
     assert seen.exchange is not None
     return seen.exchange
 
@@ -77,9 +78,9 @@ def test_an_answer_ends_the_exchange_of_its_request(talk: Talk) -> None:
     exchange = ended(answered)
     assert (exchange.request, exchange.response) == (asked.message, answered.message)
     assert (exchange.outcome, exchange.started_ns, exchange.ended_ns) == (Outcome.RESULT, 1_000_000, 2_000_000)
-    assert exchange.duration_ns == 1_000_000
+    assert exchange.latency_ns == 1_000_000
     assert answered.id_state is IdState.OPEN
-    assert talk.session.finish() == ()
+    assert talk.session.open_calls() == ()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_an_id_that_changed_its_type_pairs_and_says_so(talk: Talk, asked: object
     seen = talk.answer(answered)
     assert seen.exchange is not None
     assert seen.is_converted
-    assert not talk.session.finish()
+    assert not talk.session.open_calls()
 
 
 def test_an_id_of_the_right_type_goes_before_a_converted_one(talk: Talk) -> None:
@@ -204,14 +205,14 @@ def test_what_is_left_at_the_end_is_unanswered_or_cancelled(talk: Talk) -> None:
     talk.say("s2c", id=1, method="b")
     talk.ask(2, "c")
     talk.say("c2s", method="notifications/cancelled", params={"requestId": 2})
-    left = talk.session.finish()
+    left = talk.session.open_calls()
     assert [(one.request.method, one.outcome.value, one.cancelled_ns) for one in left] == [
         ("a", "unanswered", None),
         ("b", "unanswered", None),
         ("c", "cancelled", 4_000_000),
     ]
-    assert left[0].duration_ns is None
-    assert len(talk.session.finish()) == 3
+    assert left[0].latency_ns is None
+    assert len(talk.session.open_calls()) == 3
 
 
 def test_a_late_answer_to_a_cancelled_request_still_pairs(talk: Talk) -> None:
@@ -229,7 +230,7 @@ def test_a_cancellation_that_names_no_request_changes_nothing(talk: Talk, named:
     talk.ask(1)
     (seen,) = talk.raw("c2s", b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % named)
     assert (seen.cancels, seen.id_state) == (None, IdState.NEVER_SEEN)
-    assert talk.session.finish()[0].outcome is Outcome.UNANSWERED
+    assert talk.session.open_calls()[0].outcome is Outcome.UNANSWERED
 
 
 @pytest.mark.parametrize(("id_", "named"), [(b"1", b"1.0"), (b"18446744073709551617", b"18446744073709551617")])
@@ -250,7 +251,7 @@ def test_the_elements_of_a_batch_pair_one_by_one(talk: Talk) -> None:
     talk.all("c2s", [{"id": n, "method": f"m{n}"} for n in (1, 2, 3)])
     seen = talk.all("s2c", [{"id": n, "result": {}} for n in (3, 1)])
     assert [ended(one).request.method for one in seen] == ["m3", "m1"]
-    assert [one.request.method for one in talk.session.finish()] == ["m2"]
+    assert [one.request.method for one in talk.session.open_calls()] == ["m2"]
 
 
 def test_method_with_result_is_an_answer_where_the_other_side_has_asked(talk: Talk) -> None:
@@ -349,7 +350,7 @@ def test_a_request_starts_when_it_was_taken_not_when_it_was_offered(talk: Talk) 
 def test_a_stall_longer_than_the_exchange_gives_no_negative_duration(talk: Talk) -> None:
     talk.ask(1)
     talk.record("stall", dir="c2s", of=1, waited_ns=10**12)
-    assert ended(talk.answer(1)).duration_ns == 0
+    assert ended(talk.answer(1)).latency_ns == 0
 
 
 def test_what_was_not_seen_is_counted(talk: Talk) -> None:
@@ -375,7 +376,7 @@ def test_no_member_of_a_record_raises(rec: str, data: st.DataObject) -> None:
     for _ in range(3):
         members = data.draw(st.dictionaries(names, st.one_of(values, st.just("c2s")), max_size=6))
         session.feed(Record(1, rec, 1, members))
-    session.finish()
+    session.open_calls()
 
 
 # Memory.
@@ -398,9 +399,9 @@ def key_of(request: Request) -> Key:
 
 
 def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> None:
-    table = RequestTable(limit=10)
+    table = CallTable(limit=10)
     for request in requests(25):
-        table.open(request, key_of(request))
+        table.open(Call(request), key_of(request))
     assert (len(table), table.evicted) == (10, 15)
     assert table.answer(Key(None, number(14))) is None
     assert table.answer(Key(None, number(15))) is not None
@@ -408,29 +409,29 @@ def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> Non
 
 
 def test_open_requests_are_bounded_by_their_bytes_too() -> None:
-    table = RequestTable(bytes_limit=10_000)
+    table = CallTable(bytes_limit=10_000)
     for request in requests(20, size=3_000):
-        table.open(request, key_of(request))
+        table.open(Call(request), key_of(request))
     assert len(table) == 3
     for request in requests(1, size=50_000):
-        table.open(request, key_of(request))
+        table.open(Call(request), key_of(request))
     assert (len(table), table.evicted) == (1, 20)
 
 
 def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
     raw = json.dumps([{"id": n, "method": "m"} for n in range(1000)]).encode()
-    table = RequestTable(bytes_limit=len(raw) + 1)
+    table = CallTable(bytes_limit=len(raw) + 1)
     for message in messages(Frame(1, 0, "c2s", raw, judge(raw))):
         assert isinstance(message, Request)
-        table.open(message, key_of(message))
+        table.open(Call(message), key_of(message))
     assert (len(table), table.evicted) == (1000, 0)
 
 
 def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_module, "ANSWERED_LIMIT", 10)
-    table = RequestTable()
+    monkeypatch.setattr(call_table, "ANSWERED_LIMIT", 10)
+    table = CallTable()
     for request in requests(15):
-        table.open(request, key_of(request))
+        table.open(Call(request), key_of(request))
         assert table.answer(key_of(request)) is not None
     assert table.forgotten == 5
     assert (table.state(Key(None, number(4))), table.state(Key(None, number(5)))) == (
@@ -440,9 +441,9 @@ def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.Monk
 
 
 def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
-    table, (request,) = RequestTable(), requests(1)
+    table, (request,) = CallTable(), requests(1)
     key = key_of(request)
-    table.open(request, key)
+    table.open(Call(request), key)
     assert table.answered_ns(key) is None
     table.answer(key, 7)
     assert (table.answered(key), table.answered_ns(key)) == (request.seq, 7)
@@ -484,7 +485,7 @@ def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, An
                 waiting.remove(fitting[0])
         else:
             talk.say(direction, method="notifications/cancelled", params={"requestId": id_})
-    assert [one.request.seq for one in talk.session.finish()] == [one[2] for one in waiting]
+    assert [one.request.seq for one in talk.session.open_calls()] == [one[2] for one in waiting]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["c2s", "s2c"]), st.binary(max_size=40)), max_size=5))
@@ -492,7 +493,7 @@ def test_any_bytes_fold_without_raising(frames: list[tuple[Direction, bytes]]) -
     talk = Talk()
     seen = [one for direction, raw in frames for one in talk.raw(direction, raw)] + [*talk.session.rest()]
     assert {frame.seq for one in seen for frame in one.message.frames} == set(range(1, len(frames) + 1))
-    talk.session.finish()
+    talk.session.open_calls()
 
 
 # Real conversations.
@@ -515,7 +516,7 @@ def test_clean_traces_pair_completely() -> None:
         ]
         assert not [one for one in seen if isinstance(one.message, Invalid)]
         assert all(one.exchange for one in seen if isinstance(one.message, Response))
-        assert all(one.outcome is Outcome.CANCELLED for one in talk.session.finish())
+        assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
         assert talk.session.revision == trace["version"]
         assert talk.session.client == Peer("host", "1.0.0")
         assert talk.session.server is not None

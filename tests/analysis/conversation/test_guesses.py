@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis.conversation.exchange import Outcome, ProbableAnswer
+from analysis.conversation.call import Outcome, ProbableAnswer
 from tests.analysis.talk import Talk
 
 
@@ -26,13 +26,13 @@ def meant(talk: Talk, id_: object) -> str | None:
 
 
 def left(talk: Talk) -> list[tuple[object, ProbableAnswer | None]]:
-    return [(one.request.id.value, one.probable_answer) for one in talk.fold.finish()]
+    return [(one.request.id.value, one.probable_answer) for one in talk.fold.open_calls()]
 
 
 def test_it_was_probably_meant_for_the_only_request_that_is_open(talk: Talk) -> None:
     asked = call(talk, 4, "reindex")
     assert meant(talk, 99) == f"probably meant for tools/call reindex #4 (frame {asked}), the only request open then"
-    (one,) = talk.fold.finish()
+    (one,) = talk.fold.open_calls()
     assert one.outcome is Outcome.UNANSWERED
     assert one.probable_answer == ProbableAnswer(talk.seq, "99")
     assert one.probable_answer.text == f"probably answered by frame {talk.seq} with id 99"
@@ -151,7 +151,7 @@ def test_one_session_never_explains_another() -> None:
     assert talk.event(4, id=98, result={}).meant is None
     found = talk.event(5, id=99, result={}).meant
     assert found is not None
-    assert found.request is asked.message
+    assert found.call is asked.call
 
 
 def test_names_are_cut_and_what_is_counted_is_bounded(talk: Talk) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Response
 from analysis.conversation.session import Seen
@@ -55,7 +55,7 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
     talk.ask(4, "tools/call", name="a")
     talk.answer(4, resultType="input_required", requestState="T")
     talk.ask(5, "tools/call", name="a", requestState="T")
-    (left,) = talk.fold.finish()
+    (left,) = talk.fold.open_calls()
     assert left.round is not None
     assert left.round.number == 2
     assert talk.fold.links.chains.count == 2
@@ -286,4 +286,4 @@ def test_any_conversation_is_followed_without_raising(
             talk.http_end(id_, status=200 + 300 * (act % 2))
         (seen,) = talk.raw(direction, json.dumps(message).encode(), id_ if over_http else None, **more)
         assert seen.round is None or seen.exchange is None or seen.exchange.round is seen.round
-    talk.fold.finish()
+    talk.fold.open_calls()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Exchange, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Request, Response, id_of
 from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round
 from analysis.conversation.session import Seen
@@ -23,7 +23,7 @@ class Calls(Talk):
     def __init__(self, chains: Chains | None = None, transport: str = "stdio") -> None:
         self.chains = chains if chains is not None else Chains()
         self.rounds: dict[int, Round | None] = {}
-        self.exchanges: dict[int, Exchange] = {}
+        self.exchanges: dict[int, Call] = {}
         super().__init__(transport)
 
     def follow(self, seen: Seen) -> None:
@@ -43,7 +43,7 @@ class Calls(Talk):
         assert exchange_.round is not None
         return exchange_.round.chain
 
-    def done(self, id_: object, exchange: int | None = None) -> Exchange:
+    def done(self, id_: object, exchange: int | None = None) -> Call:
         return self.exchanges[self.answer(id_, exchange, resultType="complete", content=[]).message.seq]
 
 
@@ -240,10 +240,9 @@ def test_a_retry_without_an_answer_knows_its_round(calls: Calls) -> None:
     calls.call(1)
     chain = calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
-    (left,) = calls.fold.finish()
-    left = calls.chains.unanswered(left)
+    (left,) = calls.fold.open_calls()
     assert left.round is not None
-    assert (left.round.chain, left.round.number, left.outcome) == (chain, 2, Outcome.UNANSWERED)
+    assert (left.round.chain.number, left.round.number, left.outcome) == (chain.number, 2, Outcome.UNANSWERED)
     assert chain.outcome is None
 
 
@@ -258,7 +257,7 @@ def test_a_retry_that_failed_may_be_sent_again() -> None:
         assert made is not None
         assert (made.chain, made.number) == (chain, 2)
         assert chain.round_count == 2
-        request = calls.fold.finish()[0].request
+        request = calls.fold.open_calls()[0].request
         calls.chains.failed(request)
         calls.http_end(number, 401)
         assert chain.is_waiting

@@ -4,7 +4,7 @@ from typing import Any
 
 from orjson import loads
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.rules.finding import Finding
 from captures.reader import FrameAssembler
 from captures.record import Record, decode
@@ -79,7 +79,7 @@ def test_a_request_whose_response_may_be_among_lost_records_is_not_called_unansw
     gap = Record(5, "gap", whole[4].t_ns + 1, {"first": 5, "last": 5, "reason": "slow"})
     checker, findings = judged([*whole[:5], gap._replace(seq=6)])
     assert findings == []
-    assert [one.outcome for one in checker.fold.finish()] == [Outcome.NOT_RECORDED]
+    assert [one.outcome for one in checker.fold.open_calls()] == [Outcome.NOT_RECORDED]
 
 
 def exchange(body: dict[str, Any], status: str = "200 OK", *, lacks: str) -> HttpTrace:

@@ -116,7 +116,7 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
         if isinstance(one.message, Response) and one.exchange is not None
     ]
     left: list[tuple[Any, ...]] = [
-        (one.request.seq, one.request.index, one.outcome.value, None, one.started_ns, None) for one in fold.finish()
+        (one.request.seq, one.request.index, one.outcome.value, None, one.started_ns, None) for one in fold.open_calls()
     ]
     found = rows(connection, "select request, item, outcome, response, started_ns, ended_ns from exchanges")
     assert Counter((seq, item) for seq, item, *_ in found) == asked

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import ENDLESS
+from analysis.conversation.call import ENDLESS
 from captures.identity import path_id
 from tests.analysis.store.test_views_integration import CORPUS, Base, loaded
 from tests.analysis.store.written import Written

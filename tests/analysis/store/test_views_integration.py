@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Exchange
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
 from analysis.rules.finding import Finding
@@ -43,13 +43,13 @@ CORPUS = sorted((ROOT / "tests/corpus/captures").glob("*.mcpcap"))
 # ---- the same in plain Python
 
 
-class Call(NamedTuple):
+class Asked(NamedTuple):
     """A request, with what became of it."""
 
     request: Request
     session: int
     outcome: str
-    exchange: Exchange | None
+    exchange: Call | None
 
     @property
     def key(self) -> tuple[str, str, str | None]:
@@ -57,7 +57,7 @@ class Call(NamedTuple):
 
     @property
     def ms(self) -> float | None:
-        taken = self.exchange.duration_ns if self.exchange else None
+        taken = self.exchange.latency_ns if self.exchange else None
         return None if taken is None else taken / 1e6
 
     @property
@@ -96,7 +96,7 @@ class Told:
         self.findings: list[Finding] = []
         self.in_flight: dict[Request, int] = {}
         self._waiting: dict[int, set[Request]] = defaultdict(set)
-        ended: dict[Request, Exchange] = {}
+        ended: dict[Request, Call] = {}
         asked: list[tuple[int, Request]] = []
         for item in read_frames(Capture(path)):
             self.findings += checker.feed(item)
@@ -109,15 +109,15 @@ class Told:
         for seen in fold.rest():
             self._take(seen, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
-        left = {exchange.request: exchange for exchange in fold.finish()}
+        left = {exchange.request: exchange for exchange in fold.open_calls()}
         self.name, self.wall_ns = fold.name, fold.wall_ns
         self.calls = []
         for session, request in asked:
             exchange = ended.get(request) or left.get(request)
             outcome = str(exchange.outcome) if exchange else "failed" if request.id.pairs else "unanswered"
-            self.calls.append(Call(request, session, outcome, exchange))
+            self.calls.append(Asked(request, session, outcome, exchange))
 
-    def _take(self, seen: Any, asked: list[tuple[int, Request]], ended: dict[Request, Exchange]) -> None:
+    def _take(self, seen: Any, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
         message = seen.message
         self.messages.append((seen.session.number, message))
         if isinstance(message, Request):
@@ -168,8 +168,8 @@ def rounded(value: float | None, digits: int = 3) -> Any:
     return None if value is None else pytest.approx(value, abs=0.6 * 10**-digits)
 
 
-def grouped(told: Iterable[Told], key: Callable[[Told, Call], Any]) -> dict[Any, list[Call]]:
-    groups: dict[Any, list[Call]] = defaultdict(list)
+def grouped(told: Iterable[Told], key: Callable[[Told, Asked], Any]) -> dict[Any, list[Asked]]:
+    groups: dict[Any, list[Asked]] = defaultdict(list)
     for one in told:
         for call in one.calls:
             groups[key(one, call)].append(call)
@@ -373,7 +373,7 @@ def test_shares_of_a_histogram_add_up_to_one(base: Base) -> None:
 
 
 def test_error_rates_are_those_of_the_minutes(base: Base) -> None:
-    def minute(one: Told, call: Call) -> Any:
+    def minute(one: Told, call: Asked) -> Any:
         stamp = one.moment(call.exchange.started_ns if call.exchange else call.request.t_ns)
         return stamp and stamp.replace(second=0, microsecond=0), one.name, *call.key
 
@@ -667,7 +667,7 @@ def test_costs_of_tools_are_those_of_their_definitions_and_answers(base: Base) -
         for session, definition in definitions(one):
             listed[one.name, definition["name"]].append(definition)
             sessions[one.name, definition["name"]].add((one.id, session))
-    calls: dict[Any, list[Call]] = defaultdict(list)
+    calls: dict[Any, list[Asked]] = defaultdict(list)
     for one in base.told:
         for call in one.calls:
             if call.key[:2] == ("client", "tools/call") and call.key[2] is not None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.fold import Fold
 from analysis.filter import Filter, parse
 from captures.reader import Capture, FrameAssembler

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from analysis.checking import tally
+from analysis import tally
 from analysis.store import cache_files
 from analysis.summary import file_of
 from captures.file import CaptureFile

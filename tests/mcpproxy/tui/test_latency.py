@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.filter import Facts, parse
 from captures.file import CaptureFile
 from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
-from mcpproxy.tui.data.calls import MOST, Call, Calls
+from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
 from mcpproxy.tui.data.durations import SLICES, Course
 from mcpproxy.tui.data.exchanges import OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
@@ -149,7 +149,7 @@ class TestCounts:
             def __init__(self, number: int) -> None:
                 self.params = {"name": f"t{number}"}
 
-        calls = Calls()
+        calls = CallKinds()
         numbers = [calls.number(Asked(number)) for number in range(MOST + 50)]  # type: ignore[arg-type]
         assert len(calls.all) == MOST + 1
         assert set(numbers[MOST:]) == {MOST}
@@ -161,7 +161,7 @@ class TestCounts:
             tmp_path / "x.mcpcap", [*hostile_calls(), said("c2s", b'{"jsonrpc":"2.0","id":77,"method":"m"}'), END]
         )
         _, reading = counted(path)
-        for number, call in enumerate(reading.calls.all[: len(HOSTILE_NAMES)]):
+        for number, call in enumerate(reading.kinds.all[: len(HOSTILE_NAMES)]):
             assert call.filter is not None
             scan = Scan(reading, parse(call.filter))
             while not scan.has_ended:
@@ -172,7 +172,7 @@ class TestCounts:
 
     @pytest.mark.parametrize("method", ["and", "a(b", "tools/*", "x" * 300, 'q"', "\x00"])
     def test_any_method_has_a_filter(self, method: str) -> None:
-        call = Call("client", method[:256], None)
+        call = CallKind("client", method[:256], None)
         assert call.filter is not None
         assert parse(call.filter).text
 

@@ -72,8 +72,13 @@ def test_no_finding_about_hostile_traffic_acts_on_the_terminal(tmp_path: Path) -
             shown.listen(0.02)
             seen += shown.text()
         assert EVIL in seen
-        for keys in ("r", "\x1b", "\r", "n", "F", "/", "\x1b[200~" + HOSTILE[8] + "\x1b[201~", "\x1b", "q"):
+        for keys in ("r", "\x1b", "\r", "n", "F", "/", "\x1b[200~" + HOSTILE[8] + "\x1b[201~"):
             shown.press(keys)
+        shown.until(lambda: "filter:" in shown.text(), "the box with what was pasted")
+        shown.press("\x1b")
+        # Escape and a letter that come at once would be one key.
+        shown.until(lambda: "filter:" not in shown.text(), "the box to be gone")
+        shown.press("q")
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
     assert acts(shown.heard) == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Exchange, Outcome, RequestTable
+from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
@@ -17,7 +17,6 @@ from analysis.filter import Filter, facts_of, facts_of_batch, parse
 from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.reader import Capture, read_frames
-from captures.record import Record
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import scan as scan_module
 from mcpproxy.tui.data import understanding
@@ -53,7 +52,7 @@ def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
             exchange = seen.exchange
             if exchange is not None and exchange.response is not None:
                 pair = exchange.request.seq, exchange.response.seq
-                found.add((*pair, exchange.duration_ns or 0, str(exchange.outcome)))
+                found.add((*pair, exchange.latency_ns or 0, str(exchange.outcome)))
     return found
 
 
@@ -179,19 +178,13 @@ def selected_by(path: Path, only: Filter) -> set[int]:
     """The frames that a filter selects by the facts of the fold, when all outcomes are known."""
     fold, wanted = Fold(), set()
     seen: list[Seen] = []
-    failed: list[Exchange] = []
     for item in read_frames(Capture(path)):
         seen += fold.feed(item)
-        failed += fold.let_go if isinstance(item, Record) and item.rec == "exchange" else []
         if isinstance(item, Frame) and item.verdict.kind == "batch" and only.matches(facts_of_batch(item)):
             wanted.add(item.seq)
-    ends = {id(one.exchange.request): one.exchange for one in seen if one.exchange is not None}
-    ends |= {id(exchange.request): exchange for exchange in (*failed, *fold.finish())}
+    fold.open_calls()
     for one in seen:
-        message, end = one.message, None
-        if isinstance(message, Request):
-            # The fold drops requests that nothing can answer any more.
-            end = ends.get(id(message)) or Exchange(message, None, Outcome.FAILED, message.t_ns, None)
+        end = one.call if isinstance(one.message, Request) else None
         if only.matches(facts_of(one, end)):
             wanted.add(one.message.seq)
     return wanted
@@ -334,7 +327,7 @@ def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path)
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=1_000))
     columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
-               reading.exchanges.latency_ns, reading.exchanges.outcome, reading.exchanges.call,
+               reading.exchanges.latency_ns, reading.exchanges.outcome, reading.exchanges.kind,
                reading.exchanges.is_cancelled, reading.exchanges.end, reading.exchanges.settled)  # fmt: skip
     size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
     assert size / len(reading.index) < 60
@@ -383,19 +376,8 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
     reading.close()
 
 
-def test_of_batches_only_what_may_still_be_answered_is_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(understanding, "BATCHED", 1000)
-    reading = Reading(shaped(tmp_path / "batches.mcpcap", "batches", MIB // 2))
-    while not reading.has_ended:
-        reading.step()
-        assert len(reading._batched) <= 1000
-    reading.close()
-
-
 def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RequestTable.__init__, "__defaults__", (500, MIB))
+    monkeypatch.setattr(CallTable.__init__, "__defaults__", (500, MIB))
     reading = read(shaped(tmp_path / "unanswered.mcpcap", "unanswered", MIB // 2))
     assert reading.fold.forgotten
     assert [one for one in reading.forgotten if "requests were forgotten" in one]

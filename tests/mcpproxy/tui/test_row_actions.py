@@ -10,7 +10,7 @@ from mcpproxy.marks import CannotMark, Marks, marks_path
 from mcpproxy.report.resending import pretty, with_placeholders
 from mcpproxy.tui import copy_forms
 from mcpproxy.tui.completion import filter_completion
-from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.export_thread import Export
 from tests.captures.samples import CAPTURE
@@ -139,7 +139,7 @@ class TestCompletion:
 
     def test_all_that_is_offered_is_a_filter(self) -> None:
         calls = [
-            Call("client", method, name)
+            CallKind("client", method, name)
             for method in ("a/b", 'q"uo te\\', "e\x1b", "größe")
             for name in (None, "x y", "")
         ]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.exchange import Outcome
+from analysis.conversation.call import Outcome
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
-from mcpproxy.tui.data.calls import Call
+from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
 from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.heat import OUTLIERS
@@ -269,13 +269,13 @@ class TestDrawing:
         assert len(line) <= cells
 
     def test_a_bar_with_a_wait(self) -> None:
-        call = Call("client", "tools/call", "x")
+        call = CallKind("client", "tools/call", "x")
         bar = Bar(0, 100, call, Outcome.RESULT, ((20, 60),))
         assert [span.text for span in bar_cells(bar, (0, 100), 10, 100)] == ["██░░░░████"]
         assert "".join(span.text for span in bar_cells(bar._replace(waits=()), (-100, 300), 8, 0)) == "  ██    "
         (opened,) = bar_cells(bar._replace(end_ns=None, outcome=Outcome.UNANSWERED, waits=()), (0, 100), 4, 100)
         assert opened == ("████", "bad")
-        init = bar._replace(call=Call("client", "initialize", None), waits=())
+        init = bar._replace(call=CallKind("client", "initialize", None), waits=())
         assert bar_cells(init, (0, 100), 3, 100)[0].text == "▓▓▓"
 
     def test_a_start(self) -> None:

@@ -1,4 +1,4 @@
-"""Calls: the kinds of requests in a capture, numbered. A kind is a side, a method, and the tool, prompt or resource.
+"""Kinds of calls in a capture, numbered. A kind is a side, a method, and the tool, prompt or resource.
 
 A capture can have millions of requests, of few kinds. A hostile capture may have as many kinds as requests, so the
 number of kinds and the length of their names are limited.
@@ -6,8 +6,8 @@ number of kinds and the length of their names are limited.
 
 from typing import Final, NamedTuple
 
-from analysis.conversation.message import Request, Side
-from analysis.filter import name_in
+from analysis.conversation.call import Call
+from analysis.conversation.message import Side
 
 MOST: Final = 5000
 """Kinds that are distinguished; a side's other kinds count as one."""
@@ -15,7 +15,7 @@ KEPT: Final = 256
 """Characters of a method or name that are kept."""
 
 
-class Call(NamedTuple):
+class CallKind(NamedTuple):
     """A kind of request. Its texts are untrusted."""
 
     side: Side
@@ -41,30 +41,32 @@ class Call(NamedTuple):
         return f"method:{pattern(self.method)} {name}"
 
 
-_REST: Final[dict[Side, Call]] = {side: Call(side, "(all others)", None, is_rest=True) for side in ("client", "server")}
+_REST: Final[dict[Side, CallKind]] = {
+    side: CallKind(side, "(all others)", None, is_rest=True) for side in ("client", "server")
+}
 
 
-class Calls:
+class CallKinds:
     """The kinds of requests of one capture, in order of arrival."""
 
     def __init__(self) -> None:
-        self.all: list[Call] = []
-        self._numbers: dict[Call, int] = {}
+        self.all: list[CallKind] = []
+        self._numbers: dict[CallKind, int] = {}
 
-    def number(self, request: Request) -> int:
-        """The number of the kind of a request."""
-        name = name_in(request.params)
-        call = Call(request.sender, request.method[:KEPT], None if name is None else name[:KEPT])
-        number = self._numbers.get(call)
-        return self._add(call) if number is None else number
+    def number(self, call: Call) -> int:
+        """The number of the kind of a call."""
+        request, name = call.request, call.name
+        kind = CallKind(request.sender, request.method[:KEPT], None if name is None else name[:KEPT])
+        number = self._numbers.get(kind)
+        return self._add(kind) if number is None else number
 
-    def _add(self, call: Call) -> int:
+    def _add(self, kind: CallKind) -> int:
         if len(self.all) >= MOST:
-            call = _REST[call.side]
-            if call in self._numbers:
-                return self._numbers[call]
-        self.all.append(call)
-        self._numbers[call] = len(self.all) - 1
+            kind = _REST[kind.side]
+            if kind in self._numbers:
+                return self._numbers[kind]
+        self.all.append(kind)
+        self._numbers[kind] = len(self.all) - 1
         return len(self.all) - 1
 
 

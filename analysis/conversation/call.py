@@ -1,0 +1,405 @@
+"""Call: a request and what became of it, one object from the request to the end of the capture.
+
+It is made when the request is understood, and changed in place: as it is cancelled, carried on by another HTTP
+exchange, answered, or failed. All that any command says of a call is here, so all of them say the same.
+"""
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from analysis.conversation.message import Id, Request, Response, id_of
+from analysis.protocol.error_codes import REQUEST_TIMEOUT
+from analysis.protocol.revisions import Era
+
+if TYPE_CHECKING:
+    from analysis.conversation.http_exchange import HttpExchange, Mark
+    from analysis.conversation.multi_round import Round
+    from analysis.conversation.session import Session
+    from analysis.conversation.tasks import Task
+
+ABANDONED_NS: Final = 5_000_000_000
+"""A request that had waited this long when its sender cancelled it was abandoned, whatever reason was given."""
+REASON: Final = 1000
+"""The most characters of such a reason that are kept."""
+MOST_SPANS: Final = 10_000
+"""The most waits of its receiver that are kept of one call."""
+
+
+class Outcome(StrEnum):
+    """The outcome of a request."""
+
+    RESULT = "result"
+    """A complete result."""
+    TOOL_ERROR = "tool_error"
+    """A tool result with `isError`."""
+    ERROR = "error"
+    """A JSON-RPC error."""
+    INPUT_REQUIRED = "input_required"
+    """An interim result (2026-07-28): the client is to retry with more input."""
+    TASK = "task"
+    """A task was started; its result comes through other requests."""
+    CANCELLED = "cancelled"
+    """Cancelled, and not answered afterwards."""
+    FAILED = "failed"
+    """The HTTP exchange failed, or ended, before a response could come."""
+    UNANSWERED = "unanswered"
+    """No response seen."""
+    NOT_RECORDED = "not_recorded"
+    """No response seen, but the capture lacks the body or the records in which it may have come."""
+
+
+class IdState(StrEnum):
+    """The state of an id in a table."""
+
+    NEVER_SEEN = "never_seen"
+    """No request had it, or the table has forgotten it (see `CallTable.forgotten`)."""
+    OPEN = "open"
+    """A request waits for its response."""
+    CANCELLED = "cancelled"
+    """The same, and a cancellation has named it."""
+    ANSWERED = "answered"
+    """It has been answered and not reused."""
+    FAILED = "failed"
+    """Its HTTP exchange ended without a response, and it has not been reused."""
+
+
+# Enumeration members take ten times as long to look up as these, and each message needs some.
+_RESULT: Final = Outcome.RESULT
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR
+_ERROR: Final = Outcome.ERROR
+_INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
+_TASK: Final = Outcome.TASK
+_CANCELLED: Final = Outcome.CANCELLED
+_FAILED: Final = Outcome.FAILED
+_UNANSWERED: Final = Outcome.UNANSWERED
+_NOT_RECORDED: Final = Outcome.NOT_RECORDED
+_ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
+_ID_OPEN: Final = IdState.OPEN
+_ID_CANCELLED: Final = IdState.CANCELLED
+_ID_ANSWERED: Final = IdState.ANSWERED
+_ID_FAILED: Final = IdState.FAILED
+ENDLESS: Final = frozenset({"subscriptions/listen"})
+"""Methods of requests that normally get no response, and end by a cancellation."""
+_NO_SUCCESS: Final = 300
+_TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
+
+
+class ProbableAnswer(NamedTuple):
+    """A response that fits no request, kept with the request that it was probably meant for."""
+
+    seq: int
+    """Number of its frame."""
+    id: str | None
+    """Its id as JSON, truncated; None if it has none, or null. Untrusted text."""
+
+    @property
+    def text(self) -> str:
+        """What it means for the request, as a clause."""
+        return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
+
+
+class Losses:
+    """How many times records were lost, perhaps with responses; shared with requests, of which there may be many."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Call:
+    """A request and its outcome, as far as known.
+
+    Not a dataclass, because there is one for each request. `analysis.conversation.fold` changes it; nobody else does.
+    """
+
+    __slots__ = (
+        *("number", "request", "session", "revision", "era", "http", "name", "token", "in_flight", "outer", "progress"),
+        *("spans", "stall_ns", "redirects", "round", "task", "response", "ended_ns", "cancellation", "cancel_reason"),
+        *("fault", "broken", "has_left", "settled", "is_forgotten", "losses", "losses_before", "meant_for_it"),
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        revision: str | None = None,
+        era: Era | None = None,
+        http: "HttpExchange | None" = None,
+        session: "Session | None" = None,
+        number: int = -1,
+    ) -> None:
+        self.number = number
+        """From 0, in the order of the requests of the capture."""
+        self.request = request
+        self.session = session
+        """The session in which it was sent."""
+        self.revision = revision
+        """The revision of MCP that was in force for it; once answered, the one that the response settles."""
+        self.era = era
+        """The era in which it was spoken."""
+        self.http = http
+        """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
+        self.name: str | None = None
+        """The tool, the prompt or the URI of the resource that it names. Untrusted text."""
+        self.token: Id | None = None
+        """Its progress token."""
+        self.in_flight = 0
+        """How many requests of its session waited when it was sent, itself included; without those cancelled."""
+        self.outer: Call | None = None
+        """For a request of the server: the client's call in the course of which it was sent, if it is known."""
+        self.progress = 0
+        """How many notifications of its progress came."""
+        self.spans: list[tuple[int, int]] | None = None
+        """When its receiver itself waited for a response, from and to."""
+        self.stall_ns = 0
+        """How long after its stamp it was handed on."""
+        self.redirects = 0
+        """How many times it was redirected and repeated."""
+        self.round: Round | None = None
+        """Its round of a chain; None if it is a separate call."""
+        self.task: Task | None = None
+        """The task that it is about, or started."""
+        self.response: Response | None = None
+        """None if none came."""
+        self.ended_ns: int | None = None
+        """Stamp of the response."""
+        self.cancellation: Mark | None = None
+        """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
+        self.cancel_reason: str | None = None
+        """The reason given in that cancellation. Untrusted text."""
+        self.fault: Outcome | None = None
+        """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
+        self.broken: Mark | None = None
+        """The end of the HTTP exchange on which its response was due; None while it is open, or resumed, and with a
+        response."""
+        self.has_left = False
+        """Whether that is because its client closed it, although that does not cancel: it gave up."""
+        self.settled: Outcome | None = None
+        """Its outcome, if nothing can change it any more."""
+        self.is_forgotten = False
+        """Whether it had to be forgotten because too many were open: its response reads as unknown."""
+        self.losses: Losses | None = None
+        """What counts the losses of records; None if that is unknown."""
+        self.losses_before = 0
+        """How many there had been when it was sent."""
+        self.meant_for_it: ProbableAnswer | None = None
+        """The first response that fits no request and was probably meant for this one."""
+
+    # ---- what became of it
+
+    @property
+    def outcome(self) -> Outcome:
+        """Its outcome as far as known now."""
+        return self.settled or self._fate
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that is read can change it any more."""
+        return self.settled is not None or self.is_forgotten or not self.request.id.pairs
+
+    @property
+    def started_ns(self) -> int:
+        """When it was handed on: its stamp, plus the time that the receiver then took to accept it."""
+        return self.request.t_ns + self.stall_ns
+
+    @property
+    def latency_ns(self) -> int | None:
+        """How long the response took; None without one."""
+        return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
+
+    @property
+    def waiting_ns(self) -> int:
+        """How long of that the receiver itself waited for responses: the union of `spans`."""
+        total, until = 0, self.started_ns
+        for begin, end in sorted(self.spans or ()):
+            end = end if self.ended_ns is None else min(end, self.ended_ns)
+            total += max(0, end - max(begin, until))
+            until = max(until, end)
+        return total
+
+    @property
+    def cancelled_ns(self) -> int | None:
+        """Stamp of the first cancellation, or of the end of an HTTP exchange that its client closed.
+
+        A response may still have come after it. The outcome says whether it had failed before that.
+        """
+        mark = self._given_up
+        return None if mark is None else mark.t_ns
+
+    @property
+    def cancelled_seq(self) -> int | None:
+        """Number of the frame of that cancellation, or of the record of that end."""
+        mark = self._given_up
+        return None if mark is None else mark.seq
+
+    @property
+    def cancelled_by(self) -> int | None:
+        """Number of the cancellation that named it while it had no response."""
+        return None if self.cancellation is None else self.cancellation.seq
+
+    @property
+    def _given_up(self) -> "Mark | None":
+        return self.cancellation or (self.broken if self.has_left else None)
+
+    @property
+    def lasted_ns(self) -> int | None:
+        """How long its HTTP exchange lasted that ended without its response; None if that has not happened."""
+        return None if self.broken is None else max(0, self.broken.t_ns - self.started_ns)
+
+    @property
+    def is_ended_by_leaving(self) -> bool:
+        """Whether its client left, and no cancellation had ended it before."""
+        return self.has_left and self.broken is not None and self.cancelled_ns == self.broken.t_ns
+
+    @property
+    def abandoned_ns(self) -> int | None:
+        """How long it had waited when its sender abandoned it; None if that did not happen.
+
+        This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
+        call that times out. A client that closes the HTTP exchange instead has given up at any time. A response may
+        still have come after it.
+        """
+        cancelled_ns = self.cancelled_ns
+        if cancelled_ns is None or self.request.method in ENDLESS:
+            return None
+        waited_ns = max(0, cancelled_ns - self.started_ns)
+        is_given_up = self.has_left or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
+        return waited_ns if is_given_up else None
+
+    @property
+    def late_ns(self) -> int | None:
+        """How long after its cancellation it was answered all the same; None if it was not."""
+        cancelled_ns = self.cancelled_ns
+        if cancelled_ns is None or self.ended_ns is None:
+            return None
+        return max(0, self.ended_ns - cancelled_ns)
+
+    @property
+    def probable_answer(self) -> ProbableAnswer | None:
+        """For an unanswered request: the first response that fits no request and was probably meant for this one."""
+        return self.meant_for_it if self.response is None else None
+
+    # ---- while it has no response
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether its sender still waits for a response that can come."""
+        return self.cancellation is None and self.broken is None and self.request.method not in ENDLESS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a response may still come that its sender wants, if its capture is still being recorded."""
+        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it got no response although it should have, or was abandoned; an error is another matter."""
+        if self.request.method in ENDLESS:
+            return False
+        return self.outcome in (_UNANSWERED, _FAILED) or self.abandoned_ns is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its response is missed: it was not cancelled, or only after it had failed."""
+        return self.cancellation is None or self.fault is not None
+
+    @property
+    def id_state(self) -> IdState:
+        """The state of its id."""
+        if self.broken is not None and self.http is not None and self.http.is_redirect:
+            return _ID_FAILED
+        return _ID_OPEN if self.cancellation is None else _ID_CANCELLED
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether records were lost since it was sent: its response may be among them."""
+        return self.losses is not None and self.losses.count > self.losses_before
+
+    def may_be_in(self, http: "HttpExchange") -> bool:
+        """Whether its response may have come in an exchange that has ended, but not all of that is in the capture."""
+        if http.status is None or http.status >= _NO_SUCCESS:
+            return False
+        return "server" in http.unrecorded or (self.may_be_lost and http.response_size > 0)
+
+    @property
+    def _fate(self) -> Outcome:
+        """The outcome without a response."""
+        if self.fault is not None:
+            return self.fault
+        if self.has_left and self.request.method == "initialize":
+            return _UNANSWERED
+        if self.cancellation is not None or self.has_left:
+            return _CANCELLED
+        if self.broken is not None:
+            return _NOT_RECORDED if self.http is not None and self.may_be_in(self.http) else _FAILED
+        return _NOT_RECORDED if self.may_be_lost else _UNANSWERED
+
+    # ---- changes, by the fold
+
+    def begin(self, in_flight: int) -> None:
+        """Take what the request itself says.
+
+        Args:
+            in_flight: how many requests wait in its session with it.
+        """
+        self.in_flight = in_flight
+        params = self.request.body.get("params")
+        if type(params) is dict:
+            self.name = name_in(params)
+            meta = params.get("_meta")
+            if type(meta) is dict and "progressToken" in meta:
+                self.token = token_of(meta["progressToken"])
+
+    def answer(self, response: Response) -> None:
+        """Take its response."""
+        self.response, self.ended_ns = response, response.t_ns
+        self.settled = outcome_of(response, self.request)
+        self.broken, self.has_left = None, False
+        outer = self.outer
+        if outer is not None and outer.settled is None and self.request.method != "ping":
+            if outer.spans is None:
+                outer.spans = []
+            if len(outer.spans) < MOST_SPANS:
+                outer.spans.append((self.request.t_ns, response.t_ns))
+
+
+def name_in(params: Any) -> str | None:
+    """The name in params, given directly or by a reference to a prompt or resource."""
+    if not isinstance(params, dict):
+        return None
+    reference = params.get("ref")
+    for place in (params, reference if isinstance(reference, dict) else {}):
+        for member in ("name", "uri"):
+            value = place.get(member)
+            if isinstance(value, str):
+                return value
+    return None
+
+
+def token_of(value: object) -> Id | None:
+    """A progress token as a key."""
+    return id_of(value) if isinstance(value, str | int | float) else None
+
+
+def timed_out(reason: str | None) -> bool:
+    """Whether the reason given in a cancellation names a timeout."""
+    return _TIMED_OUT.search(reason or "") is not None
+
+
+def outcome_of(response: Response, request: Request | None) -> Outcome:
+    """The outcome that a response means for its request, or by itself if that is unknown."""
+    if response.is_error:
+        return _ERROR
+    result: Any = response.result
+    if not isinstance(result, dict):
+        return _RESULT
+    if result.get("isError") is True:
+        return _TOOL_ERROR
+    type_ = result.get("resultType")
+    if type_ == "input_required":
+        return _INPUT_REQUIRED
+    # 2025-11-25 answers with `task` if the request asked for one; later revisions name the type.
+    params = request.params if request is not None else None
+    is_stub = isinstance(params, dict) and "task" in params and isinstance(result.get("task"), dict)
+    return _TASK if type_ == "task" or is_stub else _RESULT
