@@ -1,4 +1,4 @@
-"""The Spark schemas of the tables, derived from their definition in DuckDB."""
+"""The Spark schemas of the tables."""
 
 from typing import Final
 
@@ -17,12 +17,11 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from analysis.store.batches import columns_of
-from analysis.store.tables import NAMES
+from analysis.store.columns import TABLES as STORED
 
 ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
-TABLES: Final = (*NAMES, ERRORS)
+TABLES: Final = (*STORED, ERRORS)
 ADDED: Final = (("day", "DATE"), ("server_name", "VARCHAR"))
 """The columns that every table has in addition: the UTC day on which the capture opened, and its name."""
 
@@ -46,7 +45,7 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
     Args:
         table: one of `TABLES`.
     """
-    own = _ERRORS if table == ERRORS else columns_of(table)
+    own = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
     return (*own, *ADDED)
 
 
