@@ -68,10 +68,10 @@ class Table(NamedTuple):
 _CAPTURES: Final = Table(
     "captures",
     "one row per capture",
-    "select name, host, opened, duration_ns / 1e9 as seconds, frames, lost from captures order by opened",
+    "select server, client_program, opened, duration_ns / 1e9 as seconds, frames, lost from captures order by opened",
     (
         Column("capture", "VARCHAR", "not null", "id of the capture: the one in its header, 32 hex digits; a hash of its path if the header is lost, or if a larger file in another state has that id"),
-        Column("name", "VARCHAR", "null", "name of the captured server: given by the user, or guessed from the command or URL"),
+        Column("server", "VARCHAR", "null", "name of the captured server: given by the user, or guessed from the command or URL"),
         Column("path", "VARCHAR", "not null", "file of its first segment"),
         Column("transport", "VARCHAR", "null", "stdio, http or import (converted from a trace or log of another tool); NULL if the header is lost"),
         Column("command", "VARCHAR", "null", "the command that was run, with words that could be secrets replaced by hashes; NULL over HTTP"),
@@ -82,7 +82,7 @@ _CAPTURES: Final = Table(
         Column("duration_ns", "BIGINT", "null", "from then to its last record; while it is being recorded, up to when it was read"),
         Column("observed_start", "BOOLEAN", "not null", "whether the recording began before the first byte, so that nothing is missing at its start"),
         Column("host_pid", "BIGINT", "null", "process id of the program that started the recorder: the client"),
-        Column("host", "VARCHAR", "null", "name of that program"),
+        Column("client_program", "VARCHAR", "null", "name of that program"),
         Column("machine", "VARCHAR", "null", "name of the recording machine: chosen with --machine or MCPPROXY_MACHINE, or else its host name, in shipped captures a hash of that; NULL in captures of versions without it, and in imported ones"),
         Column("spawned_ns", "BIGINT", "null", "when the server was started, in ns since the capture opened; NULL over HTTP"),
         Column("ended_ns", "BIGINT", "null", "when the server ended; NULL if its end is not in the capture"),
@@ -104,7 +104,7 @@ _CAPTURES: Final = Table(
 _SESSIONS: Final = Table(
     "sessions",
     "one row per session: one conversation between a client and a server",
-    "select client, server, server_version, revision, count(*) as sessions from sessions group by all",
+    "select client_name, server_name, server_version, revision, count(*) as sessions from sessions group by all",
     (
         Column("capture", "VARCHAR", "not null", "id of the capture"),
         Column("session", "INTEGER", "not null", "number of the session in the capture, from 1"),
@@ -113,9 +113,9 @@ _SESSIONS: Final = Table(
         Column("era", "VARCHAR", "null", "handshake (revisions up to 2025-11-25), modern (from 2026-07-28), or handshake and modern if a client used both; NULL if unknown"),
         Column("revision", "VARCHAR", "null", "negotiated revision of MCP, otherwise the requested one"),
         Column("asked", "VARCHAR", "null", "revision that the client requested"),
-        Column("server", "VARCHAR", "null", "name that the server gives itself. Untrusted text; views show captures.name instead"),
+        Column("server_name", "VARCHAR", "null", "name that the server gives itself. Untrusted text; views show captures.server instead"),
         Column("server_version", "VARCHAR", "null", "version that it names"),
-        Column("client", "VARCHAR", "null", "name that the client gives itself. Untrusted text"),
+        Column("client_name", "VARCHAR", "null", "name that the client gives itself. Untrusted text"),
         Column("client_version", "VARCHAR", "null", "version that it names"),
         Column("state", "VARCHAR", "not null", "how far the handshake got: new, init-sent, init-answered or ready; always new in the modern era, which has no handshake"),
         Column("observed_start", "BOOLEAN", "not null", "whether all its messages are in the capture"),
@@ -151,7 +151,7 @@ _FRAMES: Final = Table(
         Column("code", "BIGINT", "null", "code of an error"),
         Column("problem", "VARCHAR", "null", "first rule that this frame violates by itself; NULL if none"),
         Column("size", "BIGINT", "not null", "its bytes, without the delimiter", Computed("octet_length(raw)")),
-        Column("waited_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", Computed("null")),  # of stalls, which are recorded later
+        Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", Computed("null")),  # of stalls, which are recorded later
         Column("request", "BIGINT", "null", "frame number of the request that it is or answers; NULL if it matches none"),
         Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", Computed(f"message_problem is null or message_problem = '{DUPLICATE}'")),
         Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns use the last, as most parsers do); NULL if there is a message"),
@@ -294,3 +294,15 @@ TABLES: Final = {
     for table in (_CAPTURES, _SESSIONS, _FRAMES, _EXCHANGES, _HTTP_EXCHANGES, _FINDINGS, _TOOLS, _STDERR)
 }
 """The tables by name, in the order in which they are made."""
+
+RENAMED: Final = {
+    ("captures", "name"): "server",
+    ("captures", "host"): "client_program",
+    ("sessions", "server"): "server_name",
+    ("sessions", "client"): "client_name",
+    ("frames", "waited_ns"): "stall_ns",
+    ("calls", "answer_ms"): "latency_ms",
+    ("unanswered", "waited_ms"): "open_ms",
+}
+"""The present names of columns that had others in version 0.1: queries may still ask for those, and data sets that were
+shipped by it have them."""

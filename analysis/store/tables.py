@@ -116,7 +116,7 @@ def ordered(table: str, values: Mapping[str, object]) -> Row:
 # A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
 # table of stalls can make this more than a merge of two sorted lists.
 _STALLED: Final = """
-    update frames set waited_ns = found.waited_ns
+    update frames set stall_ns = found.waited_ns
     from (
         select frame.capture, frame.seq, stall.waited_ns
         from (select capture, dir, seq from frames where capture in (select capture from temp.new_stalls)) as frame

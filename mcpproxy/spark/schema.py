@@ -22,8 +22,9 @@ from analysis.store.columns import TABLES as STORED
 ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
 TABLES: Final = (*STORED, ERRORS)
-ADDED: Final = (("day", "DATE"), ("server_name", "VARCHAR"))
-"""The columns that every table has in addition: the UTC day on which the capture opened, and its name."""
+ADDED: Final = (("day", "DATE"), ("server", "VARCHAR"))
+"""The columns that each table has in addition, unless it has one anyway: the UTC day on which the capture opened, and
+the name of the captured server."""
 
 _TYPES: Final[dict[str, DataType]] = {
     "BIGINT": LongType(),
@@ -46,7 +47,8 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
         table: one of `TABLES`.
     """
     own = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
-    return (*own, *ADDED)
+    names = {name for name, _ in own}
+    return (*own, *(column for column in ADDED if column[0] not in names))
 
 
 def schema(table: str) -> StructType:

@@ -74,12 +74,6 @@ def test_a_notebook_and_the_documentation_say_what_they_mean(capture: Path) -> N
         assert dict(comments.fetchall()) == {column.name: column.meaning for column in TABLES["frames"].columns}
 
 
-def test_a_view_says_the_same_of_a_row_to_people_and_to_the_database(capture: Path) -> None:
-    with analysis.open(capture) as connection:
-        told = dict(connection.execute("select view_name, comment from duckdb_views() where not internal").fetchall())
-    assert told == {one.name: one.row for one in relations() if one.is_view}
-
-
 def test_parquet_files_have_them(capture: Path, tmp_path: Path) -> None:
     files = {
         file.table: file.path for file in export([Source(capture, ID, None)], "parquet", tmp_path, findings=True).files

@@ -258,7 +258,7 @@ def test_stall_is_told_of_its_frames_and_is_no_latency(tmp_path: Path) -> None:
     talk.answer(11, 2)
     three = talk.ask(12, 3, "ping")
     with loaded(talk.close()) as connection:
-        waited = dict(rows(connection, "select seq, waited_ns from frames"))
+        waited = dict(rows(connection, "select seq, stall_ns from frames"))
         assert (waited[one], waited[two], waited[between], waited[three]) == (3 * MS, 3 * MS, None, None)
         assert rows(connection, "select stall_ms, latency_ms from exchanges order by request") == [
             (3, 7),
@@ -659,7 +659,7 @@ def test_numbers_that_no_column_holds_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "a.mcpcap"
     path.write_bytes(b"".join(lines))
     with loaded(path, findings=True) as connection:
-        assert rows(connection, "select seq, conn, exchange, waited_ns, time from frames") == [(2, 0, None, 4, None)]
+        assert rows(connection, "select seq, conn, exchange, stall_ns, time from frames") == [(2, 0, None, 4, None)]
         found = row(connection, "select * from captures")
         assert (found["capture"], found["lost"], found["exit_status"]) == (path_id(path), 4, None)
 

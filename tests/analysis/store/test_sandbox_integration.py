@@ -149,7 +149,7 @@ WRITES = [
     "prepare p as copy (select 1) to '{new}'; execute p",
     "create macro m() as table (copy (select 1) to '{new}'); from m()",
     "insert into frames select * from frames",
-    "update captures set name = 'x'",
+    "update captures set server = 'x'",
     "delete from captures",
     "truncate captures",
     "export database '{new}'",

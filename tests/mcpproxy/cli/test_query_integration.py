@@ -95,7 +95,7 @@ def refused(*arguments: str | Path, code: int = 2, stdin: bytes = b"") -> str:
 
 
 def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
-    assert answered("select name, frames from captures") == "name  frames\ndemo      53\n1 row\n"
+    assert answered("select server, frames from captures") == "server  frames\ndemo        53\n1 row\n"
     other = home / "captures/other"
     other.mkdir()
     shutil.copy(CORPUS / "stdio.mcpcap", other / "20261122T101502Z-4f2b.mcpcap")
