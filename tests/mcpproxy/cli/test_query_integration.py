@@ -347,6 +347,11 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
     assert said[-2:] == ["mcpproxy: LINE 1: select nosuch from frames", "mcpproxy:                ^^^^^^"]
 
 
+def test_a_column_under_its_former_name_is_told_in_one_line(home: Path) -> None:
+    said = 'mcpproxy: cannot run the query: no column "name" was found; in captures it is now called "server"\n'
+    assert refused("select name from captures") == said
+
+
 MISTAKES = [
     ([" "], "there is no SQL to run"),
     (["set threads = 1"], "it may SELECT, and make tables, views and macros in its own memory"),
