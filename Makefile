@@ -98,7 +98,7 @@ pictures: $(VENV)/.check
 rules-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.rule_pages docs/rules
 
-# The reference of the tables and views in docs/sql.md, made anew from their SQL.
+# The reference of the tables and views in docs/sql.md, made anew from the columns in analysis/store and the SQL of the views.
 sql-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.sql_page docs/sql.md
 

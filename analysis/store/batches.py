@@ -5,17 +5,17 @@ A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so 
 """
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import duckdb
 
+from analysis.store.columns import TABLES
 from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.parquet import of_disk
 from analysis.store.table_export import MEMORY
-from analysis.store.tables import NAMES, PORTABLE, creation
+from analysis.store.tables import NAMES, creation
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -31,19 +31,6 @@ _BYTES: Final = {
     "stderr": "2 * octet_length(raw)",
     "findings": "strlen(message)",
 }
-
-
-@cache
-def columns_of(table: str) -> tuple[tuple[str, str], ...]:
-    """The columns of a table with their types, as DuckDB writes them.
-
-    Args:
-        table: one of `tables.NAMES`.
-    """
-    with connect() as connection:
-        connection.execute(creation())
-        columns = connection.execute(f"describe {table}").fetchall()
-    return tuple((name, PORTABLE.get(type_, type_)) for name, type_, *_ in columns)
 
 
 class Rows:
@@ -128,7 +115,7 @@ def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":
-    cells = ", ".join(f'"{name}"::{type_} as "{name}"' for name, type_ in columns_of(table))
+    cells = ", ".join(f'"{column.name}"::{column.portable} as "{column.name}"' for column in TABLES[table].columns)
     for first, last in list(_pages(connection, table)):
         sql = f"select {cells} from {table} where rowid between {first} and {last}"  # noqa: S608 - names are ours
         # A batch of DuckDB has 2,048 rows at least, so the bytes are bounded by asking for fewer rows.

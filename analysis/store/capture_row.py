@@ -66,13 +66,13 @@ class Account:
         header = capture.header.members
         ended = self._ended.members if self._ended is not None else {}
         close = self._close.members if self._close is not None else {}
-        host_pid, host = _host(header.get("parents"))
+        host_pid, client_program = _client(header.get("parents"))
         last_ns = clock.lasted_ns(self.last_ns, fold.wall_ns, is_live=is_growing)
         status = integer(ended.get("status", close.get("status")))
         return ordered(
             "captures",
             {
-                "name": text(header.get("name")),
+                "server": text(header.get("name")),
                 "path": text(str(capture.path.resolve()), None),
                 "transport": text(header.get("transport")),
                 "command": _command(header.get("argv")),
@@ -82,7 +82,7 @@ class Account:
                 "duration_ns": integer(last_ns),
                 "observed_start": header.get("observed_start") is True,
                 "host_pid": host_pid,
-                "host": host,
+                "client_program": client_program,
                 "machine": text(header.get("machine")),
                 "spawned_ns": integer(self._spawned_ns),
                 "ended_ns": None if self._ended is None else integer(self._ended.t_ns),
@@ -103,7 +103,7 @@ class Account:
         )
 
 
-def _host(parents: object) -> tuple[int | None, str | None]:
+def _client(parents: object) -> tuple[int | None, str | None]:
     """The program that started the recorder."""
     first = parents[0] if isinstance(parents, list) and parents else None
     return (integer(first.get("pid")), text(first.get("exe"))) if isinstance(first, dict) else (None, None)

@@ -8,10 +8,9 @@ import re
 from importlib.resources import files
 from typing import Final
 
-from analysis.store.batches import columns_of
+from analysis.store.columns import TABLES
 from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.sql_files import sql_of
-from analysis.store.tables import NAMES
 
 _HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
 
@@ -34,8 +33,9 @@ def spark_tables() -> dict[str, str]:
     Spark looks up what a view reads when it is queried, so users may replace these before or after they make the views.
     """
     texts = {}
-    for name in NAMES:
-        cells = ",\n    ".join(f"cast(null as {_TYPES[type_]}) as `{column}`" for column, type_ in columns_of(name))
+    for name, table in TABLES.items():
+        columns = table.columns
+        cells = ",\n    ".join(f"cast(null as {_TYPES[column.portable]}) as `{column.name}`" for column in columns)
         texts[name] = f"create or replace temporary view {name} as\nselect\n    {cells}\nwhere false"
     return texts
 

@@ -23,7 +23,7 @@ from analysis.store import cache, cache_workers
 from analysis.store.connection import connect
 from analysis.store.load import Loader
 from analysis.store.reference import COMMENTS, view_texts
-from analysis.store.tables import NAMES, copy_from, creation, definition
+from analysis.store.tables import NAMES, comments, copy_from, creation
 from captures.errors import CaptureError, NotACapture
 from captures.identity import capture_id, path_id
 from captures.listing import find_captures, first_segment, real_path, segment_number, segments
@@ -472,11 +472,10 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
     views = {
         name for (name,) in connection.execute("select view_name from duckdb_views() where not internal").fetchall()
     }
-    for text in (definition(), *view_texts().values()):
-        comments = "\n".join(COMMENTS.findall(text))
-        for table in views.intersection(NAMES):
-            comments = comments.replace(f"comment on table {table} ", f"comment on view {table} ")
-        connection.execute(comments)
+    for table in NAMES:
+        connection.execute(comments(table, "view" if table in views else "table"))
+    for text in view_texts().values():
+        connection.execute("\n".join(COMMENTS.findall(text)))
 
 
 class _Steps:

@@ -1,28 +1,26 @@
-"""The tables and views as data: the meaning of a row, the columns, an example; read from the SQL that makes them.
+"""The tables and views as data: the meaning of a row, the columns, an example.
 
-The comment above each `create` is like a docstring: a sentence about a row, then details, then an indented example.
-For a table, the sentence is also its comment in the database.
+Those of views are read from the SQL that makes them. The comment above each `create` is like a docstring: a sentence
+about a row, then details, then an indented example.
 """
 
 import re
 from collections import defaultdict
 from importlib.resources import files
+from itertools import takewhile
 from typing import Final, NamedTuple
 
+from analysis.store.columns import TABLES, Table
 from analysis.store.connection import connect
 from analysis.store.sql_files import sql_of
-from analysis.store.tables import definition
+from analysis.store.tables import creation
 
 COMMENTS: Final = re.compile(r"^comment on .*?;$", re.MULTILINE | re.DOTALL)
-"""The statements in the text of a table or view that describe it."""
-_HEAD: Final = re.compile(r"((?:^--.*\n)*)^create (?P<kind>table|view) (?P<name>\w+)", re.MULTILINE)
+"""The statements in the text of a view that describe it."""
 
 _COLUMNS: Final = """
     select table_name, column_name, data_type, comment from duckdb_columns() where not internal order by column_index
 """
-_COMMENTS: Final = (
-    "select table_name, comment from duckdb_tables() union all select view_name, comment from duckdb_views()"
-)
 
 
 class Column(NamedTuple):
@@ -57,30 +55,32 @@ def view_texts() -> dict[str, str]:
 
 def relation_names() -> list[str]:
     """All names in the same order; no database is needed."""
-    return [head["name"] for text in (*view_texts().values(), definition()) for head in _HEAD.finditer(text)]
+    return [*view_texts(), *TABLES]
 
 
 def relations() -> list[Relation]:
     """All relations: the views by name, then the tables in the order in which they are made."""
-    tables, views = definition(), view_texts().values()
     columns: defaultdict[str, list[Column]] = defaultdict(list)
     with connect() as connection:
-        for text in (tables, *views):
+        for text in (creation(), *view_texts().values()):
             connection.execute(text)
         for name, *column in connection.execute(_COLUMNS).fetchall():
             columns[name].append(Column(*column))
-        rows = dict(connection.execute(_COMMENTS).fetchall())
-    return [
-        _relation(head, rows[head["name"]] or "", columns[head["name"]])
-        for text in (*views, tables)
-        for head in _HEAD.finditer(text)
-    ]
+    views = [_view(name, text, tuple(columns[name])) for name, text in view_texts().items()]
+    return [*views, *map(_table, TABLES.values())]
 
 
-def _relation(head: re.Match[str], row: str, columns: list[Column]) -> Relation:
-    is_view = head["kind"] == "view"
-    lines = [line.removeprefix("--").removeprefix(" ") for line in head[1].splitlines()]
-    example = "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
-    # The sentence about a row is also the comment.
-    prose = " ".join(line for line in lines[1 if is_view else 0 :] if not line.startswith("    "))
-    return Relation(head["name"], is_view, row, prose.strip(), example, tuple(columns))
+def _table(table: Table) -> Relation:
+    columns = tuple(Column(column.name, column.type, column.meaning) for column in table.columns)
+    return Relation(table.name, False, table.row, "", table.example, columns)
+
+
+def _view(name: str, text: str, columns: tuple[Column, ...]) -> Relation:
+    head = [line.removeprefix("--").removeprefix(" ") for line in takewhile(_is_comment, text.splitlines())]
+    example = "\n".join(line.removeprefix("    ") for line in head if line.startswith("    "))
+    about = " ".join(line for line in head[1:] if not line.startswith("    "))
+    return Relation(name, True, head[0], about.strip(), example, columns)
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("--")

@@ -170,7 +170,7 @@ class ReportRows(Figures):
             for row in self._rows(
                 """
                 select
-                    capture, name, path, transport, command, upstream, epoch_ns(opened), coalesce(duration_ns, 0),
+                    capture, server, path, transport, command, upstream, epoch_ns(opened), coalesce(duration_ns, 0),
                     frames, bytes, sessions, ending, exit_status, exit_signal, is_live, lost,
                     damage, unjudged, forgotten, begins_at, unrecorded
                 from captures order by opened nulls first, path
@@ -185,7 +185,7 @@ class ReportRows(Figures):
             for row in self._rows(
                 """
                 select
-                    sessions.capture, sessions.session, sessions.client, client_version, sessions.server,
+                    sessions.capture, sessions.session, client_name, client_version, server_name,
                     sessions.server_version, sessions.revision, opened_ns, process_ms, initialize_ms, startup.ready_ms,
                     first_list_ms, total_ms, coalesce(is_silent, false), session_ms, server_ms, client_ms, stalled_ms
                 from sessions

@@ -244,9 +244,10 @@ class Figures:
         (row,) = self._rows(
             """
             select
-                count(*), count(distinct name), (select count(distinct client) from sessions), sum(sessions)::bigint,
-                sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint, sum(lost)::bigint,
-                sum(damage)::bigint, count(*) filter (is_live), count(*) filter (ending is null and not is_live),
+                count(*), count(distinct server), (select count(distinct client_name) from sessions),
+                sum(sessions)::bigint, sum(frames)::bigint, sum(bytes)::bigint, sum(duration_ns)::bigint,
+                sum(lost)::bigint, sum(damage)::bigint, count(*) filter (is_live),
+                count(*) filter (ending is null and not is_live),
                 sum(forgotten)::bigint, (select count(*) from exchanges where outcome = 'not_recorded')
             from captures
             """
@@ -277,8 +278,8 @@ class Figures:
                 f"""
                 with marked as (
                     select
-                        {server} as server, {kind} as what, is_decided, is_error, answer_ms, open_ms,
-                        case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
+                        {server} as server, {kind} as what, is_decided, is_error, latency_ms, open_ms,
+                        case when latency_ms < 0.001953125 then -10 else floor(log2(latency_ms))::integer end as bucket
                     from calls
                     where ? or (method = 'tools/call' and asked_by = 'client')
                 ),
@@ -293,10 +294,10 @@ class Figures:
                 ),
                 summed as (
                     select
-                        server, what, count(*) as calls, count(answer_ms) as answered,
+                        server, what, count(*) as calls, count(latency_ms) as answered,
                         count(*) filter (is_error) as errors,
                         round(count(*) filter (is_error) / nullif(count(*) filter (is_decided), 0), 4) as error_share,
-                        quantile_cont(answer_ms, [0.5, 0.95, 0.99]) as took, max(answer_ms) as longest,
+                        quantile_cont(latency_ms, [0.5, 0.95, 0.99]) as took, max(latency_ms) as longest,
                         coalesce(sum(open_ms), 0) as total
                     from marked group by all
                 )
@@ -401,7 +402,7 @@ class Figures:
                 with numbered as (
                     select
                         concat_ws(' ', method, unanswered.name) as what, request, unanswered.is_live as is_live,
-                        may_be_lost, may_be_unjudged, capture, path, waited_ms, probable_answer, probable_answer_id,
+                        may_be_lost, may_be_unjudged, capture, path, open_ms, probable_answer, probable_answer_id,
                         row_number() over (partition by what order by time, capture, request) as place
                     from unanswered join captures using (capture)
                     where why <> 'abandoned'
@@ -410,7 +411,7 @@ class Figures:
                     what, count(*), list(request order by place) filter (place <= 10),
                     count(*) filter (is_live), count(*) filter (may_be_lost and not is_live),
                     count(*) filter (may_be_unjudged and not may_be_lost and not is_live),
-                    count(distinct capture), arg_min(path, place), arg_min(waited_ms, place),
+                    count(distinct capture), arg_min(path, place), arg_min(open_ms, place),
                     max(probable_answer) filter (place = 1), max(probable_answer_id) filter (place = 1)
                 from numbered group by what order by 2 desc, 1
                 """

@@ -19,13 +19,14 @@ import duckdb
 
 from analysis.store.cache import private_folder, quoted, sweep
 from analysis.store.cache_files import is_utf8
+from analysis.store.columns import TABLES, Column
 from analysis.store.connection import connect
 from analysis.store.load import create
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import of_disk
 from analysis.store.reference import view_texts
 from analysis.store.stats import LOSSES, Loss
-from analysis.store.tables import NAMES, PORTABLE, copy_from
+from analysis.store.tables import NAMES, copy_from
 from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
@@ -232,7 +233,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out:
     ).fetchall()
     stream_in_order(connection)
     for table, source in tables.items():
-        given = _selected(connection, table, {type_: f"{{}}::{other}" for type_, other in PORTABLE.items()})
+        given = ", ".join(f"{_name(column)}::{column.portable} as {_name(column)}" for column in TABLES[table].columns)
         for capture, day in days:
             rows = _count(connection, table, capture)
             if not rows:
@@ -266,7 +267,10 @@ def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Pat
     forms = {"VARCHAR": inert, "JSON": inert.replace("{0}", "{0}::varchar"), "BLOB": "lower(hex({0}))"}
     for table, source in tables.items():
         path = out / f"{table}.csv"
-        given = _selected(connection, table, forms)
+        given = ", ".join(
+            f"{forms[column.type].format(_name(column))} as {_name(column)}" if column.type in forms else _name(column)
+            for column in TABLES[table].columns
+        )
         connection.execute(f"copy (select {given} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
         yield Exported(table, path, _count(connection, table))
 
@@ -294,15 +298,6 @@ def _database(
     yield Exported("", path, rows)
 
 
-def _selected(connection: duckdb.DuckDBPyConnection, table: str, forms: dict[str, str]) -> str:
-    """The columns of a table, with those of some types converted."""
-    columns = connection.execute(f"describe {table}").fetchall()
-    return ", ".join(
-        f"{forms[type_].format(_name(name))} as {_name(name)}" if type_ in forms else _name(name)
-        for name, type_, *_ in columns
-    )
-
-
 def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
     where = "" if capture is None else " where capture = ?"
     values = [] if capture is None else [capture]
@@ -310,5 +305,5 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | Non
     return int(count)
 
 
-def _name(column: str) -> str:
-    return f'"{column}"'
+def _name(column: Column) -> str:
+    return f'"{column.name}"'

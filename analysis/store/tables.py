@@ -1,6 +1,6 @@
-"""The tables for inserts: which values come from Python, and which columns SQL computes from them.
+"""The tables in DuckDB: the statements that make them from `columns`, and inserts.
 
-tables.sql declares the columns. Values that SQL does not compute come from Python, in the order of the columns there.
+Values that SQL does not compute come from Python, in the order of the columns.
 `frames.message` is a generated column: stored beside `raw`, the same text would take as much again, in time and room.
 
 Rows wait in lists and go to DuckDB in batches: by the appender into a temporary table of just the given values, and
@@ -14,13 +14,12 @@ import re
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 import duckdb
 
+from analysis.store.columns import TABLES, Column, Computed, Generated, Given, Table
 from analysis.store.values import CLOCKED
-from captures.ambiguity import DUPLICATE
 
 Row = tuple[Any, ...]
 
@@ -34,78 +33,65 @@ ROW_BYTES: Final = BATCH_BYTES // BATCH
 """What a frame counts in addition to its bytes, so that one sum bounds both."""
 
 
+def creation() -> str:
+    """The statements that make the tables, without comments, which take ten times as long."""
+    return "".join(
+        f"create table {name} ({', '.join(map(_declaration, table.columns))});\n" for name, table in TABLES.items()
+    )
+
+
+def _declaration(column: Column) -> str:
+    if isinstance(column.source, Generated):
+        return f"{_quoted(column)} {column.type} generated always as ({column.source.sql}) virtual"
+    return f"{_quoted(column)} {column.type}{' not null' if column.null == 'not null' else ''}"
+
+
+def comments(table: str, kind: str = "table") -> str:
+    """The statements that say what a table and its columns mean.
+
+    Args:
+        table: one of `NAMES`.
+        kind: `view` if a view has taken the place of the table.
+    """
+    described = [(f"{kind} {table}", TABLES[table].row)]
+    described += [(f"column {table}.{_quoted(column)}", column.meaning) for column in TABLES[table].columns]
+    return "".join(f"comment on {what} is {_literal(meaning)};\n" for what, meaning in described)
+
+
 def definition() -> str:
     """The statements that make the tables and say what their columns mean."""
-    return (files(__package__) / "tables.sql").read_text("utf-8")
+    return creation() + "".join(map(comments, NAMES))
 
 
-def creation() -> str:
-    """The same without comments, which take ten times as long."""
-    return "\n".join(table[0] for table in _CREATE.finditer(definition()))
+def _quoted(column: Column) -> str:
+    return f'"{column.name}"'  # some are keywords
 
 
-# What SQL computes from other columns when a batch is inserted. `clock(x)` stands for the wall clock at `x` nanoseconds
-# after the capture opened.
-_COMPUTED: Final[dict[str, dict[str, str]]] = {
-    "captures": {"opened": "clock(0)"},
-    "sessions": {"opened": "clock(opened_ns)"},
-    "frames": {
-        "time": "clock(t_ns)",
-        "size": "octet_length(raw)",
-        "waited_ns": "null",  # see _STALLED
-        "is_json": f"message_problem is null or message_problem = '{DUPLICATE}'",
-    },
-    "exchanges": {
-        "time": "clock(started_ns)",
-        "latency_ms": "case when ended_ns is not null then greatest(0, ended_ns - started_ns) / 1e6 end",
-        "server_ms": "case when ended_ns is not null then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end",
-        "stall_ms": "stall_ns / 1e6",
-        "waiting_ms": "case when ended_ns is not null then waiting_ns / 1e6 end",
-    },
-    "http_exchanges": {"time": "clock(started_ns)"},
-    "findings": {"time": "clock(t_ns)"},
-    "tools": {"tokens_estimate": "round(bytes / 4)::bigint", "time": "clock(t_ns)"},
-    "stderr": {"time": "clock(t_ns)"},
-}
-# Values that rows have in place of a computed column, from which SQL computes it.
-_IN_PLACE_OF: Final = {
-    ("exchanges", "stall_ms"): ("stall_ns", "bigint"),
-    ("exchanges", "waiting_ms"): ("waiting_ns", "bigint"),
-}
-_STALLS: Final = {"dir": "varchar", "first": "bigint", "last": "bigint", "waited_ns": "bigint"}
-
-_CREATE: Final = re.compile(r"^create table (?P<name>\w+) \((?P<columns>.*?)^\);$", re.MULTILINE | re.DOTALL)
-_GENERATED: Final = re.compile(r",\s*\w+ \w+ generated always as .* virtual", re.DOTALL)
-_COLUMN: Final = re.compile(r"(?P<name>\w+|\"\w+\") (?P<type>[\w\[\]]+)(?: not null)?(?:,|$)")
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
-def _declared() -> dict[str, dict[str, str]]:
-    """The types of all columns in tables.sql that are stored, by table and name."""
-    texts = {
-        table["name"]: " ".join(_GENERATED.sub("", table["columns"]).split())
-        for table in _CREATE.finditer(definition())
-    }
-    return {name: {column["name"]: column["type"] for column in _COLUMN.finditer(text)} for name, text in texts.items()}
-
-
-def _given(table: str, columns: dict[str, str]) -> dict[str, str]:
-    """The types of the values of a row from Python: name → type, in the order of tables.sql, without the capture."""
+def _given(table: Table) -> dict[str, str]:
+    """The types of the values of a row from Python: name → type, in the order of the columns, without the capture."""
     values: dict[str, str] = {}
-    for name, type_ in columns.items():
-        if (table, name) in _IN_PLACE_OF:
-            own, own_type = _IN_PLACE_OF[table, name]
-            values[own] = own_type
-        elif name != "capture" and name not in _COMPUTED[table]:
-            values[name] = "varchar" if type_ == "json" else type_
+    for column in table.columns:
+        if isinstance(column.source, Computed):
+            if column.source.given is not None:
+                name, type_ = column.source.given
+                values[name] = type_
+        elif isinstance(column.source, Given) and column.name != "capture":
+            values[column.name] = "VARCHAR" if column.type == "JSON" else column.type
     return values
 
 
-_DECLARED: Final = _declared()
-_GIVEN: Final = {name: _given(name, columns) for name, columns in _DECLARED.items()} | {"stalls": _STALLS}
-NAMES: Final = tuple(_DECLARED)
+_STALLS: Final = {"dir": "VARCHAR", "first": "BIGINT", "last": "BIGINT", "waited_ns": "BIGINT"}
+_GIVEN: Final = {name: _given(table) for name, table in TABLES.items()} | {"stalls": _STALLS}
+_STORED: Final = {
+    name: [column for column in table.columns if not isinstance(column.source, Generated)]
+    for name, table in TABLES.items()
+}
+NAMES: Final = tuple(TABLES)
 """The tables."""
-PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
-"""What stands for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is text."""
 
 
 def copy_from(source: str, table: str) -> str:
@@ -115,22 +101,22 @@ def copy_from(source: str, table: str) -> str:
         source: what to select the rows from: a table or a query in parentheses, of ours.
         table: one of `NAMES`.
     """
-    names = ", ".join(_DECLARED[table])
+    names = ", ".join(map(_quoted, _STORED[table]))
     return f"insert into {table} ({names}) select {names} from {source}"  # noqa: S608 - all of it is ours
 
 
 def ordered(table: str, values: Mapping[str, object]) -> Row:
     """A row from its values by name, without the values at the beginning of every row of a capture.
 
-    Rows of frames and exchanges are built as tuples, in the order of tables.sql: they come by the million.
+    Rows of frames and exchanges are built as tuples, in the order of the columns: they come by the million.
     """
-    return tuple([values[name.strip('"')] for name in _GIVEN[table]])
+    return tuple([values[name] for name in _GIVEN[table]])
 
 
 # A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
 # table of stalls can make this more than a merge of two sorted lists.
 _STALLED: Final = """
-    update frames set waited_ns = found.waited_ns
+    update frames set stall_ns = found.waited_ns
     from (
         select frame.capture, frame.seq, stall.waited_ns
         from (select capture, dir, seq from frames where capture in (select capture from temp.new_stalls)) as frame
@@ -208,14 +194,14 @@ class Tables:
     def _insert(self, name: str, rows: list[Row]) -> None:
         if name not in self._staged:
             given = {"capture": "varchar", "wall": "bigint", **_GIVEN[name]}
-            columns = ", ".join(f"{column} {type_}" for column, type_ in given.items())
+            columns = ", ".join(f'"{column}" {type_}' for column, type_ in given.items())
             self._connection.execute(f"create or replace temp table new_{name} ({columns})")
             self._staged.add(name)
         appender = self._connection.appender(f"temp.new_{name}")
         appender.append_rows(rows)
         appender.flush()
         del appender
-        if name in _DECLARED:
+        if name in TABLES:
             try:
                 self._connection.execute(_insertion(name))
             except duckdb.ConstraintException as error:
@@ -255,9 +241,11 @@ class Tables:
 @cache
 def _insertion(table: str) -> str:
     """The statement that moves waiting rows into a table, and computes the other columns."""
-    computed = _COMPUTED[table]
-    cells = ", ".join(clocked(computed[name]) if name in computed else name for name in _DECLARED[table])
-    names = ", ".join(_DECLARED[table])
+    columns = _STORED[table]
+    names = ", ".join(map(_quoted, columns))
+    cells = ", ".join(
+        clocked(column.source.sql) if isinstance(column.source, Computed) else _quoted(column) for column in columns
+    )
     return f"insert into {table} ({names}) select {cells} from temp.new_{table}"  # noqa: S608 - all of it is ours
 
 

@@ -1,4 +1,4 @@
-"""Generates docs/sql.md, the reference of the tables and views, from the SQL that defines them.
+"""Generates docs/sql.md, the reference of the tables and views, from their definitions.
 
 `python -m mcpproxy.report.sql_page docs/sql.md` rewrites it.
 """

@@ -52,7 +52,7 @@ class Place:
     id: str | None = None
     """The value of the column `capture`; None if it cannot be read."""
     day: date | None = None
-    server_name: str | None = None
+    server: str | None = None
     refused: str | None = None
     """Why it cannot be read."""
     size: int = 0
@@ -108,7 +108,7 @@ def described(capture: Capture) -> dict[str, Any]:
     header = capture.header.members
     wall_ns = wall(header.get("wall_ns"))
     day = None if wall_ns is None else (_EPOCH + timedelta(microseconds=wall_ns // 1000)).date()
-    return {"day": day, "server_name": text(header.get("name"))}
+    return {"day": day, "server": text(header.get("name"))}
 
 
 @contextmanager

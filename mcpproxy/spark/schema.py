@@ -1,4 +1,4 @@
-"""The Spark schemas of the tables, derived from their definition in DuckDB."""
+"""The Spark schemas of the tables."""
 
 from typing import Final
 
@@ -17,14 +17,14 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from analysis.store.batches import columns_of
-from analysis.store.tables import NAMES
+from analysis.store.columns import TABLES as STORED
 
 ERRORS: Final = "errors"
 """The table of captures that cannot be read."""
-TABLES: Final = (*NAMES, ERRORS)
-ADDED: Final = (("day", "DATE"), ("server_name", "VARCHAR"))
-"""The columns that every table has in addition: the UTC day on which the capture opened, and its name."""
+TABLES: Final = (*STORED, ERRORS)
+ADDED: Final = (("day", "DATE"), ("server", "VARCHAR"))
+"""The columns that each table has in addition, unless it has one anyway: the UTC day on which the capture opened, and
+the name of the captured server."""
 
 _TYPES: Final[dict[str, DataType]] = {
     "BIGINT": LongType(),
@@ -46,8 +46,9 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
     Args:
         table: one of `TABLES`.
     """
-    own = _ERRORS if table == ERRORS else columns_of(table)
-    return (*own, *ADDED)
+    own = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
+    names = {name for name, _ in own}
+    return (*own, *(column for column in ADDED if column[0] not in names))
 
 
 def schema(table: str) -> StructType:

@@ -66,9 +66,9 @@ _ASKED: Final[dict[type, Callable[[Any, Any], bool]]] = {
 _OWN: Final[dict[str, Callable[[Place], str | date | None]]] = {
     "capture": lambda place: place.id,
     "day": lambda place: place.day,
-    "server_name": lambda place: place.server_name,
+    "server": lambda place: place.server,
 }
-_KINDS: Final = {"capture": str, "day": date, "server_name": str}
+_KINDS: Final = {"capture": str, "day": date, "server": str}
 
 
 @dataclass
@@ -90,7 +90,7 @@ class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of the table, with `day` and `server_name`."""
+        """The columns of the table, with `day` and `server`."""
         return schema(self._table)
 
     def reader(self, schema: StructType) -> "CaptureReader":  # noqa: ARG002 - it is always our own
@@ -114,8 +114,8 @@ class CaptureSource(DataSource):  # type: ignore[misc, unused-ignore]
 class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     """Reads one table of all captures at a place.
 
-    Filters on `day`, `server_name` and `capture` choose captures on the driver, by their headers: no task starts for
-    the others.
+    Filters on `day`, `server` and `capture` choose captures on the driver, by their headers: no task starts for the
+    others.
     """
 
     def __init__(self, path: str, table: str, partition_bytes: int = PARTITION_BYTES) -> None:
@@ -212,7 +212,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         count = batch.num_rows
         added = {
             "day": pa.array([place.day] * count, pa.date32()),
-            "server_name": pa.array([place.server_name] * count, pa.string()),
+            "server": pa.array([place.server] * count, pa.string()),
         }
         if self._table == "captures" and places.is_url(place.shown):
             added["path"] = pa.array([place.shown] * count, pa.string())

@@ -3,9 +3,9 @@
 import re
 from typing import TYPE_CHECKING, Final
 
+from analysis.store.columns import RENAMED, TABLES
 from analysis.store.dialects import spark_views
-from analysis.store.tables import NAMES
-from mcpproxy.spark.schema import ERRORS, TABLES, schema
+from mcpproxy.spark.schema import ERRORS, schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)
         made.append(name)
-    left_out = set(NAMES) - set(tables)
+    left_out = set(TABLES) - set(tables)
     for name, text in spark_views().items():
         _, _, statement = text.partition("\n")  # the first line is about its rows
         if not left_out.intersection(re.findall(r"\w+", statement)):
@@ -44,13 +44,15 @@ def of_captures(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
         spark: a session that knows the source.
         path: as for the source.
     """
-    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in TABLES}
+    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in (*TABLES, ERRORS)}
     frames[UNREADABLE] = frames.pop(ERRORS)
     return frames
 
 
 def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
     """All tables of a shipped data set. `findings` is left out if it has none: an empty table would look clean.
+
+    Columns have their present names in the rows of files, too, that were shipped when they had others.
 
     Args:
         spark: the session.
@@ -60,14 +62,21 @@ def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
         FileNotFoundError: there is no data set, or it is empty.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql.types import StructType
+    from pyspark.sql.functions import coalesce
+    from pyspark.sql.types import StructField, StructType
 
     frames: dict[str, DataFrame] = {}
-    for name in NAMES:
-        columns = StructType([field for field in schema(name) if field.name != "server_name"])
+    for name, table in TABLES.items():
+        own = {"day", *(column.name for column in table.columns)}
+        columns = StructType([field for field in schema(name) if field.name in own])
+        former = {new: old for (of, old), new in RENAMED.items() if of == name}
+        wanted = [*columns, *(StructField(old, columns[new].dataType) for new, old in former.items())]
         try:
             # Columns that a file of another version lacks are NULL, without reading the footers of all files first.
-            frames[name] = spark.read.schema(columns).parquet(f"{path.rstrip('/')}/{name}")
+            read = spark.read.schema(StructType(wanted)).parquet(f"{path.rstrip('/')}/{name}")
+            for new, old in former.items():
+                read = read.withColumn(new, coalesce(new, old))
+            frames[name] = read.drop(*former.values())
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise

@@ -60,9 +60,9 @@ def test_stats_names_it_first_of_all_that_is_wrong(hung: Path) -> None:
 
 
 def test_the_views_have_it(hung: Path) -> None:
-    (row,) = rows("query", "--json", "select method, name, why, waited_ms, reason from unanswered", hung)
+    (row,) = rows("query", "--json", "select method, name, why, open_ms, reason from unanswered", hung)
     assert (row["method"], row["name"], row["why"]) == ("tools/call", "wait", "abandoned")
-    assert row["waited_ms"] >= AT_LEAST_MS
+    assert row["open_ms"] >= AT_LEAST_MS
     (row,) = rows("query", "--json", "select calls, abandoned, unanswered from latency where name = 'wait'", hung)
     assert row == {"calls": 1, "abandoned": 1, "unanswered": 0}
     (row,) = rows("query", "--json", "select cancel_reason from exchanges where is_abandoned", hung)
@@ -96,11 +96,11 @@ def test_a_call_that_hangs_now_has_an_age_that_grows(tmp_path: Path) -> None:
     middles = [("header", header(wall_ns=began_ns)), said("c2s", CALL % (7, 7))]
     for number, (rec, middle) in enumerate(middles):
         live.append(seal(number, number * 1_000_000, rec, middle))
-    (row,) = rows("query", "--json", "select why, waited_ms from unanswered", path)
+    (row,) = rows("query", "--json", "select why, open_ms from unanswered", path)
     assert row["why"] == "open"
-    assert row["waited_ms"] > 59_000
+    assert row["open_ms"] > 59_000
     (listed,) = rows("ls", "--json", path)
-    assert listed["waiting_ms"] > row["waited_ms"]
+    assert listed["waiting_ms"] > row["open_ms"]
     assert re.search(r"▲ 1 request waiting for \d+m\d\ds", mcpproxy("ls", path))
     assert re.search(r"waiting for \d+m\d\ds", mcpproxy("stats", path))
     live.close()

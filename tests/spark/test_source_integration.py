@@ -9,9 +9,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import analysis
+from analysis.store.batches import Rows
+from analysis.store.columns import TABLES
 from analysis.store.tables import NAMES
 from mcpproxy.shipping.bucket import Bucket
 from tests.analysis.store.written import DAY, OPENED, Written
@@ -29,8 +32,9 @@ def table(spark: Any, name: str, place: object, **options: object) -> Any:
     return spark.read.format("mcpcap").options(table=name, **options).load(str(place))
 
 
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted_rows(frame.drop("day", "server_name").collect())
+def rows(frame: Any, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a table without the columns that Spark has in addition."""
+    return sorted_rows(frame.select([column.name for column in TABLES[name].columns]).collect())
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +50,21 @@ def expected(captures: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 def test_every_table_has_the_rows_of_query(spark: Any, captures: Path, expected: dict[str, Any]) -> None:
     for name in NAMES:
-        assert rows(table(spark, name, captures)) == expected[name], name
+        assert rows(table(spark, name, captures), name) == expected[name], name
         assert expected[name], name
+
+
+def test_every_table_has_the_columns_of_query(spark: Any, captures: Path, tmp_path: Path) -> None:
+    path = captures / "http.mcpcap"
+    with Rows(tmp_path) as loaded, duckdb.connect() as connection:
+        for name, of in TABLES.items():
+            own = [(column.name, column.portable) for column in of.columns]
+            added = [column for column in ("day", "server") if column not in dict(own)]
+            assert table(spark, name, captures).columns == [*dict(own), *added], name
+            batch = next(loaded.of(path, "0" * 32, name), None)
+            if batch is not None:
+                connection.register("batch", batch)
+                assert [row[:2] for row in connection.execute("describe batch").fetchall()] == own, name
 
 
 def test_what_cannot_be_read_is_a_row_of_errors(spark: Any, captures: Path) -> None:
@@ -58,14 +75,14 @@ def test_what_cannot_be_read_is_a_row_of_errors(spark: Any, captures: Path) -> N
     for row in told.values():
         assert row.error.isprintable()
         assert str(captures) in row.error
-        assert (row.capture, row.day, row.server_name) == (None, None, None)
+        assert (row.capture, row.day, row.server) == (None, None, None)
 
 
 def test_one_capture_is_one_partition_with_all_its_segments(spark: Any, captures: Path) -> None:
     found = table(spark, "frames", captures / "two-segments.mcpcap")
     assert found.rdd.getNumPartitions() == 1
     with analysis.open(captures / "two-segments.mcpcap") as connection:
-        assert rows(found) == sorted_rows(rows_of_duckdb(connection, "frames"))
+        assert rows(found, "frames") == sorted_rows(rows_of_duckdb(connection, "frames"))
 
 
 def test_small_captures_share_a_partition(spark: Any, days: Path) -> None:
@@ -77,9 +94,11 @@ def test_small_captures_share_a_partition(spark: Any, days: Path) -> None:
 
 
 def test_days_and_servers_are_those_of_the_captures(spark: Any, captures: Path) -> None:
-    for row in table(spark, "captures", captures).collect():
-        assert row.server_name == row.name
+    own = {row.capture: row for row in table(spark, "captures", captures).collect()}
+    for row in own.values():
         assert row.day == (row.opened and row.opened.date())
+    for row in table(spark, "frames", captures).collect():
+        assert (row.day, row.server) == (own[row.capture].day, own[row.capture].server)
 
 
 # ---- filters
@@ -107,11 +126,11 @@ def test_filters_start_no_task_for_other_captures(spark: Any, days: Path) -> Non
         ("true", 7),
         (f"day = date '{first}'", 2),
         (f"day >= date '{first}' and day < date '{first}' + interval 2 days", 4),
-        (f"day <= date '{first}' and server_name = 's1'", 1),
+        (f"day <= date '{first}' and server = 's1'", 1),
         ("day is null", 1),
-        ("day is not null and server_name in ('s0', 'nobody')", 3),
+        ("day is not null and server in ('s0', 'nobody')", 3),
         (f"capture in ('{3:032x}', '{4:032x}')", 2),
-        ("server_name = 'nobody'", 0),
+        ("server = 'nobody'", 0),
     ):
         chosen = found.where(condition).rdd
         assert chosen.count() == captures, condition
@@ -119,7 +138,7 @@ def test_filters_start_no_task_for_other_captures(spark: Any, days: Path) -> Non
 
 
 def test_filters_that_are_not_about_captures_are_left_to_spark(spark: Any, days: Path) -> None:
-    found = table(spark, "sessions", days).where("server_name like 's%' and frames = 3 and (day is null or frames > 5)")
+    found = table(spark, "sessions", days).where("server like 's%' and frames = 3 and (day is null or frames > 5)")
     assert [row.capture for row in found.collect()] == [f"{9:032x}"]
 
 
@@ -138,7 +157,7 @@ def test_all_of_it_is_read_from_an_object_store(
     url = f"s3://{s3.BUCKET}/raw"
     for name in ("frames", "findings"):
         # A capture without an id in its header has one of its place.
-        got = sorted_rows(table(spark, name, url).drop("capture", "day", "server_name").collect())
+        got = sorted_rows(table(spark, name, url).drop("capture", "day", "server").collect())
         assert got == sorted_rows([row[1:] for row in expected[name]]), name
     told = {row.path: row.error for row in table(spark, "errors", url).collect()}
     assert len(told) == 3
@@ -182,7 +201,7 @@ def test_another_state_of_a_capture_has_an_id_of_its_own(spark: Any, tmp_path: P
         for number in range(calls):
             one.call(number, number, "search")
         one.close()
-    found = {row.name: row.capture for row in table(spark, "captures", tmp_path).collect()}
+    found = {row.server: row.capture for row in table(spark, "captures", tmp_path).collect()}
     assert found["large"] == f"{1:032x}"
     assert found["small"] not in ("", f"{1:032x}")
 

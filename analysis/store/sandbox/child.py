@@ -25,6 +25,7 @@ import orjson
 from analysis.child_process import take_pipes
 from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
+from analysis.store.renamed import present_name
 from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders, read, write
 
 THREADS: Final = 4
@@ -117,7 +118,7 @@ class Child:
                 self._answer(sql)
                 end: dict[str, Any] = {"done": True}
             except Exception as error:  # noqa: BLE001 - whatever a statement makes DuckDB raise is an answer
-                end = {"error": {**_error_members(error), "nearest": self._nearest(error)}}
+                end = {"error": self._explained(error, sql)}
             # First: the next request comes as soon as the parent hears of the end.
             self._is_idle.set()
             _reply(self._answers, end)
@@ -181,23 +182,37 @@ class Child:
         cursor = connection.execute(statement)
         return [Column(column[0], str(column[1])) for column in cursor.description or ()], cursor
 
-    def _nearest(self, error: Exception) -> list[str]:
-        """Our names that resemble the name in an error: DuckDB's own guesses favour its system tables."""
-        missing = _MISSING.search(str(error)[:TEXT_LIMIT])
+    def _explained(self, error: Exception, sql: str) -> dict[str, Any]:
+        """An error as a message; if a name was not found, with what was probably meant."""
+        members = _error_members(error)
+        missing = _MISSING.search(members["text"])
         if missing is None:
-            return []
+            return members
+        column = missing["column"] or missing["listed"] or missing["member"] or missing["field"]
+        qualifier, _, name = (column or missing["relation"]).lower().rpartition(".")
+        if column and (present := present_name(sql, name, (missing["of"] or missing["whole"] or qualifier).lower())):
+            text = (
+                f'cannot run the query: no column "{name}" was found; in {present[0]} it is now called "{present[1]}"'
+            )
+            return members | {"text": text}
+        return members | {"nearest": self._nearest(name, is_column=bool(column))}
+
+    def _nearest(self, name: str, *, is_column: bool) -> list[str]:
+        """Our names that resemble one that was not found: DuckDB's own guesses favour its system tables."""
         try:
             names = self._connection.execute(_NAMES).fetchall()
         except (duckdb.Error, MemoryError):
             return []
-        column = missing["column"] or missing["member"]
-        near_to = (column or missing["relation"]).rpartition(".")[2].lower()
-        own = dict.fromkeys(str(row[1 if column else 0]).lower() for row in names)
-        return get_close_matches(near_to, own, NEAREST, 0.65)
+        own = dict.fromkeys(str(row[1 if is_column else 0]).lower() for row in names)
+        return get_close_matches(name, own, NEAREST, 0.65)
 
 
 _MISSING: Final = re.compile(
-    r'Referenced (?:update )?column "?(?P<column>[^"\s]+)|does not have a column named "(?P<member>[^"]+)"'
+    r'Referenced (?:update )?column "?(?P<column>[^"\s]+)'
+    r'|Column "(?P<listed>[^"]+)" (?:in \w+ list not found|does not exist on)'
+    r'|(?:"(?P<of>[^"]+)" )?does not have a column (?:named|with name) "(?P<member>[^"]+)"'
+    # Where `captures` is joined, whose columns include `frames` and `sessions`, those tables are mistaken for them.
+    r'|Cannot extract field \'(?P<field>[^\']+)\' from expression "(?P<whole>[^"]+)"'
     r'|(?:Table|View)(?: Function)? with name "?(?P<relation>[^"\s]+)'
 )
 _NAMES: Final = """

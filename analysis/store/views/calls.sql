@@ -2,7 +2,7 @@
 --
 -- `latency`, `error_rates` and other views aggregate this one. Query it to group by something else: client, day, capture.
 --
---     select client, server, count(*) as calls, median(answer_ms), avg(is_error::integer) filter (is_decided) as errors
+--     select client, server, count(*) as calls, median(latency_ms), avg(is_error::integer) filter (is_decided) as errors
 --     from calls where method = 'tools/call' group by all
 create view calls as
 with standing as (
@@ -21,13 +21,13 @@ http as (
 )
 select
     standing.time as time,
-    captures.name as server, sessions.client as client, standing.capture as capture, standing.session as session,
+    captures.server as server, sessions.client_name as client, standing.capture as capture, standing.session as session,
     request, response, asked_by, method, standing.name as name, outcome, standing.state as state,
     standing.state in ('answered', 'failed') as is_decided,
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
     is_abandoned,
     code,
-    case when standing.state = 'answered' then latency_ms end as answer_ms,
+    case when standing.state = 'answered' then standing.latency_ms end as latency_ms,
     case when standing.state = 'answered' then server_ms end as server_ms,
     started_ns,
     greatest(
@@ -73,7 +73,7 @@ comment on column calls.is_decided is 'whether it was answered or failed; error 
 comment on column calls.is_error is 'whether it was answered with an error (of a tool or JSON-RPC) or failed';
 comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange';
 comment on column calls.code is 'code of the error; NULL for tool errors';
-comment on column calls.answer_ms is 'how long the response took; NULL if state is not answered';
+comment on column calls.latency_ms is 'how long the response took; NULL if state is not answered';
 comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
 comment on column calls.until_ns is 'when it stopped being open: at the failure of its HTTP exchange, its response or its cancellation; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';

@@ -23,7 +23,7 @@ http as (
 )
 select
     failures.time as time,
-    captures.name as server, failures.capture as capture, session,
+    captures.server as server, failures.capture as capture, session,
     round(t_ns / 1e6, 3) as at_ms,
     request, response, asked_by,
     case asked_by when 'client' then 'server' else 'client' end as answered_by,

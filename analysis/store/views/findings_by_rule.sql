@@ -5,7 +5,7 @@
 create view findings_by_rule as
 with counted as (
     select
-        captures.name as server, rule, level, blames,
+        captures.server as server, rule, level, blames,
         count(*) as findings,
         count(distinct (findings.capture, session)) as sessions,
         min(findings.time) as first_time,

@@ -8,9 +8,9 @@ create view latency_histogram as
 with answers as (
     select
         server, asked_by, method, name,
-        case when answer_ms < 0.001953125 then -10 else floor(log2(answer_ms))::integer end as bucket
+        case when latency_ms < 0.001953125 then -10 else floor(log2(latency_ms))::integer end as bucket
     from calls
-    where answer_ms is not null
+    where latency_ms is not null
 ),
 counted as (
     select server, asked_by, method, name, bucket, count(*) as answers

@@ -22,7 +22,7 @@ with violations as (
 select
     violations.time as time,
     round(t_ns / 1e6, 3) as at_ms,
-    captures.name as server, captures.capture as capture, violations.session as session, sessions.revision as revision,
+    captures.server as server, captures.capture as capture, violations.session as session, sessions.revision as revision,
     case part when 'lifecycle' then 'handshake' else part end as part,
     rule, level, blames, frame, method, message as text, source
 from violations join captures using (capture)

@@ -5,7 +5,7 @@
 create view never_called as
 with listed as (
     select
-        captures.name as server, tools.name as name,
+        captures.server as server, tools.name as name,
         count(distinct (tools.capture, session)) as sessions,
         min(tools.time) as first_listed,
         max(tools.time) as last_listed,

@@ -24,9 +24,9 @@ spans as (
         on answered.capture = asked.capture and answered.session = asked.session and answered.until_ns > started_ns
     where asked_by = 'server' and method <> 'ping'
     union all
-    select capture, session, t_ns, t_ns + waited_ns, 0, 0, 1
+    select capture, session, t_ns, t_ns + stall_ns, 0, 0, 1
     from frames
-    where waited_ns > 0 and session is not null
+    where stall_ns > 0 and session is not null
 ),
 edges as (
     select capture, session, from_ns as at_ns, calls, waits, stalls from spans
@@ -60,7 +60,7 @@ unanswered as (
 ),
 timed as (
     select
-        sessions.opened as time, captures.name as server, client, sessions.capture as capture,
+        sessions.opened as time, captures.server as server, client_name as client, sessions.capture as capture,
         sessions.session as session,
         greatest(
             sessions.last_ns, measured.last_ns,

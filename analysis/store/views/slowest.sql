@@ -10,7 +10,7 @@ select
     round(server_ms, 3) as server_ms,
     round(waiting_ms, 3) as waiting_ms,
     round(stall_ms, 3) as stall_ms,
-    captures.name as server, session, request, response, capture, asked_by,
+    captures.server as server, session, request, response, capture, asked_by,
     exchanges.time as time,
     request_bytes, response_bytes, progress, cancelled_ns is not null as is_cancelled
 from exchanges join captures using (capture)

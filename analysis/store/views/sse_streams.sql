@@ -14,7 +14,7 @@ with events as (
     group by all
 )
 select
-    http_exchanges.time as time, captures.name as server, capture, http_exchanges.session as session, exchange,
+    http_exchanges.time as time, captures.server as server, capture, http_exchanges.session as session, exchange,
     http_exchanges.method as method, status,
     round((head_ns - started_ns) / 1e6, 3) as head_ms,
     round((first_ns - started_ns) / 1e6, 3) as first_event_ms,

@@ -32,8 +32,8 @@ asked as (
 ),
 stations as (
     select
-        sessions.opened as time, captures.name as server, sessions.capture as capture, sessions.session as session,
-        sessions.server_version as server_version, client, revision, answered_ns, ready_ns, list_ns, listed_ns,
+        sessions.opened as time, captures.server as server, sessions.capture as capture, sessions.session as session,
+        sessions.server_version as server_version, client_name as client, revision, answered_ns, ready_ns, list_ns, listed_ns,
         -- One process serves all sessions of a capture, and only the first session waits for it.
         case when sessions.session = 1 then spawned_ns end as begun_ns,
         begun_ns is not null and spoke_ns is not null and coalesce(spoke_ns <= heard_ns, true) as is_silent,

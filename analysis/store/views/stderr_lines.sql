@@ -5,7 +5,7 @@ create view stderr_lines as
 select
     stderr.time as time,
     round(t_ns / 1e6, 3) as at_ms,
-    captures.name as server, capture, seq, line, octet_length(raw) as size
+    captures.server as server, capture, seq, line, octet_length(raw) as size
 from stderr join captures using (capture)
 order by stderr.time nulls last, capture, seq;
 comment on view stderr_lines is 'one row per line that a server wrote to stderr';

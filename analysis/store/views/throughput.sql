@@ -17,7 +17,7 @@ with counted as (
 )
 select
     date_trunc('second', captures.opened)::timestamp + to_seconds(at_s) as second,
-    captures.name as server, capture, at_s,
+    captures.server as server, capture, at_s,
     frames_to_server, frames_to_client,
     frames_to_server + frames_to_client as frames,
     bytes_to_server, bytes_to_client,

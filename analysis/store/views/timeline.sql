@@ -19,7 +19,7 @@ with said as (
 select
     said.time as time,
     round(t_ns / 1e6, 3) as at_ms,
-    captures.name as server, capture, session, kind, sender, method, said.name as name, outcome,
+    captures.server as server, capture, session, kind, sender, method, said.name as name, outcome,
     round(latency_ms, 3) as latency_ms,
     in_flight, frame, response, size
 from said join captures using (capture)

@@ -9,7 +9,7 @@
 create view tool_changes as
 with told as (
     select
-        captures.name as server, sessions.server as calls_itself, sessions.server_version as server_version,
+        captures.server as server, sessions.server_name as calls_itself, sessions.server_version as server_version,
         tools.name as name, tools.capture as capture, tools.session as session, listed, tools.t_ns as t_ns,
         tools.time as time, hash, tools.bytes as bytes, definition
     from tools join captures using (capture)

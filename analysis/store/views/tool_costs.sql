@@ -8,7 +8,7 @@
 create view tool_costs as
 with definitions as (
     select
-        captures.name as server, tools.name as name,
+        captures.server as server, tools.name as name,
         count(distinct (tools.capture, session)) as sessions,
         count(distinct hash) as definitions,
         max_by(tools.bytes, (tools.time is null, tools.time, tools.capture, session, t_ns)) as definition_bytes,

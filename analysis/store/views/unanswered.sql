@@ -3,7 +3,7 @@
 -- A call that timed out is included: its client cancelled it and got no response. A call that was answered late is not:
 -- it is in `calls`, with `is_abandoned` and `late_ms`. Nor is a call that was cancelled early for another reason.
 --
---     select server, method, name, why, count(*) as requests, max(waited_ms) from unanswered group by all
+--     select server, method, name, why, count(*) as requests, max(open_ms) from unanswered group by all
 create view unanswered as
 with blind as (
     select capture, case dir when 's2c' then 'client' else 'server' end as asked_by, max(seq) as last_unjudged
@@ -13,9 +13,9 @@ with blind as (
 )
 select
     exchanges.time as time,
-    captures.name as server, exchanges.capture as capture, session, request, exchanges.id as id, exchanges.asked_by as asked_by, method, exchanges.name as name,
+    captures.server as server, exchanges.capture as capture, session, request, exchanges.id as id, exchanges.asked_by as asked_by, method, exchanges.name as name,
     round(started_ns / 1e6, 3) as at_ms,
-    round(greatest(0, coalesce(exchanges.cancelled_ns, captures.duration_ns) - started_ns) / 1e6, 3) as waited_ms,
+    round(greatest(0, coalesce(exchanges.cancelled_ns, captures.duration_ns) - started_ns) / 1e6, 3) as open_ms,
     case
         when is_abandoned then 'abandoned'
         when captures.lost > 0 or captures.damage > 0 or coalesce(last_unjudged > request, false) then 'lost'
@@ -40,7 +40,7 @@ comment on column unanswered.asked_by is 'sender of the request: client or serve
 comment on column unanswered.method is 'method of the request';
 comment on column unanswered.name is 'the tool, prompt or resource; NULL if the method has none';
 comment on column unanswered.at_ms is 'when it was handed on, in ms since the capture opened';
-comment on column unanswered.waited_ms is 'from then to the cancellation, otherwise to the end of the capture; grows while that is being recorded';
+comment on column unanswered.open_ms is 'from then to the cancellation, otherwise to the end of the capture; grows while that is being recorded';
 comment on column unanswered.why is 'abandoned (cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange), lost (the response may be among the lost records or the frames that could not be parsed) or open';
 comment on column unanswered.reason is 'the reason given in its cancellation; NULL if there is none. Untrusted text';
 comment on column unanswered.probable_answer is 'frame number of a response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess';

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 
 from analysis import child_process
 from analysis.store import cache
+from analysis.store.columns import RENAMED
 from analysis.store.open import Source, sources
 from analysis.store.sandbox import parent
 from analysis.store.sandbox.parent import Limits, Sandbox
@@ -149,7 +150,7 @@ WRITES = [
     "prepare p as copy (select 1) to '{new}'; execute p",
     "create macro m() as table (copy (select 1) to '{new}'); from m()",
     "insert into frames select * from frames",
-    "update captures set name = 'x'",
+    "update captures set server = 'x'",
     "delete from captures",
     "truncate captures",
     "export database '{new}'",
@@ -769,6 +770,45 @@ def test_errors_have_a_kind_and_the_nearest_names(sandbox: Sandbox) -> None:
         assert caught.value.nearest[: len(nearest)] == nearest, sql
         assert bool(caught.value.nearest) == bool(nearest), sql
         assert rows(sandbox, "select 1") == [(1,)], sql
+
+
+FORMER = [
+    ("select name from captures", "name", "captures", "server"),
+    ("select c.NAME from captures as c", "name", "captures", "server"),
+    ('select "C"."name" from captures "C", exchanges', "name", "captures", "server"),
+    ("select * from captures join stderr using (name)", "name", "captures", "server"),
+    ("select * exclude (name) from captures", "name", "captures", "server"),
+    ("create table own as select host from captures", "host", "captures", "client_program"),
+    ("pivot (from captures) on host", "host", "captures", "client_program"),
+    ("select count(*) from sessions where server = 'x'", "server", "sessions", "server_name"),
+    ("select sessions.server from sessions join captures using (capture)", "server", "sessions", "server_name"),
+    ("select client, count(*) from sessions group by all", "client", "sessions", "client_name"),
+    ("select seq from frames order by waited_ns", "waited_ns", "frames", "stall_ns"),
+    ("select frames.waited_ns from captures join frames using (capture)", "waited_ns", "frames", "stall_ns"),
+    ("select median(answer_ms) from calls", "answer_ms", "calls", "latency_ms"),
+    ("from unanswered select waited_ms", "waited_ms", "unanswered", "open_ms"),
+]
+NEVER = [
+    "select name from stderr",
+    "select host from sessions",
+    "select server from exchanges",
+    "select e.waited_ns from exchanges e join frames f using (capture)",
+    "select exchanges.waited_ns from exchanges, frames",
+    "select name from stderr where line = 'captures' -- captures",
+    "select nosuch from captures",
+]
+
+
+def test_a_former_name_is_told_with_the_present_one(sandbox: Sandbox) -> None:
+    assert {(table, old): new for _, old, table, new in FORMER} == RENAMED
+    for sql, old, table, new in FORMER:
+        with pytest.raises(QueryError) as caught:
+            rows(sandbox, sql)
+        told = f'cannot run the query: no column "{old}" was found; in {table} it is now called "{new}"'
+        assert (str(caught.value), caught.value.kind, caught.value.nearest) == (told, "binder", ()), sql
+    for sql in NEVER:
+        with pytest.raises(QueryError, match="Binder Error"):
+            rows(sandbox, sql)
 
 
 def test_an_error_shows_the_place_in_what_was_typed(sandbox: Sandbox) -> None:

@@ -295,6 +295,6 @@ def test_every_session_is_divided_without_a_rest(corpus: Base) -> None:
 
 
 def test_calls_are_open_for_as_long_as_their_answer_took(corpus: Base) -> None:
-    assert corpus.ask("select count(*) from calls where state = 'answered' and open_ms <> answer_ms") == [(0,)]
+    assert corpus.ask("select count(*) from calls where state = 'answered' and open_ms <> latency_ms") == [(0,)]
     assert corpus.ask("select count(*) from calls where until_ns is null or until_ns < started_ns") == [(0,)]
     assert corpus.ask("select count(*) from calls") == corpus.ask("select count(*) from exchanges")

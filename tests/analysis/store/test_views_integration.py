@@ -471,7 +471,7 @@ def test_unanswered_and_slowest_are_exactly_the_two_halves(base: Base) -> None:
 
 def test_unanswered_by_heart(written: Base) -> None:
     (row,) = written.rows("unanswered")
-    assert (row["id"], row["name"], row["at_ms"], row["waited_ms"]) == ("91", "slow", 2090.0, 1010.0)
+    assert (row["id"], row["name"], row["at_ms"], row["open_ms"]) == ("91", "slow", 2090.0, 1010.0)
     assert (row["is_live"], row["may_be_lost"], row["may_be_unjudged"]) == (False, False, False)
     assert (row["why"], row["reason"]) == ("open", None)
 
@@ -495,7 +495,7 @@ def test_what_was_abandoned_by_heart(tmp_path: Path) -> None:
         calls = {call["request"]: call for call in base.rows("calls")}
         (latency,) = base.rows("latency")
         (figure,) = base.ask("select count(*), count(*) filter (is_abandoned) from exchanges")
-    assert (row["id"], row["waited_ms"], row["why"], row["reason"]) == ("1", 700.0, "abandoned", "timed out after 0.7s")
+    assert (row["id"], row["open_ms"], row["why"], row["reason"]) == ("1", 700.0, "abandoned", "timed out after 0.7s")
     told = [(call["is_abandoned"], call["abandoned_ms"], call["late_ms"]) for _, call in sorted(calls.items())]
     assert told == [(True, 700.0, None), (False, None, None), (True, 6000.0, 250.0)]
     assert (latency["calls"], latency["cancelled"], latency["abandoned"], latency["unanswered"]) == (3, 3, 2, 0)

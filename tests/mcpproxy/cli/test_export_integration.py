@@ -187,7 +187,7 @@ def test_statements_of_the_page_about_scale_run(whole: Path, tmp_path: Path, mon
         r"^```sql\n(.*?)^```$", (ROOT / "docs/scale.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     statements = [statement for statement in statements if "_manifests" not in statement]  # for what `ship` writes
-    assert len(statements) == 4
+    assert len(statements) == 5
     with duckdb.connect() as connection:
         assert all(connection.execute(statement).fetchall() for statement in statements)
         (days,) = connection.execute("select count(distinct day) from 'compact/*/*.parquet'").fetchall()

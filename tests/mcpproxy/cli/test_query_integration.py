@@ -95,7 +95,7 @@ def refused(*arguments: str | Path, code: int = 2, stdin: bytes = b"") -> str:
 
 
 def test_the_newest_capture_is_meant_where_none_is_named(home: Path) -> None:
-    assert answered("select name, frames from captures") == "name  frames\ndemo      53\n1 row\n"
+    assert answered("select server, frames from captures") == "server  frames\ndemo        53\n1 row\n"
     other = home / "captures/other"
     other.mkdir()
     shutil.copy(CORPUS / "stdio.mcpcap", other / "20261122T101502Z-4f2b.mcpcap")
@@ -345,6 +345,11 @@ def test_errors_point_at_the_place_and_name_what_is_near(home: Path) -> None:
     said = refused("select nosuch from frames").splitlines()
     assert said[0].startswith('mcpproxy: Binder Error: Referenced column "nosuch" not found')
     assert said[-2:] == ["mcpproxy: LINE 1: select nosuch from frames", "mcpproxy:                ^^^^^^"]
+
+
+def test_a_column_under_its_former_name_is_told_in_one_line(home: Path) -> None:
+    said = 'mcpproxy: cannot run the query: no column "name" was found; in captures it is now called "server"\n'
+    assert refused("select name from captures") == said
 
 
 MISTAKES = [

@@ -49,7 +49,7 @@ ACTS = re.compile(
 
 COMMANDS = ["show", "show --color always", "show --time abs", "show --json", "info", "verify", "ls", "stats"]
 COMMANDS += ["stats --json", "stats --by client", "export OUT"]
-SQL = ["from frames", "from stderr", "from errors", "select client, server from sessions", "from findings"]
+SQL = ["from frames", "from stderr", "from errors", "select client_name, server_name from sessions", "from findings"]
 SQL += ["select name, error, id from exchanges"]
 
 

@@ -53,7 +53,7 @@ class TestCounts:
         with analysis.open(path) as connection:
             rows = connection.execute(
                 """
-                select asked_by, method, name, count(*), count(*) filter (is_error), count(answer_ms), max(answer_ms)
+                select asked_by, method, name, count(*), count(*) filter (is_error), count(latency_ms), max(latency_ms)
                 from calls group by all
                 """
             ).fetchall()

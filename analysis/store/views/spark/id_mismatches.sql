@@ -22,7 +22,7 @@ with mismatches as (
 select
     mismatches.time as time,
     round(t_ns / 1e6, 3) as at_ms,
-    captures.name as server, capture, session, frame,
+    captures.server as server, capture, session, frame,
     case rule
         when 'id/null' then 'request without an id'
         when 'id/not-string-or-integer' then 'id neither string nor integer'

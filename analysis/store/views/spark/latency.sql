@@ -13,8 +13,8 @@ with summed as (
         count(*) filter (where state = 'failed') as failed,
         count(*) filter (where state = 'not_recorded') as not_recorded,
         count(*) filter (where state = 'interim') as interim,
-        percentile(answer_ms, array(0.5, 0.9, 0.95, 0.99)) as took,
-        max(answer_ms) as longest_ms,
+        percentile(latency_ms, array(0.5, 0.9, 0.95, 0.99)) as took,
+        max(latency_ms) as longest_ms,
         sum(open_ms) as total_ms,
         bool_or(has_waited) as has_waited,
         percentile(server_ms, array(0.5, 0.95)) as worked

@@ -29,9 +29,9 @@ spans as (
     from asked
     where state <> 'answer'
     union all
-    select capture, session, t_ns, t_ns + waited_ns, 0, 0, 1
+    select capture, session, t_ns, t_ns + stall_ns, 0, 0, 1
     from frames
-    where waited_ns > 0 and session is not null
+    where stall_ns > 0 and session is not null
 ),
 edges as (
     select capture, session, from_ns as at_ns, calls, waits, stalls from spans
@@ -65,7 +65,7 @@ unanswered as (
 ),
 timed as (
     select
-        sessions.opened as time, captures.name as server, client, sessions.capture as capture,
+        sessions.opened as time, captures.server as server, client_name as client, sessions.capture as capture,
         sessions.session as session,
         greatest(
             sessions.last_ns, measured.last_ns,

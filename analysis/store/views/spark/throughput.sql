@@ -13,7 +13,7 @@ with counted as (
 select
     captures.opened - make_dt_interval(0, 0, 0, extract(second from captures.opened) % 1)
         + make_dt_interval(0, 0, 0, at_s) as second,
-    captures.name as server, capture, at_s,
+    captures.server as server, capture, at_s,
     frames_to_server, frames_to_client,
     frames_to_server + frames_to_client as frames,
     bytes_to_server, bytes_to_client,

@@ -1,0 +1,26 @@
+"""A data set that version 0.1 shipped: its columns have their former names, and keep them."""
+
+import shutil
+from pathlib import Path
+
+from tests.analysis.store.written import Written
+
+GOLDEN = Path(__file__).parent / "golden"
+"""What `mcpproxy ship --findings --unredacted` of version 0.1 wrote of the capture that `before` writes."""
+
+
+def before(path: Path) -> Path:
+    """The capture: it has a value in every column that has another name now."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    one = Written(path, "before", 77, parents=[{"pid": 7, "exe": "editor"}])
+    one.handshake()
+    called = one.call(20, 1, "search")
+    one.record(25, "stall", dir="c2s", of=called, waited_ns=4_000_000)
+    one.answer(30, 1)
+    one.call(40, 2, "search")
+    return one.close(50)
+
+
+def data_set(place: Path) -> Path:
+    """A copy of what was shipped."""
+    return Path(shutil.copytree(GOLDEN, place))
