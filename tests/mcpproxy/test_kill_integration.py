@@ -57,7 +57,8 @@ def test_a_pump_that_is_not_scheduled_costs_no_frame(place: Place, seed: int) ->
         session.say(b"go\n")
         received = session.hear(random.Random(seed).randrange(FRAME, 400 * FRAME))
         session.process.kill()
-        session.process.wait()
+    # Not in the block: a thread that is killed needs the processor to end, and would wait for it longest of all.
+    session.process.wait()
     received += session.rest()
     assert session.capture is not None
     path = session.capture

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from captures.reader import Capture
 from tests.harness import ROOT, Place, peer
 from tests.mcpproxy.cli.typed import mcpproxy
+from tests.rows import row
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}\n'
 
@@ -41,26 +41,28 @@ def test_it_is_chosen_or_the_host_name(place: Place) -> None:
     assert machine(recorded(place, f"--machine={'x' * 64}")) == ("x" * 64, True)
 
 
-@pytest.mark.parametrize("name", ["x" * 65, "   ", "a\tb", "a\x1b[2J", "\u202e", "\udcff"], ids=ascii)
-def test_a_name_that_cannot_be_one_is_wrong_usage(place: Place, name: str) -> None:
-    for command in (("run", "--if-unrecordable=pass"), ("serve",), ("up",), ("install",), ("ship",)):
-        for words, variables in (([f"--machine={name}"], {}), ([], {"MCPPROXY_MACHINE": name})):
-            if command[0] == "ship" and variables:
-                continue  # it names only what it is told to
-            rest = {"run": ["--", "false"], "serve": ["http://127.0.0.1:9/"], "ship": ["lake"]}.get(
-                command[0], ["--all"]
-            )
-            rest = [] if command[0] == "up" else rest
-            done = subprocess.run(
-                [place.python, "-P", "-m", "mcpproxy", *command, *words, *rest],
-                capture_output=True,
-                env=place.environment | {"HOME": str(place.root)} | variables,
-                cwd=place.root,
-            )
-            assert (done.returncode, done.stdout) == (2, b""), (command, done.stderr)
-            (line,) = done.stderr.decode().splitlines()
-            assert "must be 1 to 64 printable characters" in line
-            assert "\x1b" not in line
+def test_a_name_that_cannot_be_one_is_wrong_usage(place: Place) -> None:
+    """Each of them typed or in the environment; and one of them, whatever command it is given to."""
+    commands = (
+        ("run", "--if-unrecordable=pass", "--", "false"),
+        ("install", "--all"),
+        ("serve", "http://127.0.0.1:9/"),
+        ("up",),
+        ("ship", "lake"),
+    )
+    names = ["x" * 65, "   ", "a\tb", "\u202e", "\udcff", "a\x1b[2J"]
+    for name in names:
+        for command, *rest in commands if name == names[-1] else commands[:2]:
+            ways: tuple[tuple[list[str], Any], ...] = (([f"--machine={name}"], {}), ([], {"MCPPROXY_MACHINE": name}))
+            for words, variables in ways:
+                if command == "ship" and variables:
+                    continue  # it names only what it is told to
+                with row((name, command, variables)):
+                    done = mcpproxy(command, *words, *rest, cwd=place.root, HOME=str(place.root), **variables)
+                    assert (done.returncode, done.stdout) == (2, b"")
+                    (line,) = done.stderr.decode().splitlines()
+                    assert "must be 1 to 64 printable characters" in line
+                    assert "\x1b" not in line
 
 
 def test_share_keeps_a_chosen_name_and_replaces_a_host_name(place: Place, tmp_path: Path) -> None:

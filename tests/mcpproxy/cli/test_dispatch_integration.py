@@ -122,17 +122,18 @@ COLD_ELSEWHERE = [
     ["export", "out", "demo.mcpcap"],
     ["query", "select count(*) as n from frames", "demo.mcpcap"],
     ["completion", "bash"],
-]
-"""Commands that other tests start as a user would: these, those of endings, of memory and of full disks."""
-FORKED = [
-    ["info", "demo.mcpcap"],
-    ["check", "demo.mcpcap"],
-    ["rule", "id/null"],
     ["stats", "demo.mcpcap"],
     ["share", "demo.mcpcap", "-o", "copy.mcpcap"],
     ["scan", "demo.mcpcap"],
     ["report", "demo.mcpcap"],
     ["ship", "--unredacted", "lake", "demo.mcpcap"],
+]
+"""The dearest of those that other tests start as a user would: those of endings, of memory and of full disks, and
+`tests/smoke.py`, which starts every command."""
+FORKED = [
+    ["info", "demo.mcpcap"],
+    ["check", "demo.mcpcap"],
+    ["rule", "id/null"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
     ["repair", "demo.mcpcap", "-o", "copy.mcpcap"],
@@ -146,7 +147,7 @@ FORKED = [
 ]
 
 
-@pytest.mark.costly("every command starts once as it does for a user, which no other test shows")
+@pytest.mark.costly("a dozen commands start as they do for a user")
 @pytest.mark.parametrize("commands", [FORKED, pytest.param(COLD_ELSEWHERE, marks=pytest.mark.soak)])
 def test_a_command_that_is_forked_does_what_it_does_for_a_user(
     tmp_path: Path, secret_rules: None, commands: list[list[str]]
