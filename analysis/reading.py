@@ -47,6 +47,11 @@ class Step(NamedTuple):
     end: End | None = None
     """In the last step, why it is the last; else None."""
 
+    @property
+    def unanswered(self) -> list[Call]:
+        """The calls that it ends without a response: their HTTP exchange has ended."""
+        return [call for call in self.changed if call.settled is not None and call.response is None]
+
 
 class Reading:
     """One capture while it is read.

@@ -448,7 +448,7 @@ class _Json:
             self._pending[entry.seq] = record, entry
         yield from self._selected(step.messages, self._only)
         if isinstance(entry, Record) and entry.rec == "exchange":
-            yield from self._failed(self._fold.let_go, self._only)
+            yield from self._failed(step.unanswered, self._only)
         if step.end is not None and step.end != "open":
             yield from self._failed(self._fold.open_calls(), self._only)
 

@@ -160,7 +160,7 @@ class Examination:
             self.frames += 1
             self._from_server += item.dir == "s2c"
         if self._wanted.only is not None:
-            self._note_outcomes(call for call in step.changed if call.settled is not None and call.response is None)
+            self._note_outcomes(step.unanswered)
         return [*self._located(step.findings)] if step.findings else []
 
     def _note_unanswered(self, reason: End) -> None:

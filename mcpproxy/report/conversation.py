@@ -175,7 +175,7 @@ class Conversation:
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             abandoned = self.session.abandoned_by(item)
             late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
-            late += self._failures(one for one in self.session.let_go if one not in abandoned)
+            late += self._failures(one for one in step.unanswered if one not in abandoned)
         remark = remark_on(item, ended=self._ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
             remark = Remark("▲", begins_text(item.seq), "bad")

@@ -67,15 +67,11 @@ class Messages:
         """Process the next step."""
         for seen in step.messages:
             self._note(seen)
-        if step.end is not None:
-            for exchange in self.fold.open_calls():
-                self._settle(exchange)
+        for call in step.changed:
+            self._settle(call)
         item = step.item
         if not isinstance(item, Record):
             return
-        if item.rec == "exchange":
-            for exchange in self.fold.let_go:
-                self._settle(exchange)
         if self._only.matches(Facts(frames=(item.seq, item.seq))):
             self.beside[item.seq] = remark_on(item, ended=False) or Remark("·", sanitise(item.rec, 60))
 

@@ -29,6 +29,8 @@ from typing import Any, BinaryIO, Final, Self
 
 import orjson
 
+from analysis.checking.checker import Rules
+from analysis.reading import Reading
 from analysis.store.open import size
 from captures.envelope import judge
 from captures.file import SEGMENT_BYTES
@@ -37,7 +39,6 @@ from captures.listing import segments
 from captures.places import segment_path
 from captures.reader import Capture, read_frames
 from captures.record import frame_members, members, seal
-from tests.analysis.judged import Judged
 
 APART: Final = 10_000
 """How far the ids of two repetitions lie apart."""
@@ -219,9 +220,7 @@ def _plain() -> dict[str, str]:
 
 def _checked(place: Path) -> int:
     """How much is found in a capture."""
-    checker = Judged()
-    found = sum(len(checker.feed(item)) for item in read_frames(Capture(place)))
-    return found + len(checker.finish("closed"))
+    return sum(len(step.findings) for step in Reading(place, Rules()).to_end("closed"))
 
 
 def main(argv: list[str]) -> int:

@@ -192,9 +192,8 @@ class Understanding:
             is_bad = is_bad or (entry.problem is not None and row not in self.beside)
         elif isinstance(entry, Record):
             is_bad = is_bad or entry.rec == "gap"
-            for call in step.changed if entry.rec == "exchange" else ():
-                if call.settled is not None and call.response is None:
-                    self._settle(call, row)
+            for call in step.unanswered if entry.rec == "exchange" else ():
+                self._settle(call, row)
         if isinstance(entry, Frame | Record) and (entry.skipped or (isinstance(entry, Record) and entry.rec == "gap")):
             self._note_loss(entry)
         if is_bad:

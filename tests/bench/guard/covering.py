@@ -28,7 +28,7 @@ GROUPS: Final = {
     "writer": ("captures/writer.py",),
     "envelope": ("captures/envelope.py",),
     "fold": ("analysis/conversation/fold.py",),
-    "exchange": ("analysis/conversation/exchange.py",),
+    "calls": ("analysis/conversation/call.py", "analysis/conversation/call_table.py"),
     "checker": ("analysis/checking/checker.py",),
     "rules of errors": ("analysis/rules/error/*.py",),
     "rules of HTTP": ("analysis/rules/http/*.py",),
