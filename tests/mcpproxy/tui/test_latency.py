@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.histogram import Histogram
+from analysis.conversation.message import Request, messages
 from analysis.filter import Facts, parse
+from captures.envelope import judge
 from captures.file import CaptureFile
+from captures.frame import Frame
 from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
 from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
@@ -143,18 +146,21 @@ class TestCounts:
         other.close()
 
     def test_kinds_are_bounded(self) -> None:
-        class Asked:
-            sender, method = "client", "tools/call"
+        raw = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+        (request,) = messages(Frame(1, 0, "c2s", raw, judge(raw, "c2s")))
+        assert isinstance(request, Request)
 
-            def __init__(self, number: int) -> None:
-                self.params = {"name": f"t{number}"}
+        def named(number: int) -> Call:
+            call = Call(request)
+            call.name = f"t{number}"
+            return call
 
-        calls = CallKinds()
-        numbers = [calls.number(Asked(number)) for number in range(MOST + 50)]  # type: ignore[arg-type]
-        assert len(calls.all) == MOST + 1
+        kinds = CallKinds()
+        numbers = [kinds.number(named(number)) for number in range(MOST + 50)]
+        assert len(kinds.all) == MOST + 1
         assert set(numbers[MOST:]) == {MOST}
-        assert calls.number(Asked(3)) == 3  # type: ignore[arg-type]
-        assert calls.all[MOST].filter is None
+        assert kinds.number(named(3)) == 3
+        assert kinds.all[MOST].filter is None
 
     def test_its_filter_selects_a_kind(self, tmp_path: Path) -> None:
         path = record(
