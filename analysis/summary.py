@@ -8,14 +8,12 @@ to a temporary file and renamed. Captures that are being recorded are never cach
 
 import json
 import os
-import tempfile
-from contextlib import suppress
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
+from analysis.cached import READING, put, version_of
 from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
@@ -257,27 +255,7 @@ def keep(path: Path, key: str, summary: Summary) -> bool:
     file = file_of(path)
     if file is None or summary.state == "live" or key_of(path) != key:
         return False
-    return put(file, {"key": key, "summary": summary._asdict()})
-
-
-def put(file: Path, value: object) -> bool:
-    """Write a cache file under a temporary name, and rename it; whether that succeeded."""
-    temporary: str | None = None
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if refusal(file.parent.stat()):
-            return False
-        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
-        with open(fd, "w", encoding="utf-8", errors="replace") as opened:
-            json.dump(value, opened)
-        os.replace(temporary, file)
-    except (OSError, UnicodeError):
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
-        return False
-    _trim(file)
-    return True
+    return put(file, {"key": key, "summary": summary._asdict()}, KEPT)
 
 
 def key_of(path: Path) -> str | None:
@@ -290,18 +268,7 @@ def key_of(path: Path) -> str | None:
             files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
     except OSError:
         return None
-    return None if is_live(files_[-1]) else "\n".join((version(), *files))
-
-
-@cache
-def version() -> str:
-    """A hash of the modules that compute a summary."""
-    here = Path(__file__).parent
-    digest = blake2b(digest_size=16)
-    for folder in (here.parent / "captures", here, here / "protocol", here / "conversation"):
-        for source in sorted(folder.glob("*.py")):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()
+    return None if is_live(files_[-1]) else "\n".join((version_of(READING), *files))
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
@@ -347,15 +314,6 @@ def _is_int64(value: Any) -> bool:
 
 def _is_client(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is_count(value[1])
-
-
-def _trim(kept: Path) -> None:
-    """Remove the oldest files of the same kind if there are far too many."""
-    with suppress(OSError):
-        names = [entry for entry in os.scandir(kept.parent) if entry.name.endswith(kept.suffix)]
-        if len(names) > KEPT + KEPT // 10:
-            for entry in sorted(names, key=lambda entry: entry.stat().st_mtime_ns)[: len(names) - KEPT]:
-                os.unlink(entry.path)
 
 
 def _peer_text(peer: Peer) -> str:

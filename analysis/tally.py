@@ -6,14 +6,12 @@ as long as the capture's files and all the modules that judge them are the same:
 
 import json
 from contextlib import suppress
-from functools import cache
-from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import summary
+from analysis.cached import JUDGING, put, version_of
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
@@ -62,23 +60,14 @@ def cached(path: Path) -> Tally | None:
 def keep(path: Path, key: str, tally: Tally) -> bool:
     """Cache a tally, if possible and the capture still matches `key`; whether it is cached now."""
     file = file_of(path)
-    return file is not None and key_of(path) == key and summary.put(file, {"key": key, "tally": tally})
+    return file is not None and key_of(path) == key and put(file, {"key": key, "tally": tally}, summary.KEPT)
 
 
 def key_of(path: Path) -> str | None:
     """Everything that a tally depends on; None if the files cannot be examined, or are being written."""
     key = summary.key_of(path)
-    return None if key is None else f"{version()}\n{key}"
-
-
-@cache
-def version() -> str:
-    """A hash of the rules, and of the shapes that they check against."""
-    digest = blake2b(digest_size=16)
-    analysis = Path(__file__).parent
-    for folder in ("checking", "json_schema", "rules", "shapes"):
-        for source in sorted((*(analysis / folder).rglob("*.py"), *(analysis / folder).rglob("*.json"))):
-            digest.update(str(source.relative_to(analysis)).encode() + b"\0" + source.read_bytes())
+    if key is None:
+        return None
     with suppress(PackageNotFoundError):
-        digest.update(version_of("mcp-types").encode())
-    return digest.hexdigest()
+        key = f"{version('mcp-types')}\n{key}"
+    return f"{version_of(JUDGING)}\n{key}"

@@ -21,12 +21,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import duckdb
 
+from analysis.cached import TABLES, version_of
 from analysis.store.cache_files import SUFFIX, digest_of, directory, files_of, owner_of
 from analysis.store.connection import connect
 from analysis.store.load import Loader, Progress
@@ -268,18 +268,6 @@ def clear() -> Freed:
 # ---- the identity of a file
 
 
-@cache
-def version() -> str:
-    """A hash of everything that turns a capture into rows: the modules, the tables, the rules."""
-    here = Path(__file__).parents[1]
-    digest = blake2b(digest_size=16)
-    for folder in (here.parent / "captures", here):
-        names = (*folder.rglob("*.py"), *folder.rglob("*.sql"), *folder.rglob("*.json"))
-        for source in sorted(name for name in names if name.parent.name != "views"):
-            digest.update(str(source.relative_to(here.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
 def key_of(path: Path, id_: str) -> str | None:
     """Everything that the rows of a capture depend on; None if its files cannot be examined, or are being written."""
     state = _state_of(path, id_)
@@ -299,7 +287,7 @@ def _state_of(path: Path, id_: str) -> _State | None:
     except OSError:
         return None
     is_growing = is_live(segment_paths[-1])
-    parts = {"capture": id_, "path": where, "segments": files, "version": version(), "storage": STORAGE}
+    parts = {"capture": id_, "path": where, "segments": files, "version": version_of(TABLES), "storage": STORAGE}
     return _State(json.dumps(parts | {"is_growing": True} if is_growing else parts), is_growing, size)
 
 

@@ -32,6 +32,7 @@ def test_a_worker_is_no_more_believed_than_needed(tmp_path: Path) -> None:
 
 def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
     from analysis import tally
+    from analysis.cached import JUDGING, version_of
 
     path = captured(tmp_path)
     key = tally.key_of(path)
@@ -41,6 +42,6 @@ def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
     assert Tally(1, 2, 3).wrong == 5
     assert not tally.keep(path, "another" + key, Tally(1, 2, 3))
     (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
-    for text in (file.read_text().replace(tally.version(), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
+    for text in (file.read_text().replace(version_of(JUDGING), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
         file.write_text(text)
         assert cached(path) is None

@@ -1,0 +1,70 @@
+"""What is cached of a capture: which modules it depends on, and how it is written.
+
+Summaries, tallies and the rows for SQL are made from a capture by the modules of `captures` and `analysis`, and are
+valid for as long as neither has changed. A cache may be lost at any time: whoever finds nothing computes it again.
+"""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from captures.ownership import refusal
+
+READING: Final = ("captures/*.py", "analysis/*.py", "analysis/protocol/*.py", "analysis/conversation/*.py")
+"""What reads and understands a capture."""
+JUDGING: Final = tuple(
+    f"analysis/{folder}/**/*.{kind}"
+    for folder in ("checking", "json_schema", "rules", "shapes")
+    for kind in ("py", "json")
+)
+"""What finds violations in it."""
+TABLES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.sql", "analysis/**/*.json")
+"""What makes rows of it, findings included; views are made anew by each connection."""
+
+_ROOT: Final = Path(__file__).parents[1]
+_VIEWS: Final = "views"
+
+
+@cache
+def version_of(patterns: tuple[str, ...]) -> str:
+    """A hash of modules, by patterns of their paths; it changes if any of them does."""
+    digest = blake2b(digest_size=16)
+    for source in sorted({path for pattern in patterns for path in _ROOT.glob(pattern)}):
+        if source.parent.name != _VIEWS:
+            digest.update(str(source.relative_to(_ROOT)).encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def put(file: Path, value: object, most: int) -> bool:
+    """Write a value as JSON under a temporary name, and rename it; whether that succeeded.
+
+    Args:
+        file: the cache file.
+        value: what it is to hold.
+        most: how many files of its kind are kept; beyond a tenth more, the oldest go.
+    """
+    temporary: str | None = None
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if refusal(file.parent.stat()):
+            return False
+        fd, temporary = tempfile.mkstemp(prefix=".making-", dir=file.parent)
+        with open(fd, "w", encoding="utf-8", errors="replace") as opened:
+            json.dump(value, opened)
+        os.replace(temporary, file)
+    except (OSError, UnicodeError):
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+        return False
+    with suppress(OSError):
+        names = [entry for entry in os.scandir(file.parent) if entry.name.endswith(file.suffix)]
+        if len(names) > most + most // 10:
+            for entry in sorted(names, key=lambda entry: entry.stat().st_mtime_ns)[: len(names) - most]:
+                os.unlink(entry.path)
+    return True
