@@ -126,6 +126,10 @@ class Reading:
         findings = () if self._checker is None else self._checker.finish(rest, reason)
         yield Step(None, None, rest, changed, findings, reason)
 
+    def damage_in(self, step: Step) -> Damage | None:
+        """The first damage of the capture, if it came with this step."""
+        return self.damage if step.item is not None and step.item is self.damage else None
+
     @property
     def end(self) -> End:
         """Why nothing follows what was read, as the capture shows."""

@@ -287,8 +287,9 @@ class _Check:
                 sys.stdout.flush()
                 continue
             step, found = self._following.take(item)
-            if step.item is not None and step.item is self._following.reading.damage:
-                self._take(self._following.reading.damage)
+            damage = self._following.reading.damage_in(step)
+            if damage is not None:
+                self._take(damage)
             for located in found:
                 self._take(located)
         if self._following is not None:

@@ -117,8 +117,9 @@ class _Source:
 
     def __iter__(self) -> Iterator[Step]:
         for step in self._reading.to_end():
-            if step.item is not None and step.item is self._reading.damage:
-                say_damage(self._reading.damage, self.path)
+            damage = self._reading.damage_in(step)
+            if damage is not None:
+                say_damage(damage, self.path)
                 self.exit_code = int(Exit.USAGE)
             if isinstance(step.record, Record):
                 self.last = step.record.seq

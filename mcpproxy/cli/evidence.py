@@ -104,8 +104,9 @@ def _examine(path: Path, name: Path, evidence: dict[str, Evidence]) -> bool:
             evidence[located.finding.rule].add(examination.proven(located, PROOFS)._replace(capture=name))
 
     for step, found in examination.to_end():
-        if step.item is not None and step.item is examination.reading.damage:
-            say_damage(examination.reading.damage, name)
+        damage = examination.reading.damage_in(step)
+        if damage is not None:
+            say_damage(damage, name)
         add(found)
     for rule_evidence in evidence.values():
         rule_evidence.end(examination, name)

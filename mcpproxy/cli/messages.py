@@ -119,8 +119,9 @@ class _Search:
         self.messages = Messages(only, reading.fold)
         findings: list[LocatedFinding] = []
         for step, found in steps:
-            if step.item is not None and step.item is reading.damage:
-                say_damage(reading.damage, path)
+            damage = reading.damage_in(step)
+            if damage is not None:
+                say_damage(damage, path)
                 self.is_damaged = True
             if isinstance(step.record, Record):
                 self.last = step.record.seq

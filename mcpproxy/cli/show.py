@@ -36,6 +36,7 @@ from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, say_of_filter
 from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.examining import say_damage
 from mcpproxy.cli.following import Followed
 from mcpproxy.cli.message_filter import filter_of, message_filter
 from mcpproxy.cli.messages import show_messages, wanted_messages
@@ -317,12 +318,10 @@ class _DamageReport:
         self._is_damaged = False
 
     def look(self, step: Step, reading: Reading) -> Step:
-        if step.item is not None and step.item is reading.damage:
+        damage = reading.damage_in(step)
+        if damage is not None:
             self._is_damaged = True
-            say(
-                f"{sanitise(str(step.item))}; `mcpproxy verify` lists the damage, "
-                "`mcpproxy repair` copies everything intact"
-            )
+            say_damage(damage, damage.path)
         return step
 
     def exit_code(self) -> int:

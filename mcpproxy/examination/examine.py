@@ -83,8 +83,9 @@ def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
     for number, (step, found) in enumerate(examination.to_end(), 1):
         for located in found:
             yield number, located
-        if step.item is not None and step.item is examination.reading.damage:
-            yield number, examination.reading.damage
+        damage = examination.reading.damage_in(step)
+        if damage is not None:
+            yield number, damage
         if not number % REACHED_EVERY:
             yield number, Reached(examination.frames)
     yield number, examination.ended
