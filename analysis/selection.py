@@ -10,7 +10,7 @@ from analysis.conversation.call import Call
 from analysis.conversation.call_table import OPEN_LIMIT
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.filter.facts import Facts, facts_of, facts_of_batch
+from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
 from analysis.filter.parser import Filter, parse
 from analysis.reading import Reading, Step
 from captures.frame import Frame
@@ -55,12 +55,9 @@ def matches(only: Filter, call: Call) -> bool:
     """Whether a filter selects the request or the response of a call, by what is known of it now."""
     if call.session is None:
         return False
-    for message in (call.request, call.response):
-        if message is not None:
-            seen = Seen(message, call.session, call, None, call.revision, era=call.era)
-            if only.matches(facts_of(seen, call)):
-                return True
-    return False
+    if only.matches(facts_of_call(call)):
+        return True
+    return call.response is not None and only.matches(facts_of(Seen(call.response, call.session, call)))
 
 
 def _key_of(facts: Facts) -> _Key | None:

@@ -6,7 +6,7 @@ what is known by when. It never raises, whatever the facts. An unknown fact matc
 the message.
 """
 
-from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_record
+from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call, facts_of_record
 from analysis.filter.keys import KEYS, OF_FINDINGS
 from analysis.filter.parser import DEEPEST, LONGEST, Filter, FilterError, parse
 
@@ -20,6 +20,7 @@ __all__ = [
     "FilterError",
     "facts_of",
     "facts_of_batch",
+    "facts_of_call",
     "facts_of_record",
     "parse",
 ]

@@ -110,6 +110,17 @@ def facts_of(
     )
 
 
+def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
+    """The facts of a request, by what has become of it.
+
+    Args:
+        call: the request with its outcome.
+        is_open: whether the capture is still being recorded, so that a response may still come.
+    """
+    assert call.session is not None
+    return facts_of(Seen(call.request, call.session), call, is_open=is_open)
+
+
 def facts_of_batch(frame: Frame) -> Facts:
     """The facts of a frame with several messages, as one."""
     return Facts(

@@ -24,7 +24,7 @@ from analysis.conversation.call import ABANDONED_NS, Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
-from analysis.filter import Filter, FilterError, facts_of, facts_of_batch
+from analysis.filter import Filter, FilterError, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Reading, Step
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -479,7 +479,7 @@ class _Json:
             asked = self._asked.pop(exchange.request.seq, None)
             if asked is None or exchange.session is None:
                 continue
-            if only.matches(facts_of(Seen(exchange.request, exchange.session), exchange)):
+            if only.matches(facts_of_call(exchange)):
                 self.has_selected = True
                 yield row_of(*asked, self._wall_ns)
 

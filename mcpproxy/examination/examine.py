@@ -18,7 +18,7 @@ from analysis.checking.profile import Costs
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
-from analysis.filter import Facts, Filter, facts_of
+from analysis.filter import Facts, Filter, facts_of, facts_of_call
 from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
@@ -217,10 +217,8 @@ class Examination:
         """Note how requests ended that got no response; with `is_open`, one may still come."""
         for exchange in exchanges:
             if exchange.session is not None:
-                seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
-                self._onlooker.facts[exchange.request.seq, exchange.request.index] = facts_of(
-                    seen, exchange, is_open=is_open
-                )
+                key = exchange.request.seq, exchange.request.index
+                self._onlooker.facts[key] = facts_of_call(exchange, is_open=is_open)
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
-from analysis.filter import Filter, facts_of, facts_of_batch
+from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Step
 from captures.frame import Frame
 from captures.record import Record
@@ -193,7 +193,7 @@ class Conversation:
         elif isinstance(item, Call):
             if item.session is None:
                 return True
-            facts = facts_of(Seen(item.request, item.session), item)
+            facts = facts_of_call(item)
         else:
             facts = facts_of(item)
         is_selected = self._only.matches(facts)

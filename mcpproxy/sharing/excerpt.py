@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from analysis.conversation.call import Call
-from analysis.conversation.message import Message, Notification, Request, Response
+from analysis.conversation.message import Message, Notification, Request
 from analysis.conversation.session import Seen
-from analysis.filter import Filter, facts_of
+from analysis.filter import Filter, facts_of, facts_of_call
 from analysis.reading import Reading, Step
 from captures.frame import Frame
 from captures.reader import Capture, stream_of
@@ -136,33 +136,27 @@ class _Selection:
     def take(self, step: Step) -> None:
         """Process the next step."""
         for seen in step.messages:
-            exchange = seen.exchange
-            if exchange is None or not isinstance(seen.message, Response):
-                if _opens(seen.message) or self._wants(seen, None):
+            call = seen.exchange
+            if call is None:
+                if _opens(seen.message) or self._wants(seen):
                     self._keep(seen.message)
                 continue
-            request = exchange.request
-            request_seen = Seen(request, seen.session, None, None, seen.revision, era=seen.era)
-            is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in request.frames)
-            if (
-                is_kept
-                or self._wants(seen, exchange)
-                or (self._is_late(seen.message) and self._wants(request_seen, exchange))
-            ):
-                self._keep(request)
+            is_kept = not self.excerpt.frames.isdisjoint(frame.seq for frame in call.request.frames)
+            if is_kept or self._wants(seen) or (self._is_late(seen.message) and self._wants_request(call)):
+                self._keep(call.request)
                 self._keep(seen.message)
 
     def finish(self) -> None:
         """The capture has ended, so the outcome of requests without a response is known."""
-        for exchange in self._fold.open_calls():
-            if exchange.session is not None:
-                request_seen = Seen(exchange.request, exchange.session, None, None, exchange.revision, era=exchange.era)
-                if self._is_late(exchange.request) and self._wants(request_seen, exchange):
-                    self._keep(exchange.request)
+        for call in self._fold.open_calls():
+            if call.session is not None and self._is_late(call.request) and self._wants_request(call):
+                self._keep(call.request)
 
-    def _wants(self, seen: Seen, exchange: Call | None) -> bool:
-        is_late = self._is_late(seen.message) or (exchange is not None and exchange.request is seen.message)
-        return is_late and (self._only is None or self._only.matches(facts_of(seen, exchange, is_open=self._is_open)))
+    def _wants(self, seen: Seen) -> bool:
+        return self._is_late(seen.message) and (self._only is None or self._only.matches(facts_of(seen)))
+
+    def _wants_request(self, call: Call) -> bool:
+        return self._only is None or self._only.matches(facts_of_call(call, is_open=self._is_open))
 
     def _is_late(self, message: Message) -> bool:
         return message.frames[-1].t_ns >= self._since_ns
