@@ -96,7 +96,7 @@ class Reading:
             reason: why nothing follows; None for what the capture itself shows.
         """
         yield from self
-        yield from self.finish(reason or self.end)
+        yield from self.finish(reason)
 
     def take(self, record: Record | Damage) -> Step:
         """The step of the next record."""
@@ -122,8 +122,9 @@ class Reading:
             yield self._step(None, item)
         reason = reason or self.end
         rest = self.fold.rest()
-        changed = self.fold.changed | dict.fromkeys(self.fold.open_calls())
-        findings = () if self._checker is None else self._checker.finish(rest, reason)
+        left = self.fold.open_calls()
+        changed = self.fold.changed | dict.fromkeys(left)
+        findings = () if self._checker is None else self._checker.finish(rest, left, reason)
         yield Step(None, None, rest, changed, findings, reason)
 
     def damage_in(self, step: Step) -> Damage | None:

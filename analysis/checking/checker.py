@@ -123,23 +123,25 @@ class Checker:
             findings += self._ask(rule, ask)
         return sorted(self._settled(findings), key=place_of)
 
-    def finish(self, rest: tuple[Seen, ...], reason: Literal["closed", "killed", "open"] = "closed") -> list[Finding]:
+    def finish(
+        self, rest: tuple[Seen, ...], left: Iterable[Call], reason: Literal["closed", "killed", "open"]
+    ) -> list[Finding]:
         """End the capture.
 
         Args:
             rest: the messages that only the end shows.
+            left: the calls without a response.
             reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """
         findings: list[Finding] = []
         if rest:
             findings += self._look(rest, None)
         findings += self.advance(self._fold.t_ns)
-        left = self._fold.open_calls()
         ended: list[Finding] = []
         by_session: dict[int, list[Call]] = {}
-        for exchange in left:
-            if exchange.session is not None:
-                by_session.setdefault(exchange.session.number, []).append(exchange)
+        for call in left:
+            if call.session is not None:
+                by_session.setdefault(call.session.number, []).append(call)
         for session in self._fold.routing.open():
             own = tuple(by_session.get(session.number, ()))
             ending = Ending(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)

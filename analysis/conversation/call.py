@@ -74,10 +74,8 @@ _CANCELLED: Final = Outcome.CANCELLED
 _FAILED: Final = Outcome.FAILED
 _UNANSWERED: Final = Outcome.UNANSWERED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
-_ID_NEVER_SEEN: Final = IdState.NEVER_SEEN
 _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
-_ID_ANSWERED: Final = IdState.ANSWERED
 _ID_FAILED: Final = IdState.FAILED
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""

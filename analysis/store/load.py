@@ -30,7 +30,7 @@ from analysis.store.capture_row import Account
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Point
 from analysis.store.plain.parent import Plain
-from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, row_of
+from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, name_text, row_of
 from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
@@ -211,7 +211,7 @@ class _Load:
             self._take(step)
             if step.item is None:
                 self._release(step.messages)
-                self._exchange_rows.extend(self._start + row_of(call) for call in step.changed)
+                self._write_calls(step.changed, are_over=True)
             else:
                 self._write_calls(step.changed)
         self._finish(is_growing=is_growing)
@@ -327,7 +327,7 @@ class _Load:
         if call is None:
             self._add_row(frame, session, None, None)
         else:
-            self._add_row(frame, session, None if call.name is None else text(call.name) or None, call.request.seq)
+            self._add_row(frame, session, name_text(call.name), call.request.seq)
 
     def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
         seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
@@ -431,11 +431,13 @@ class _Load:
             self._written.add(oldest.number)
         return talk
 
-    def _write_calls(self, calls: Iterable[Call]) -> None:
-        """Write the rows of the calls that are over."""
+    def _write_calls(self, calls: Iterable[Call], *, are_over: bool = False) -> None:
+        """Write the rows of the calls that are over, or of all, as the capture is."""
         for call in calls:
-            if call.is_over:
+            if are_over or call.is_over:
                 self._exchange_rows.append(self._start + row_of(call))
+                if len(self._exchange_rows) >= BATCH:
+                    self._flush()  # many end at once where a capture does, or in a batch
 
     # ---- batches, and the end
 

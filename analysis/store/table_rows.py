@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.conversation.call import Call, Outcome, name_in
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
@@ -36,7 +36,6 @@ REASON_CUT: Final = 300
 
 # Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
-_UNANSWERED: Final = Outcome.UNANSWERED
 _KNOWN: Final = frozenset(REVISIONS)
 
 
@@ -57,7 +56,7 @@ def row_of(call: Call) -> Row:
         None if response is None else response.seq,
         id_text(request),
         method if len(method) <= CUT and method.isascii() else text(method),
-        None if call.name is None else text(call.name) or None,
+        name_text(call.name),
         request.sender,
         revision if revision in _KNOWN else text(revision),
         call.era,
@@ -278,9 +277,8 @@ def id_text(request: Request) -> str | None:
     return id_ if id_ is not None and len(id_.encode()) <= LONGEST_ID else None
 
 
-def name_of(params: object) -> str | None:
-    """The tool, prompt or resource that the params of a request name, as a column has it."""
-    name = name_in(params)
+def name_text(name: str | None) -> str | None:
+    """The name of a tool, prompt or resource as a column has it."""
     return None if name is None else text(name) or None
 
 

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import REASON, Outcome, outcome_of, timed_out, token_of
+from analysis.conversation.call import REASON, Outcome, name_in, outcome_of, timed_out, token_of
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
 from analysis.store.plain.doubt import Doubt
-from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_of
+from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_text
 from analysis.store.values import text
 from captures.frame import Frame
 from captures.reader import assembled
@@ -122,7 +122,7 @@ def _add_request(told: dict[str, Any], request: Request) -> None:
         "key": key(request.id) if request.id.pairs else None,
         "id": id_text(request),
         "method": text(request.method),
-        "name": name_of(params),
+        "name": name_text(name_in(params)),
         "token": None if token is None else key(token),
         "is_quirk": _is_quirk(request.method) or _names_protocol(request.body),
     }
