@@ -65,6 +65,8 @@ class Table(NamedTuple):
 
 # One line for each column, however long its meaning.
 # fmt: off
+_CAPTURE: Final = Column("capture", "VARCHAR", "not null", "id of the capture")
+_TIME: Final = Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)"))
 _CAPTURES: Final = Table(
     "captures",
     "one row per capture",
@@ -106,7 +108,7 @@ _SESSIONS: Final = Table(
     "one row per session: one conversation between a client and a server",
     "select client_name, server_name, server_version, revision, count(*) as sessions from sessions group by all",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("session", "INTEGER", "not null", "number of the session in the capture, from 1"),
         Column("delimited", "VARCHAR", "not null", "how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (inferred from address and credentials), guess (messages of several clients without session ids may be mixed)"),
         Column("transport", "VARCHAR", "null", "stdio or http"),
@@ -134,10 +136,10 @@ _FRAMES: Final = Table(
     "one row per frame: a line, an HTTP body or the data of an event",
     "select seq, message ->> '$.params.arguments' as arguments from frames where method = 'tools/call'",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("seq", "BIGINT", "not null", "number of its record in the capture; other tables call this number frame, request or response"),
         Column("t_ns", "BIGINT", "not null", "when it was read, in ns since the capture opened"),
-        Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)")),
+        _TIME,
         Column("dir", "VARCHAR", "not null", "c2s (client to server) or s2c"),
         Column("session", "INTEGER", "null", "number of the session; NULL if it belongs to none"),
         Column("conn", "BIGINT", "not null", "number of the connection; 0 on stdio"),
@@ -206,7 +208,7 @@ _HTTP_EXCHANGES: Final = Table(
     "one row per HTTP request",
     "select method, status, count(*) as requests from http_exchanges group by all",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("exchange", "BIGINT", "not null", "number of the exchange in the capture"),
         Column("conn", "BIGINT", "not null", "number of the connection"),
         Column("peer", "VARCHAR", "null", "address of the client"),
@@ -238,7 +240,7 @@ _FINDINGS: Final = Table(
     "one row per finding of check, including notes",
     "select level, rule, message, capture, frame from findings where level <> 'note'",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("rule", "VARCHAR", "not null", "id of the rule; `mcpproxy rule ID` explains it"),
         Column("group", "VARCHAR", "not null", 'the part of the id before the slash. An SQL keyword, so quote it: "group"'),
         Column("level", "VARCHAR", "not null", "error (forbidden), warning (discouraged) or note (allowed, but worth knowing)"),
@@ -252,7 +254,7 @@ _FINDINGS: Final = Table(
         Column("pointer", "VARCHAR", "not null", "JSON Pointer to the place in the message; empty for the whole message"),
         Column("source", "VARCHAR", "not null", "source of the requirement: a page of the specification, or an RFC"),
         Column("t_ns", "BIGINT", "not null", "when, in ns since the capture opened"),
-        Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)")),
+        _TIME,
     ),
 )
 _TOOLS: Final = Table(
@@ -260,7 +262,7 @@ _TOOLS: Final = Table(
     "one row per tool definition that a session received; a changed definition adds a row",
     "select name, bytes, definition ->> '$.description' as description from tools order by bytes desc",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("session", "INTEGER", "not null", "number of the session that received it"),
         Column("name", "VARCHAR", "not null", "name of the tool"),
         Column("title", "VARCHAR", "null", "its title for people"),
@@ -270,7 +272,7 @@ _TOOLS: Final = Table(
         Column("hash", "VARCHAR", "not null", "a hash of the definition that does not depend on the order of its members"),
         Column("listed", "BIGINT", "not null", "frame number of the list that contains it"),
         Column("t_ns", "BIGINT", "not null", "when the list came, in ns since the capture opened"),
-        Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)")),
+        _TIME,
     ),
 )
 _STDERR: Final = Table(
@@ -278,10 +280,10 @@ _STDERR: Final = Table(
     "one row per line that the server wrote to stderr",
     "select capture, count(*) as lines from stderr group by capture",
     (
-        Column("capture", "VARCHAR", "not null", "id of the capture"),
+        _CAPTURE,
         Column("seq", "BIGINT", "not null", "number of its record in the capture"),
         Column("t_ns", "BIGINT", "not null", "when it was read, in ns since the capture opened"),
-        Column("time", "TIMESTAMP_NS", "null", "the same time, UTC", Computed("clock(t_ns)")),
+        _TIME,
         Column("line", "VARCHAR", "not null", "its text. Untrusted text"),
         Column("raw", "BLOB", "not null", "its exact bytes"),
     ),
