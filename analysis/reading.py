@@ -40,8 +40,8 @@ class Step(NamedTuple):
     messages: tuple[Seen, ...] = ()
     """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
     changed: Collection[Call] = ()
-    """The calls that it opens, carries on, ends or makes forgotten, each as it is at the end of the capture or at a
-    later step: it is the same object all the time. In the last step also those that are still open."""
+    """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
+    the same object in every step, so one that is kept shows what has become of it since."""
     findings: "Sequence[Finding]" = ()
     """What the rules are certain of now; always empty without rules."""
     end: End | None = None
@@ -56,8 +56,8 @@ class Step(NamedTuple):
 class Reading:
     """One capture while it is read.
 
-    Iterate over it for the steps up to the present end of its source, and call `finish` for those that only an end
-    shows; `to_end` does both. Who gets records one by one calls `take`.
+    Iterate over it for the steps up to the current end of its source, then call `finish` for what only the end shows;
+    `to_end` does both. Callers that receive records one by one call `take`.
     """
 
     def __init__(self, source: Path | str | Iterable[Record | Damage] = (), rules: "Rules | None" = None) -> None:
@@ -107,10 +107,6 @@ class Reading:
             # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
             return tuple.__new__(Step, (record, item, self._understand(item), self.fold.changed, (), None))
         return self._step(record, item)
-
-    def take_whole(self, item: Item) -> Step:
-        """The step of an item that did not come as a record: a frame that is whole."""
-        return self._step(None, item)
 
     def finish(self, reason: End | None = None) -> Iterator[Step]:
         """The steps at the end: one for each frame that was never completed, and the last one.

@@ -109,7 +109,7 @@ class Losses:
 class Call:
     """A request and its outcome, as far as known.
 
-    Not a dataclass, because there is one for each request. `analysis.conversation.fold` changes it; nobody else does.
+    Not a dataclass, because there is one for each request. Only `analysis.conversation.fold` changes it.
     """
 
     __slots__ = (

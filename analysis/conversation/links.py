@@ -74,7 +74,7 @@ class Links:
     def _answer(self, seen: "Seen", response: Response, exchange: Call) -> None:
         method, outcome, by_server = exchange.request.method, exchange.outcome, response.sender == "server"
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
-            seen.exchange = exchange = self.chains.answered(exchange, seen.session)
+            self.chains.answered(exchange, seen.session)
             seen.round = exchange.round
         if by_server and method in subscriptions.REQUESTS:
             seen.subscription = self.subscriptions.answered(exchange, seen.session)

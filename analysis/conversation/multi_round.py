@@ -166,14 +166,14 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def answered(self, exchange: Call, session: "Session") -> Call:
-        """Take the response to a client request: return the exchange, with its round if it is part of a chain."""
+    def answered(self, exchange: Call, session: "Session") -> None:
+        """Take the response to a client request: give the call its round, if it is part of a chain."""
         request, response = exchange.request, exchange.response
         round_ = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if round_ is not None:
             self._release(round_.chain)
         if response is None or (round_ is None and exchange.outcome is not _INPUT_REQUIRED):
-            return exchange
+            return
         if round_ is None:
             self.count += 1
             round_ = Chain(self.count, session, request).rounds[0]
@@ -184,7 +184,6 @@ class Chains:
             self._hold(chain, exchange)
         else:
             chain.ended_ns = response.t_ns
-        return exchange
 
     def failed(self, request: Request) -> None:
         """Note that a request can no longer be answered: if it was a retry, the client may send it again."""

@@ -431,7 +431,7 @@ class _Json:
         self._wall_ns: int | None = None
 
     def take(self, step: Step) -> Iterator[Row]:
-        """Yields the row of the record, or with a filter those that are decided; without one, the end adds nothing."""
+        """Yields the row of the record or, with a filter, the rows whose selection is now certain."""
         record, entry = step.record, step.item
         if isinstance(record, Damage):
             if self._only is None:

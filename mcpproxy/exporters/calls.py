@@ -101,7 +101,7 @@ class Calls:
         self._times: OrderedDict[int, Span] = OrderedDict()
 
     def take(self, step: Step) -> list[EndedCall]:
-        """Take the next step; returns the calls that it ends: in the last one, those that are open."""
+        """Take the next step; returns the calls that it ends. The last step ends those that are open."""
         ended: list[EndedCall] = []
         for seen in step.messages:
             self._look(seen)

@@ -69,7 +69,7 @@ class Entries:
         return self._fold.transport == "http"
 
     def take(self, step: Step) -> list[Entry]:
-        """Take the next step; returns the entries that it completes: in the last one, the exchanges that are open."""
+        """Take the next step; returns the entries that it completes. The last step completes those that are open."""
         item = step.item
         for seen in step.messages:
             number = seen.message.frames[0].exchange

@@ -29,7 +29,7 @@ def compare(before: Marks, copy: Path, account: Account) -> None:
         copy: the copy.
         account: of the share.
     """
-    reading = Reading(iter(Capture(copy)), Rules())  # it is still open for writing, but nobody is recording it
+    reading = Reading(iter(Capture(copy)), Rules())  # our own lock on the copy must not make it a live capture
     new = marks_of(finding for each in reading.to_end() for finding in each.findings)
     renamed = account.renamed  # names occur in pointers
     old = Counter[tuple[str, int, str]]()

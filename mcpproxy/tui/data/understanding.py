@@ -275,7 +275,7 @@ class Understanding:
                 return NONE, False
             number = self.exchanges.add(row, self.kinds.number(event.call))
             if event.call.is_over:
-                self._settle(event.call)  # nobody can answer it
+                self._settle(event.call)  # its id cannot be answered
         elif isinstance(message, Response):
             if event.exchange is None:
                 if event.meant is not None:

@@ -78,7 +78,7 @@ def test_an_exchange_that_is_forgotten_is_gone_at_once(limits: Limits) -> None:
     finally:
         gc.enable()
     assert fold.exchanges.forgotten == 100
-    assert made <= limits.lasting + 1  # the call that the last item made the table forget is told with that item
+    assert made <= limits.lasting + 1  # the last step still names the call that it made the table forget
 
 
 def test_an_exchange_that_has_failed_and_is_forgotten_is_gone_at_once(limits: Limits) -> None:

@@ -31,7 +31,8 @@ class Calls(Talk):
         if isinstance(message, Request) and message.sender == "client":
             self.rounds[message.seq] = self.chains.asked(message, seen.session)
         elif isinstance(message, Response) and seen.exchange is not None and message.sender == "server":
-            self.exchanges[message.seq] = self.chains.answered(seen.exchange, seen.session)
+            self.chains.answered(seen.exchange, seen.session)
+            self.exchanges[message.seq] = seen.exchange
 
     def call(self, id_: object, exchange: int | None = None, name: str = "echo", **params: Any) -> Round | None:
         arguments = params.pop("arguments", {"message": "m"})
