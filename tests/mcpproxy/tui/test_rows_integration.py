@@ -347,9 +347,14 @@ class TestSessions:
         async def act(stage: Stage) -> None:
             await stage.listed()
             await stage.see("imported", "recent", "ago")
-            lines = stage.text().split("\n")
-            places = {name: n for n, line in enumerate(lines) for name in ("imported", "recent") if name in line}
-            assert places["recent"] < places["imported"]
+
+            def is_in_place() -> bool:
+                # Until a session is summarised, the name of its file is all that is known of when it took place.
+                lines = stage.text().split("\n")
+                places = {name: n for n, line in enumerate(lines) for name in ("imported", "recent") if name in line}
+                return places["recent"] < places["imported"]
+
+            await stage.until(is_in_place, "the imported session to stand behind the recent one")
 
         play(act, old, new, size=(140, 24))
 
