@@ -22,8 +22,12 @@ from tests.zoo.rows import HERE, Registry
 
 NODE_VERSION = "24.21.0"
 FETCH_S = 400.0
-# With its own settings, npm had not given up after 400 s without a network; with these it does within 2 s.
-PATIENCE = ("--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "1000")
+# With its own settings, npm had not given up after 400 s without a network; with these it does within 3 s. And it waits
+# 300 s for an answer that never comes, as one of Node did on a new machine; with these it asks again after 90 s.
+PATIENCE = (
+    *("--fetch-retries", "2", "--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "1000"),
+    *("--fetch-timeout", "90000"),
+)
 UV = Path(sys.executable).with_name("uv")
 _COMPLETE = ".complete"
 

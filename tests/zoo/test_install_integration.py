@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -41,6 +42,21 @@ def test_npm_gives_up_soon_without_a_registry(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
     with pytest.raises(Unavailable, match="cannot be installed"):  # else "not installed within 400 s"
         installed("npm", ["anything@1.0.0"])
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_npm_asks_again_where_a_registry_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        with pytest.raises(Unavailable, match="cannot be installed"):
+            installed("npm", ["anything@1.0.0"])
+        silent.setblocking(False)
+        asked = [silent.accept() for _ in range(3)]
+    for connection, _ in asked:
+        connection.close()
 
 
 def test_what_a_registry_refuses_is_told_on_a_line_and_the_rest_is_fetched(
