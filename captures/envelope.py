@@ -3,7 +3,7 @@
 The recorder judges a frame before it is forwarded, and every reader judges it again. `judge` promises never to raise,
 whatever the bytes, to take time linear in their number, and to return the same verdict on either of its two paths:
 
-* the fast path lets orjson read the frame, and answers only if nothing about it is odd;
+* the fast path, `flawless`, answers only if nothing about the frame is odd;
 * the exact path, `judge_exactly`, decides everything else by a walk over the top level that sees what parsers hide:
   duplicate members, tokens as they were spelt, numbers of any length, NaN, lone surrogates.
 
@@ -17,15 +17,14 @@ JSON-RPC 2.0 as MCP narrows it.
 from operator import itemgetter
 from typing import Any, Final
 
-from orjson import JSONDecodeError, JSONEncodeError, dumps, loads
+from orjson import dumps, loads
 
-from captures.early import kind_of
 from captures.exact import is_too_much, judge_exactly, nesting
+from captures.flawless import METHODS_KEPT, read, verdict
 from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import (
     DEEP,
     LONGEST,
-    MEMBERS,
     NOTIFICATIONS,
     ODD_LIMIT,
     READER_LIMIT,
@@ -39,7 +38,6 @@ from captures.record import line_members
 __all__ = ["LONGEST", "READER_LIMIT", "RECORD_LIMIT", "judge", "judge_exactly", "judge_in_passing", "lines_members"]
 
 _SHALLOW: Final = 2 * DEEP  # bytes that cannot hold more levels
-_QUOTED: Final = tuple((name, b'"%b"' % name.encode()) for name in sorted(MEMBERS))
 
 
 def judge(
@@ -56,78 +54,30 @@ def judge(
     """
     if is_too_much(raw, limit):
         return UNJUDGED
-    return (_judge_at_once(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
+    return (verdict(raw) if whole else None) or judge_exactly(raw, direction, unit, whole=whole, limit=limit)
 
 
 def judge_and_read(
     raw: bytes, direction: Direction, unit: Unit, *, whole: bool, limit: int
-) -> tuple[Envelope, dict[str, Any] | None]:
-    """The same verdict, and the message itself if it is flawless and written as orjson writes; see `Frame.body`."""
+) -> tuple[Envelope, dict[str, Any] | None, bool]:
+    """The same verdict, and of a flawless message also itself and whether orjson would write the same bytes."""
     if is_too_much(raw, limit):
-        return UNJUDGED, None
-    return (_read_at_once(raw) if whole else None) or (
-        judge_exactly(raw, direction, unit, whole=whole, limit=limit),
-        None,
-    )
+        return UNJUDGED, None, False
+    message = read(raw) if whole else None
+    if message is not None:
+        kind, token, method, code, body, is_as_written = message
+        # tuple.__new__ takes half the time of the named tuple's own __new__.
+        return tuple.__new__(Envelope, (kind, token, method, code, None, ())), body, is_as_written
+    return judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:
     """The verdict on a frame that waits to be forwarded: by the fast path, exactly if that is quick, or `unjudged`."""
-    verdict = _judge_at_once(raw) if whole and len(raw) <= RECORD_LIMIT else None
-    return verdict or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
-
-
-def _judge_at_once(raw: bytes) -> Envelope | None:
-    """The fast path: the verdict on a whole frame about which nothing is odd, else None."""
-    reading = _read_at_once(raw)
-    return reading and reading[0]
-
-
-def _read_at_once(raw: bytes) -> tuple[Envelope, dict[str, Any] | None] | None:
-    """The verdict of the fast path, and the message if it cannot have a duplicate member at any depth."""
-    try:
-        read = loads(raw)
-        if type(read) is not dict:
-            return None
-        # If orjson would write the same bytes, there is no duplicate member and each token is as orjson spells it:
-        # the cheapest proof there is, and most peers write JSON exactly like this.
-        is_same = dumps(read) == raw
-        if not (is_same or _is_plain(raw, read)):
-            return None
-    except (JSONDecodeError, JSONEncodeError):
-        return None
-    if read.get("jsonrpc") != "2.0" or "error" in read or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
-        return None
-    ident = read.get("id", "")
-    if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
-        return None
-    # Bytes from orjson keep their whole kilobyte-sized buffer alive, so a copy is kept instead.
-    token = b"%b" % dumps(ident) if "id" in read else None
-    kind = kind_of(read, is_identified=token is not None)
-    # tuple.__new__ takes half the time of the named tuple's own __new__.
-    if kind is None:
-        return None
-    return tuple.__new__(Envelope, (kind, token, read.get("method"), None, None, ())), read if is_same else None
-
-
-def _is_plain(raw: bytes, read: dict[str, Any]) -> bool:
-    """Whether no envelope member can be duplicated, under any spelling, and the id is spelt as orjson would spell it.
-
-    For peers whose JSON has spaces, or escapes that orjson would not write.
-    """
-    if b"\\u006" in raw or b"\\u007" in raw:
-        return False
-    for name, key in _QUOTED:
-        if name in read and raw.count(key) != 1:
-            return False
-    token = dumps(read["id"]) if "id" in read else b""
-    return not token or b'"id": ' + token in raw or b'"id":' + token in raw
+    at_once = verdict(raw) if whole and len(raw) <= RECORD_LIMIT else None
+    return at_once or judge_exactly(raw, direction, unit, whole=whole, limit=ODD_LIMIT)
 
 
 # --- many lines at once ----------------------------------------------------------------------------------------------
-
-METHODS_KEPT: Final = 256
-"""Names that are kept ready; see `Methods`."""
 
 # One call takes all members or raises KeyError, in half the time of a look-up and a test for each.
 _of_request: Final = itemgetter("jsonrpc", "params", "method", "id")
@@ -202,8 +152,9 @@ def lines_members(direction: Direction, lines: list[bytes]) -> list[bytes]:
                     version == "2.0"
                     and type(value) is dict
                     and (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT)
-                    # `_judge_at_once` says what this proves.
-                    and (dumps(read) == raw or _is_plain(raw, read))
+                    # If orjson would write the same bytes, no member comes twice and each token is as orjson spells it.
+                    # Most peers write like this, and it is the cheapest proof there is.
+                    and dumps(read) == raw
                 ):
                     middles.append(form % (dumps(ident), named, size, dumps(raw.decode())))
                     continue

@@ -78,10 +78,12 @@ class Frame(NamedTuple):
     is_partial: bool = False
     """Whether parts of it are lost, or its end was never recorded: neither peer is to blame for its state."""
     body: dict[str, Any] | None = None
-    """The parsed message, if the frame is flawless and written as orjson writes: no object in it has a duplicate
-    member. Kept so that readers need not parse it again; it must not be modified."""
+    """The parsed message, if the frame is flawless. Kept so that readers need not parse it again; it must not be
+    modified."""
     id_again: bool = False
     """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
+    is_as_written: bool = False
+    """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
 
     @property
     def is_ignored(self) -> bool:

@@ -483,7 +483,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     if type(text) is str and direction in ("c2s", "s2c") and _UNUSUAL.isdisjoint(values):
         # Nearly all stdio frames, in half the time.
         line = text.encode()  # orjson rejects lone surrogates, so this cannot fail
-        verdict, body = judge_and_read(line, direction, "line", whole=True, limit=limit)
+        verdict, body, is_as_written = judge_and_read(line, direction, "line", whole=True, limit=limit)
         seq, _, t_ns, _, _, _, skipped = record
         return tuple.__new__(
             Frame,
@@ -504,6 +504,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
                 False,
                 body,
                 False,
+                is_as_written,
             ),
         )
     unit = values.get("unit", "line")
@@ -513,7 +514,9 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     if raw is None:
         return None
     event = values["event"] if isinstance(values.get("event"), str) else None
-    verdict, body = (UNJUDGED, None) if event else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
+    verdict, body, is_as_written = (
+        (UNJUDGED, None, False) if event else judge_and_read(raw, direction, unit, whole=whole, limit=limit)
+    )
     return Frame(
         seq=record.seq,
         t_ns=record.t_ns,
@@ -531,6 +534,7 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         is_partial=not is_complete,
         body=body,
         id_again=values.get("id_again") is True,
+        is_as_written=is_as_written,
     )
 
 

@@ -361,7 +361,7 @@ def is_odd(seen: Seen) -> bool:
     message = seen.message
     frame = message.frames[0]
     if (
-        (frame.body is None and not _is_usual(message))
+        (not frame.is_as_written and not _is_usual(message))
         or not MEMBERS.issuperset(seen.body)
         or len(frame.raw) > LARGE
         or ((frame.delim != b"\n" or not frame.whole) and frame.unit == "line")
@@ -378,7 +378,7 @@ def is_odd(seen: Seen) -> bool:
 
 
 def _is_usual(message: Message) -> bool:
-    """Whether a message without a `body` is as ordinary as one with a `body` is known to be."""
+    """Whether a message is as ordinary as one of a frame `is_as_written` is known to be."""
     return (
         not isinstance(message, Invalid)
         and message.index is None

@@ -333,7 +333,7 @@ def is_as_written(message: Message) -> bool:
     if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
         return False
     raw = message.frames[0].raw
-    if message.frames[0].body is not None:
+    if message.frames[0].is_as_written:
         return True
     try:
         again = orjson.dumps(message.body)

@@ -330,7 +330,7 @@ class _Load:
             self._add_row(frame, session, name_text(call.name), call.request.seq)
 
     def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
-        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, body, _ = frame
+        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, _, _, is_as_written = frame
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
         # One tuple, built in a single step: this runs for every frame, and half of a load is such steps.
@@ -353,7 +353,7 @@ class _Load:
                 code,
                 problem,
                 request,
-                None if body is not None and size < _SHALLOW else _message_problem(kind, raw, body),
+                None if is_as_written and size < _SHALLOW else _message_problem(kind, raw, is_as_written=is_as_written),
                 raw,
             )
         )
@@ -479,14 +479,14 @@ _SHALLOW: Final = 2 * DEEPEST
 """Bytes that cannot nest too deeply."""
 
 
-def _message_problem(kind: str, raw: bytes, body: object) -> str | None:
+def _message_problem(kind: str, raw: bytes, *, is_as_written: bool) -> str | None:
     """Why the column `message` of a frame is NULL; None if it is not.
 
-    Only frames without a parsed `body` can be ambiguous. The verdict does not tell: it looks for duplicates at the top
-    level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also accepts
-    NaN, and commas before a bracket.
+    Only frames that are not `is_as_written` can be ambiguous. The verdict does not tell: it looks for duplicates at the
+    top level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also
+    accepts NaN, and commas before a bracket.
     """
     if kind == "unjudged":
         return "unjudged"
-    found = None if body is not None else ambiguity(raw)
+    found = None if is_as_written else ambiguity(raw)
     return TOO_DEEP if found != NOT_JSON and not is_shallow(raw) else found

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import permutations
 from types import FrameType
 from typing import Any, Final
 
@@ -14,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures import early
+from captures import early, flawless
 from captures.early import _judge_flawless
-from captures.envelope import RECORD_LIMIT, _judge_at_once, judge, judge_exactly, judge_in_passing
+from captures.envelope import RECORD_LIMIT, judge, judge_exactly, judge_in_passing
 from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import MOST_VALUES
 from tests.captures.verdicts import CASES, HOSTILE, STEP, objects_like_messages, one_byte_off, request, sound_messages
@@ -98,7 +99,7 @@ def test_of_several_broken_rules_the_first_of_the_catalogue_is_the_problem(raw: 
 
 # --- all paths say the same -------------------------------------------------------------------------------------------
 
-FAST: Final = (_judge_at_once, _judge_flawless)
+FAST: Final = (flawless.verdict, _judge_flawless)
 
 
 def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
@@ -112,7 +113,28 @@ def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
     escaped_and_spaced = b'{"jsonrpc": "2.0", "id": 7, "result": {"text": "\\u001b[0m \\u00e9", "f": 1e3}}'
     for path in FAST:
         assert path(ordinary) == judge_exactly(ordinary) == Envelope("request", b'"a-1"', "tools/call")
-    assert _judge_at_once(escaped_and_spaced) == judge_exactly(escaped_and_spaced) == Envelope("response", b"7")
+    assert flawless.verdict(escaped_and_spaced) == judge_exactly(escaped_and_spaced) == Envelope("response", b"7")
+
+
+ORDINARY: Final[list[dict[str, Any]]] = [
+    {"jsonrpc": "2.0", "id": 12, "method": "tools/call", "params": {"a": "}", "b": {}}},
+    {"jsonrpc": "2.0", "id": "{}", "method": "ping"},
+    {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}},
+    {"jsonrpc": "2.0", "id": -3, "result": {"content": [{"text": "\\"}]}},
+    {"jsonrpc": "2.0", "id": 0, "error": {"code": -32601, "message": "no", "data": None}},
+]
+
+
+@pytest.mark.parametrize("white", ["", " ", "\t", "\r\n  "])
+@pytest.mark.parametrize("message", ORDINARY, ids=lambda message: " ".join(message))
+def test_the_fast_path_takes_envelopes_in_any_order_and_with_any_space(message: dict[str, Any], white: str) -> None:
+    members = [f"{white}{json.dumps(name)}{white}:{white}{json.dumps(value)}{white}" for name, value in message.items()]
+    for order in permutations(members):
+        raw = f"{white}{{{','.join(order)}}}{white}".encode()
+        found = flawless.read(raw)
+        assert found is not None, raw
+        assert list(found[4].items()) == list(json.loads(raw).items())
+        assert flawless.verdict(raw) == judge_exactly(raw, unit="http_body")
 
 
 def test_the_fast_path_leaves_every_flawed_frame_of_the_table_to_the_exact_one() -> None:

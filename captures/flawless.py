@@ -1,0 +1,175 @@
+"""Reads a flawless message: a request, a notification, a result or an error about which nothing by itself is odd.
+
+Two proofs that no member of the envelope comes twice or is spelt oddly:
+
+* orjson would write the same bytes. It is the cheapest, and most peers write JSON like that;
+* one expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the value), and
+  what is left is one JSON object. The expression knows one spelling of each member, and takes each once.
+
+Promises: it never raises, whatever the bytes; it answers what `exact` says of the same bytes, or None where it is not
+certain of that. The recorder and every reader use it.
+"""
+
+import re
+from typing import Any, Final, TypeAlias
+
+from orjson import dumps, loads
+
+from captures.early import kind_of
+from captures.exact import nesting
+from captures.frame import Envelope, Kind
+from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
+
+Flawless: TypeAlias = tuple[Kind, bytes | None, str | None, int | None, dict[str, Any], bool]
+"""Kind, the id's token, method, the error's code, the message itself with its members in the order of the bytes, and
+whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
+
+METHODS_KEPT: Final = 256
+"""Names that are kept ready; see `_Methods`."""
+
+_W: Final = rb"[ \t\r\n]*+"
+_VERSION: Final = b'"jsonrpc"' + _W + b":" + _W + rb'"2\.0"()'
+# Integers of at most 15 digits are safe, and texts of at most 60 bytes are short.
+_TEXT: Final = rb"[ !#-\[\]-~]"
+_ID: Final = b'"id"' + _W + b":" + _W + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
+_METHOD: Final = b'"method"' + _W + b":" + _W + b'"(' + _TEXT + rb'{1,60})"'
+# `(?(1)(?!))` fails if the group has matched before: each member is taken once.
+_MEMBER: Final = b"(?:(?(1)(?!))" + _VERSION + b"|(?(2)(?!))" + _ID + b"|(?(3)(?!))" + _METHOD + b")"
+_head_of: Final = re.compile(
+    b"{" + _W + b"(?:" + _MEMBER + _W + b"(?:," + _W + rb"|}\Z))*+(?:" + b'"(params|result|error)"' + _W + b":)?"
+).match
+_tail_of: Final = re.compile(_W + b"(?:," + _W + _MEMBER + _W + b")*+}").fullmatch
+_WHITE: Final = b" \t\r\n"
+_FIRST, _QUOTE, _END = b'j"}'
+_SHALLOW: Final = 2 * DEEP
+"""Bytes that cannot hold more levels."""
+_SIGHT: Final = 14
+"""Bytes in which a message with spaces after its colons shows one: orjson writes none."""
+
+
+class _Methods(dict[bytes, str]):
+    """Names by their bytes: a peer uses few, so each is made once, and comparing two is mostly comparing places.
+
+    A name that needs a closer look raises ValueError. If a peer invents names, the first `METHODS_KEPT` are kept.
+    """
+
+    def __init__(self, *odd: str) -> None:
+        super().__init__()
+        self._odd = odd
+
+    def __missing__(self, raw: bytes) -> str:
+        name = raw.decode()
+        if name.startswith(self._odd):
+            raise ValueError(name)
+        if len(self) < METHODS_KEPT:
+            self[raw] = name
+        return name
+
+
+_requested: Final = _Methods(NOTIFICATIONS, RESERVED)
+_notified: Final = _Methods(RESERVED)
+
+
+def verdict(raw: bytes) -> Envelope | None:
+    """The verdict on a whole frame that is a flawless message; None for any other, and for some that are flawless."""
+    message = read(raw)
+    return message and tuple.__new__(Envelope, (*message[:4], None, ()))
+
+
+def read(raw: bytes) -> Flawless | None:
+    """A whole frame as a flawless message; None for any other, and for some that are flawless.
+
+    Args:
+        raw: its bytes, without the delimiter; at most a million values.
+    """
+    if raw.find(b'": ', 0, _SIGHT) < 0:
+        try:
+            body = loads(raw)
+            if type(body) is dict and dumps(body) == raw:
+                return _as_written(raw, body)
+        except (TypeError, ValueError):  # that it cannot be written again is a TypeError of orjson's
+            return None
+    return _cut(raw)
+
+
+def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
+    """A message that orjson would write with the same bytes."""
+    if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting(raw) > DEEP):
+        return _cut(raw) if "error" in body else None
+    token = None
+    if "id" in body:
+        ident = body["id"]
+        if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
+            return None
+        # Bytes from orjson keep their whole buffer of a kilobyte alive, so a copy is kept instead.
+        token = b"%b" % dumps(ident)
+    kind = kind_of(body, is_identified=token is not None)
+    return kind and (kind, token, body.get("method"), None, body, True)
+
+
+def _cut(raw: bytes) -> Flawless | None:
+    """A message whose envelope one expression cuts off."""
+    text = raw.strip(_WHITE)
+    head = _head_of(text)
+    if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting(text) > DEEP):
+        return None
+    version, token, name, of = head.groups()
+    start, end = head.end(), 0
+    value: Any = None
+    try:
+        if of is not None:
+            # The value is an object, so a brace ends it. After it there is none but the last, unless an id has one.
+            end = text.rfind(b"}", 0, -1) + 1
+            value = loads(text[start:end])
+            if end < len(text) - 1:
+                version, token, name = _joined((version, token, name), _tail_of(text, end))
+            if type(value) is not dict:
+                return None
+        elif start != len(text):
+            return None
+        kind, method, code = _kind(version, token, name, of, value)
+    except (KeyError, ValueError):
+        return None
+    # The order that most write. Of any other, and of the short messages without a value, a parser tells the order.
+    if of is None or text[2] != _FIRST or end < len(text) - 1 or (token and name and head.start(2) > head.start(3)):
+        body = loads(text)
+    elif token is None:
+        body = {"jsonrpc": "2.0", "method": method, "params": value}
+    else:
+        ident = token[1:-1].decode() if token[0] == _QUOTE else int(token)
+        if name is None:
+            body = {"jsonrpc": "2.0", "id": ident, of.decode(): value}
+        else:
+            body = {"jsonrpc": "2.0", "id": ident, "method": method, "params": value}
+    return kind, token, method, code, body, False
+
+
+def _kind(
+    version: bytes | None, token: bytes | None, name: bytes | None, of: bytes | None, value: Any
+) -> tuple[Kind, str | None, int | None]:
+    """Kind, method and code of a message by its members; KeyError or ValueError if they are odd together."""
+    if version is None:
+        raise ValueError
+    if name is not None and of in (None, b"params"):
+        return ("notification", _notified[name], None) if token is None else ("request", _requested[name], None)
+    if name is not None or token is None or of in (None, b"params"):
+        raise ValueError
+    if of == b"result":
+        return "response", None, None
+    code = value["code"]
+    if type(code) is not int or not -SAFE <= code <= SAFE or type(value["message"]) is not str:
+        raise ValueError
+    return "error", None, code
+
+
+def _joined(
+    before: tuple[bytes | None, ...], tail: re.Match[bytes] | None
+) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """The members of an envelope from both sides of its value; ValueError if one is on both, or others are there."""
+    if tail is None:
+        raise ValueError
+    both = [(one, other) for one, other in zip(before, tail.groups(), strict=True)]
+    if any(one is not None is not other for one, other in both):
+        raise ValueError
+    version, token, name = (other if one is None else one for one, other in both)
+    return version, token, name
