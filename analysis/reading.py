@@ -32,11 +32,11 @@ End: TypeAlias = Literal["closed", "killed", "open"]
 class Step(NamedTuple):
     """What one record brings."""
 
-    record: Record | Damage | None
-    """What was read; None for what only the end shows."""
+    record: Item | None
+    """What was read: a frame if its record alone is one, else a record, or damage; None for what only the end shows."""
     item: Item | None
-    """The frame that it completes, or else the record or damage itself. None for a part of a frame whose rest may
-    follow, and in the last step."""
+    """The frame that it completes, or else what was read. None for a part of a frame whose rest may follow, and in the
+    last step."""
     messages: tuple[Seen, ...] = ()
     """The messages that it completes; in the last step, lines that turned out to be no beginning of a message."""
     changed: Collection[Call] = ()
@@ -60,18 +60,23 @@ class Reading:
     `to_end` does both. Callers that receive records one by one call `take`.
     """
 
-    def __init__(self, source: Path | str | Iterable[Record | Damage] = (), rules: "Rules | None" = None) -> None:
+    def __init__(
+        self, source: Path | str | Iterable[Item] = (), rules: "Rules | None" = None, *, in_records: bool = False
+    ) -> None:
         """Begin.
 
         Args:
-            source: the path of a capture, or its records in order; nothing if they are handed to `take`.
+            source: the path of a capture, or a capture, or what is in one in order, as `Capture.frames` or as records;
+                nothing if that is handed to `take`.
             rules: the rules that judge it; None for none.
+            in_records: for a capture: what was read is never a frame, for those who want the lines of records.
 
         Raises:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
         """
-        self.source: Iterable[Record | Damage] = Capture(source) if isinstance(source, Path | str) else source
-        self.is_growing = isinstance(self.source, Capture) and is_live(self.source.segments[-1])
+        capture = Capture(source) if isinstance(source, Path | str) else source
+        self.source: Iterable[Item] = capture.frames() if isinstance(capture, Capture) and not in_records else capture
+        self.is_growing = isinstance(capture, Capture) and is_live(capture.segments[-1])
         """Whether a recorder was writing it when the reading began."""
         self.fold = Fold()
         """The state of the conversation; not to be changed."""
@@ -98,8 +103,8 @@ class Reading:
         yield from self
         yield from self.finish(reason)
 
-    def take(self, record: Record | Damage) -> Step:
-        """The step of the next record."""
+    def take(self, record: Item) -> Step:
+        """The step of the next record, or of the frame that it is."""
         item = self._assemble(record)
         if item is None:
             return Step(record, None)
@@ -149,7 +154,7 @@ class Reading:
         """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
         return Counter() if self._checker is None else self._checker.followers
 
-    def _step(self, record: Record | Damage | None, item: Item) -> Step:
+    def _step(self, record: Item | None, item: Item) -> Step:
         if isinstance(item, Damage) and item.cause != "torn":
             self.damage = self.damage or item
         checker = self._checker

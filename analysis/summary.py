@@ -17,13 +17,12 @@ from analysis.cached import READING, put, version_of
 from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
-from analysis.reading import Reading
+from analysis.reading import Item, Reading
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
 from captures.ownership import refusal
 from captures.places import cache_directory
-from captures.reader import Damage
 from captures.record import Record
 from captures.tail import STEP, Tail
 
@@ -109,7 +108,7 @@ class Summarizer:
         self._status: int | None = None
         self._signal: str | None = None
 
-    def feed(self, item: Record | Damage) -> None:
+    def feed(self, item: Item) -> None:
         """Take the next item of the capture."""
         step = self._reading.take(item)
         entry = step.item

@@ -84,6 +84,10 @@ class Frame(NamedTuple):
     """Whether an SSE event itself names the id that the one before it had; earlier recorders never say so."""
     is_as_written: bool = False
     """Whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
+    offset: int = -1
+    """The offset of its record in the segment's file, in bytes; of a giant frame's, the record that ends it."""
+    line_size: int = 0
+    """Bytes of that record, without its LF."""
 
     @property
     def is_ignored(self) -> bool:

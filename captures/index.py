@@ -38,7 +38,7 @@ _OTHER: Final = _CODES["other"]
 _MOST: Final = (1 << 32) - 1
 
 
-Note: TypeAlias = Callable[[int, Record | Damage], None]
+Note: TypeAlias = Callable[[int, Frame | Record | Damage], None]
 
 
 class Entry(NamedTuple):
@@ -126,7 +126,7 @@ class Index:
         self.take(items, segment, note)
         return bool(items) or not (self.tail.is_at_end or self.has_ended)
 
-    def take(self, items: Iterable[Record | Damage], segment: int, note: Note | None = None) -> None:
+    def take(self, items: Iterable[Frame | Record | Damage], segment: int, note: Note | None = None) -> None:
         """Add the items of one step of `tail`, for callers that need the items as well.
 
         Args:
@@ -138,6 +138,9 @@ class Index:
             before = len(self)
             if before >= self._limit:
                 self.left_out += not (isinstance(item, Record) and item.rec == "part")
+            elif isinstance(item, Frame):
+                sort = _CODES[item.verdict.kind]
+                self._append(item.seq, item.offset, item.t_ns, len(item.raw), sort, _SIDE_CODES[item.dir])
             elif isinstance(item, Record):
                 self._take(item, segment)
             else:

@@ -8,11 +8,11 @@ is hostile input; this is its only reader.
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import orjson
@@ -20,9 +20,11 @@ import orjson
 from captures.envelope import READER_LIMIT, judge_and_read
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
-from captures.frame import UNJUDGED, Frame, Unit
+from captures.flawless import read
+from captures.frame import UNJUDGED, Envelope, Frame, Unit
+from captures.limits import MOST_VALUES
 from captures.listing import segments
-from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes
+from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes, values_of
 from captures.versions import FORMAT_VERSION, lift
 
 CHUNK: Final = 1 << 20
@@ -75,8 +77,11 @@ class Damage(NamedTuple):
         return f"{self.path}: {self.size} {unit} at offset {self.offset}: {_WORDS[self.cause]}"
 
 
-class LineCutter:
-    """Cuts chunks of a capture into records and damage; keeps an unfinished last line for the next chunk.
+_Item = TypeVar("_Item", Record | Damage, Frame | Record | Damage)
+
+
+class _Cutter(Generic[_Item]):
+    """Cuts chunks of a capture into items; keeps an unfinished last line for the next chunk.
 
     Each byte comes out once, as part of a record's line or as damage, independent of the boundaries of the chunks.
     Memory is bounded by one line of 8 MiB and one chunk, whatever the file holds.
@@ -93,21 +98,21 @@ class LineCutter:
         # The number that the next record should have; None if unknown.
         self._expected: int | None = None
 
-    def feed(self, chunk: bytes) -> list[Record | Damage]:
-        """The records and damage that `chunk` completes. Damage comes once its extent is known."""
+    def feed(self, chunk: bytes) -> list[_Item]:
+        """The items that `chunk` completes. Damage comes once its extent is known."""
         lines = chunk.split(b"\n")
         if len(lines) > 1:
             self._rest.append(lines[0])
             lines[0] = b"".join(self._rest)
             self._rest, self._rest_size = [], 0
         rest = lines.pop()
-        items: list[Record | Damage] = []
+        items: list[_Item] = []
         for line in lines:
             size = len(line) + 1
-            record = decode(line, self._offset, orjson.loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
-            if record is not None:
-                items.append(record if record.seq == self._expected else self._after_others(record))
-                self._expected = record.seq + 1
+            values = values_of(line, orjson.loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
+            if values is not None:
+                items.append(self._made(values, line))
+                self._expected = values["seq"] + 1
                 self._offset += size
             elif size <= SHORTEST:
                 self._spoil(size, ended=True)
@@ -119,22 +124,30 @@ class LineCutter:
             items += self._relieved()
         return items
 
-    def end(self) -> list[Record | Damage]:
+    def end(self) -> list[_Item]:
         """The rest when no more bytes will come: nothing, or a torn tail."""
         rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
         start = max(0, rest.rfind(LINE_START))
-        items = self._salvaged(rest[:start])
+        items: list[_Item] = self._salvaged(rest[:start])
         record = record_in(rest[start:], self._offset)
         if record is not None:
             items += self._kept(record)
             start += len(record.line)
         tail = rest[start:]
         if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
-            return [*items, *self._told(), Damage(self._path, self._offset, len(tail), "torn")]
+            items += self._told()
+            items.append(Damage(self._path, self._offset, len(tail), "torn"))
+            return items
         self._spoil(len(tail))
-        return [*items, *self._told()]
+        items += self._told()
+        return items
 
-    def _relieved(self) -> list[Record | Damage]:
+    def _made(self, values: dict[str, Any], line: bytes) -> _Item:
+        """The item that a whole line stands for."""
+        record = Record(values["seq"], values["rec"], values["t_ns"], values, self._offset, line)
+        return record if record.seq == self._expected else self._after_others(record)
+
+    def _relieved(self) -> list[_Item]:
         """Drop a line that is too long, but keep a possible beginning of a record at its end."""
         rest = b"".join(self._rest)
         keep_from = rest.rfind(LINE_START)
@@ -143,9 +156,9 @@ class LineCutter:
         self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
         return self._salvaged(rest[:keep_from])
 
-    def _salvaged(self, data: bytes) -> list[Record | Damage]:
+    def _salvaged(self, data: bytes) -> list[_Item]:
         """The whole records in data that is not exactly one line: each occurrence of `{"seq":` may begin one."""
-        items: list[Record | Damage] = []
+        items: list[_Item] = []
         for piece in _pieces(data):
             record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
             rest = piece
@@ -194,6 +207,33 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         yield before
     for rest in begun:
         yield LINE_START + rest
+
+
+class LineCutter(_Cutter[Record | Damage]):
+    """A cutter into records and damage."""
+
+
+class FrameCutter(_Cutter[Frame | Record | Damage]):
+    """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
+
+    In a segment of an older format all are left to it.
+    """
+
+    _has_begun = _is_old = False
+
+    def _made(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
+        if values["rec"] == "frame" and values["seq"] == self._expected and not self._is_old:
+            frame = plain_frame(values, self._offset, len(line))
+            if frame is not None:
+                return frame
+        return super()._made(values, line)
+
+    def _after_others(self, record: Record) -> Record:
+        # The first record has none before it, so it comes by here.
+        if not self._has_begun:
+            self._has_begun = True
+            self._is_old = record.rec == "header" and version_of(record) != FORMAT_VERSION
+        return super()._after_others(record)
 
 
 def record_in(piece: bytes, offset: int) -> Record | None:
@@ -271,22 +311,36 @@ class Capture:
         Raises:
             NotACapture: a file cannot be opened.
         """
+        return chain.from_iterable(self._items(LineCutter))
+
+    def frames(self) -> Iterator[Frame | Record | Damage]:
+        """The same, but most `frame` records as frames; those that are left are for `FrameAssembler`.
+
+        Raises:
+            NotACapture: a file cannot be opened.
+        """
+        return chain.from_iterable(self._items(FrameCutter))
+
+    def _items(self, cutter: Callable[[Path], _Cutter[_Item]]) -> Iterator[list[_Item]]:
         capture = self.header.members.get("capture")
         for path, file in self._files():
             version = None
-            for items in _cut(file, LineCutter(path)):
-                first = next((item for item in items if isinstance(item, Record)), None) if version is None else None
+            cut: list[_Item]
+            for cut in _cut(file, cutter(path)):
+                first = first_record(cut) if version is None else None
                 if first is not None:
-                    cause = unfit(first, capture)
+                    at, record = first
+                    cause = unfit(record, capture)
                     if cause is not None:
-                        yield from items[: items.index(first)]
-                        yield Damage(path, first.offset, os.fstat(file.fileno()).st_size - first.offset, cause)
+                        size = os.fstat(file.fileno()).st_size - record.offset
+                        cut[at:] = [Damage(path, record.offset, size, cause)]
+                        yield cut
                         break
-                    version = version_of(first) or FORMAT_VERSION
+                    version = version_of(record) or FORMAT_VERSION
                 if version is None or version == FORMAT_VERSION:
-                    yield from items
+                    yield cut
                 else:
-                    yield from [lifted(item, version) if isinstance(item, Record) else item for item in items]
+                    yield [lifted(item, version) if isinstance(item, Record) else item for item in cut]
 
     def _files(self) -> Iterator[tuple[Path, BinaryIO]]:
         """The segments, opened before the first is read: a recorder's ring may delete them meanwhile."""
@@ -312,6 +366,11 @@ def version_of(header: Record) -> int | None:
     return version if type(version) is int and version >= 1 else None
 
 
+def first_record(items: Sequence[Frame | Record | Damage]) -> tuple[int, Record] | None:
+    """The first record, with its place among the items."""
+    return next(((at, item) for at, item in enumerate(items) if isinstance(item, Record)), None)
+
+
 def unfit(first: Record, capture: object) -> Cause | None:
     """The reason why a segment with this first record cannot be read as part of the capture."""
     if first.rec != "header":
@@ -321,7 +380,7 @@ def unfit(first: Record, capture: object) -> Cause | None:
     return None if capture in (None, first.members.get("capture")) else "foreign"
 
 
-def _cut(file: BinaryIO, cutter: LineCutter, size: int = CHUNK) -> Iterator[list[Record | Damage]]:
+def _cut(file: BinaryIO, cutter: _Cutter[_Item], size: int = CHUNK) -> Iterator[list[_Item]]:
     """What a file holds now: one that grows faster than it is read would have no end."""
     left = os.fstat(file.fileno()).st_size
     while left > 0 and (chunk := file.read(min(size, left))):
@@ -401,10 +460,10 @@ class FrameAssembler:
         self._abandoned: list[_Parts] = []
         self._skipped = 0
 
-    def feed(self, item: Record | Damage) -> Frame | Record | Damage | None:
+    def feed(self, item: Frame | Record | Damage) -> Frame | Record | Damage | None:
         """Convert an item of a capture; None for a part, whose frame comes later."""
-        if isinstance(item, Record) and item.rec == "frame" and not self._skipped and not self._parts:
-            return _frame(item, None, self._limit) or item  # the usual case
+        if isinstance(item, Frame) and self._skipped:
+            item, self._skipped = item._replace(skipped=self._skipped), 0
         if not isinstance(item, Record):
             return item
         if item.rec == "gap" and self._parts:
@@ -454,7 +513,7 @@ def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
     return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
-_Any = TypeVar("_Any", bound=Record | Damage)
+_Any = TypeVar("_Any", bound=Frame | Record | Damage)
 
 
 def assembled(
@@ -471,42 +530,62 @@ def assembled(
         yield None, left
 
 
-def read_frames(items: Iterable[Record | Damage], limit: int = READER_LIMIT) -> Iterator[Frame | Record | Damage]:
+def read_frames(
+    items: Iterable[Frame | Record | Damage], limit: int = READER_LIMIT
+) -> Iterator[Frame | Record | Damage]:
     """All items of a capture, with its frames assembled."""
+    if isinstance(items, Capture):
+        items = items.frames()
     return (frame for _, frame in assembled(items, limit) if frame is not None)
+
+
+def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int = READER_LIMIT) -> Frame | None:
+    """The frame of a record that holds a whole flawless message; None for any other record.
+
+    Args:
+        values: the record's members.
+        offset: the offset of its line in the segment's file.
+        line_size: bytes of the line.
+        limit: frames of more bytes than this are left out.
+    """
+    text, direction = values.get("raw"), values.get("dir")
+    if type(text) is not str or (direction != "c2s" and direction != "s2c"):
+        return None
+    conn, exchange, unit, event_id, delim, id_again = 0, None, "line", None, b"\n", False
+    if not _UNUSUAL.isdisjoint(values):
+        if not _ODD.isdisjoint(values):
+            return None
+        conn, exchange, unit = values.get("conn", 0), values.get("exchange"), values.get("unit", "line")
+        event_id, id_again = values.get("event_id"), values.get("id_again") is True
+        is_known = type(conn) is type(exchange) is int and (unit == "http_body" or unit == "sse_event")
+        if not is_known or (event_id is not None and type(event_id) is not str):
+            return None
+        delim = b""
+    raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
+    message = read(raw) if len(raw) <= MOST_VALUES and len(raw) <= limit else None
+    if message is None:
+        return None
+    kind, token, method, code, body, is_as_written = message
+    # tuple.__new__ takes half the time of a named tuple's own __new__.
+    verdict = tuple.__new__(Envelope, (kind, token, method, code, None, ()))
+    place = conn, exchange, unit, event_id
+    rest = None, 0, False, body, id_again, is_as_written, offset, line_size
+    return tuple.__new__(Frame, (values["seq"], values["t_ns"], direction, raw, verdict, delim, True, *place, *rest))
+
+
+_UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
+"""Members that a `frame` record from stdio seldom has."""
+_ODD: Final = frozenset({"parts", "delim", "whole", "event"})
+"""Those of them that one from HTTP seldom has."""
 
 
 def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     """The frame that a record holds; None if its members are invalid, so that it stays a record."""
     values = record.members
-    direction, text = values.get("dir"), values.get("raw")
-    if type(text) is str and direction in ("c2s", "s2c") and _UNUSUAL.isdisjoint(values):
-        # Nearly all stdio frames, in half the time.
-        line = text.encode()  # orjson rejects lone surrogates, so this cannot fail
-        verdict, body, is_as_written = judge_and_read(line, direction, "line", whole=True, limit=limit)
-        seq, _, t_ns, _, _, _, skipped = record
-        return tuple.__new__(
-            Frame,
-            (
-                seq,
-                t_ns,
-                direction,
-                line,
-                verdict,
-                b"\n",
-                True,
-                0,
-                None,
-                "line",
-                None,
-                None,
-                skipped,
-                False,
-                body,
-                False,
-                is_as_written,
-            ),
-        )
+    frame = None if parts is not None else plain_frame(values, record.offset, len(record.line), limit)
+    if frame is not None:
+        return frame._replace(skipped=record.skipped) if record.skipped else frame
+    direction = values.get("dir")
     unit = values.get("unit", "line")
     if direction not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event"):
         return None
@@ -535,11 +614,9 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
         body=body,
         id_again=values.get("id_again") is True,
         is_as_written=is_as_written,
+        offset=record.offset,
+        line_size=len(record.line),
     )
-
-
-_UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})
-"""Members that a `frame` record from stdio seldom has."""
 
 
 def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:

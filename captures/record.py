@@ -89,6 +89,11 @@ class Record(NamedTuple):
     skipped: int = 0
     """How many numbers are missing right before it, as known so far: a later `gap` may account for them."""
 
+    @property
+    def line_size(self) -> int:
+        """Bytes of its line, without its LF."""
+        return len(self.line)
+
 
 def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
     """The whole line: number and type first, then the middle, the checksum and LF."""
@@ -285,26 +290,32 @@ def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skip
     return middle + payload(raw)
 
 
-def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
-    """The record in `line` (without its LF); None if the checksum or a fixed member is wrong.
+def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | None:
+    """The members of the record in `line` (without its LF); None if the checksum or a fixed member is wrong.
 
     The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
     """
     end = len(line) - CRC_TAIL
     if (
         end < 0
-        or line[end:] != b'%b%08x"}' % (CRC_MARK, crc32(line[:end]))  # a view costs more than a copy
+        or line[end:] != b',"crc":"%08x"}' % crc32(line[:end])  # a view costs more than a copy
         or not line.startswith(LINE_START)
     ):
         return None
     try:
-        values = loads(line)
+        values: dict[str, Any] = loads(line)
     except (ValueError, RecursionError):
         return None
-    seq, rec, t_ns = values.get("seq"), values.get("rec"), values.get("t_ns")
-    if type(seq) is not int or type(rec) is not str or type(t_ns) is not int or seq < 0 or t_ns < 0:
+    seq, t_ns = values.get("seq"), values.get("t_ns")
+    if type(seq) is not int or type(values.get("rec")) is not str or type(t_ns) is not int or seq < 0 or t_ns < 0:
         return None
-    return Record(seq, rec, t_ns, values, offset, line)
+    return values
+
+
+def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
+    """The record in `line` (without its LF); None if the checksum or a fixed member is wrong."""
+    values = values_of(line, loads)
+    return None if values is None else Record(values["seq"], values["rec"], values["t_ns"], values, offset, line)
 
 
 def raw_bytes(values: dict[str, Any]) -> bytes | None:

@@ -1,6 +1,6 @@
 """Tail: reads the items that a capture has so far, step by step, for threads that must never wait.
 
-It yields the same items as `Capture`, by the same rules for segments and versions; if a recorder is still
+It yields the same items as `Capture.frames`, by the same rules for segments and versions; if a recorder is still
 writing, later steps return the new items. Nothing here blocks: the caller decides how often to step, and
 how much to read at a time.
 """
@@ -15,7 +15,18 @@ from captures.errors import NotACapture
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segment_number, segments
-from captures.reader import Capture, Damage, FrameAssembler, LineCutter, lifted, open_capture, unfit, version_of
+from captures.reader import (
+    Capture,
+    Damage,
+    FrameAssembler,
+    FrameCutter,
+    LineCutter,
+    first_record,
+    lifted,
+    open_capture,
+    unfit,
+    version_of,
+)
 from captures.record import MAX_LINE, Record
 from captures.versions import FORMAT_VERSION
 
@@ -28,8 +39,12 @@ OPEN_AT_ONCE: Final = 64
 class Tail:
     """Reads one capture from its beginning to its current end, and continues as it grows."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, in_records: bool = False) -> None:
         """Read the first header.
+
+        Args:
+            path: the capture.
+            in_records: yield records only, as iterating over `Capture` does, for those who want their lines.
 
         Raises:
             NotACapture, NewerFormat: as for `Capture`.
@@ -46,6 +61,7 @@ class Tail:
         self.has_ended = False
         """Whether no more items will come: no recorder is writing to the capture, and everything has been read."""
         self._assembler = FrameAssembler()
+        self._in_records = in_records
         self._versions: list[int] = []
         self._files: OrderedDict[int, BinaryIO] = OrderedDict()
         self._begin(capture.segments[0])
@@ -53,13 +69,13 @@ class Tail:
     def _begin(self, path: Path) -> None:
         self.segments.append(path)
         self._versions.append(0)
-        self._cutter = LineCutter(path)
+        self._cutter: LineCutter | FrameCutter = LineCutter(path) if self._in_records else FrameCutter(path)
         self._at = 0
         self._is_over = False
         # Reset after the previous segment: a caller that stops at the end would otherwise stop between segments.
         self.is_at_end = False
 
-    def step(self, size: int = STEP) -> list[Record | Damage]:
+    def step(self, size: int = STEP) -> list[Frame | Record | Damage]:
         """The items that the next `size` bytes complete, all from one segment; empty if no more bytes have arrived."""
         if self.has_ended:
             return []
@@ -68,17 +84,19 @@ class Tail:
         if chunk:
             self._at += len(chunk)
             self.read_bytes += len(chunk)
-            return self._fitting(self._cutter.feed(chunk))
+            return self._fitting([*self._cutter.feed(chunk)])
         if not self._is_over:
             # Check before reading, so that everything the recorder wrote before it released the file is read.
             self._is_over = not is_live(self.segments[-1])
             return self.step(size) if self._is_over else []
-        return self._fitting(self._cutter.end(), is_last=True)
+        return self._fitting([*self._cutter.end()], is_last=True)
 
-    def assembled(self, size: int = STEP) -> list[tuple[Record | Damage | None, Frame | Record | Damage | None]]:
+    def assembled(
+        self, size: int = STEP
+    ) -> list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]:
         """The same, each with what it comes to, as `reader.assembled` has it; not to be mixed with calls of `step`."""
         had_ended, feed = self.has_ended, self._assembler.feed
-        items: list[tuple[Record | Damage | None, Frame | Record | Damage | None]]
+        items: list[tuple[Frame | Record | Damage | None, Frame | Record | Damage | None]]
         items = [(item, feed(item)) for item in self.step(size)]
         if self.has_ended and not had_ended:
             items += [(None, left) for left in self._assembler.end()]
@@ -115,7 +133,7 @@ class Tail:
     ) -> None:
         self.close()
 
-    def _fitting(self, items: list[Record | Damage], *, is_last: bool = False) -> list[Record | Damage]:
+    def _fitting(self, items: list[Frame | Record | Damage], *, is_last: bool = False) -> list[Frame | Record | Damage]:
         """Upgrade items to the current format; if the segment belongs to another capture, end with damage that says so.
 
         Args:
@@ -123,15 +141,16 @@ class Tail:
             is_last: whether these are the segment's last items; the next segment follows.
         """
         version = self._versions[-1]
-        for number, item in enumerate(items if not version else ()):
-            if isinstance(item, Record):
-                cause = unfit(item, self.header.members.get("capture"))
-                if cause is not None:
-                    rest = self._size(len(self.segments) - 1) - item.offset
-                    self._next()
-                    return [*items[:number], Damage(self.segments[-1], item.offset, rest, cause)]
-                version = self._versions[-1] = version_of(item) or FORMAT_VERSION
-                break
+        first = first_record(items) if not version else None
+        if first is not None:
+            at, record = first
+            cause = unfit(record, self.header.members.get("capture"))
+            if cause is not None:
+                rest = self._size(len(self.segments) - 1) - record.offset
+                foreign = Damage(self.segments[-1], record.offset, rest, cause)
+                self._next()
+                return [*items[:at], foreign]
+            version = self._versions[-1] = version_of(record) or FORMAT_VERSION
         if version not in (0, FORMAT_VERSION):
             items = [lifted(item, version) if isinstance(item, Record) else item for item in items]
         if is_last:

@@ -6,6 +6,7 @@ from analysis import clock
 from analysis.conversation.fold import Fold
 from analysis.store.tables import Row, ordered
 from analysis.store.values import integer, text
+from captures.frame import Frame
 from captures.gaps import MOST_LOST
 from captures.reader import Capture
 from captures.record import Record
@@ -38,17 +39,21 @@ class Account:
         self.records += expected - 1 - self.last
         self.last, self.last_ns = expected - 1, last_ns
 
-    def note(self, record: Record) -> None:
+    def note(self, record: Frame | Record) -> None:
         """Count a record."""
-        members = record.members
         if self.last < 0:
-            segment = members.get("segment") if record.rec == "header" else None
+            segment = record.members.get("segment") if isinstance(record, Record) and record.rec == "header" else None
             # The ring has dropped earlier records.
             self._first = record.seq if type(segment) is int and segment > 1 else 0
         if record.seq > self.last:
             self.records += 1
             self.last = record.seq
         self.last_ns = max(self.last_ns, record.t_ns)
+        if isinstance(record, Record):
+            self._note(record)
+
+    def _note(self, record: Record) -> None:
+        members = record.members
         if record.rec == "process":
             if members.get("event") == "spawned" and self._spawned_ns is None:
                 self._spawned_ns = record.t_ns

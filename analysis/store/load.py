@@ -25,7 +25,7 @@ from analysis.conversation.fold import is_unjudged
 from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
-from analysis.reading import Reading, Step
+from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Point
@@ -135,7 +135,7 @@ def _few_collections() -> Iterator[None]:
 def _findings(capture: Capture) -> "Iterator[Finding]":
     from analysis.checking.checker import Rules
 
-    fitting = (item for item in capture if isinstance(item, Damage) or _fits(item))
+    fitting = (item for item in capture.frames() if isinstance(item, Damage) or _fits(item))
     for step in Reading(fitting, Rules()).to_end("open" if is_live(capture.segments[-1]) else None):
         yield from step.findings
 
@@ -161,7 +161,7 @@ def _finding_row(finding: "Finding") -> Row:
     )
 
 
-def _fits(record: Record) -> bool:
+def _fits(record: Frame | Record) -> bool:
     """Whether its number and stamp fit into a column."""
     return record.seq <= LARGEST and record.t_ns <= LARGEST
 
@@ -185,7 +185,7 @@ class _Load:
         self._held: dict[int, Frame] = {}
         self._talks: dict[Session, Talk] = {}
         self._written: set[int] = set()
-        self._last: Record | None = None
+        self._last: Frame | Record | None = None
         self._stop: int | None = None
         """The number of the record at which reading stops; None for the end."""
         self._read_before = 0
@@ -216,18 +216,18 @@ class _Load:
                 self._write_calls(step.changed)
         self._finish(is_growing=is_growing)
 
-    def _fitting(self) -> Iterator[Record | Damage]:
-        """The records whose numbers and stamps fit into columns, up to where reading stops; all are accounted for."""
+    def _fitting(self) -> Iterator[Item]:
+        """The items whose numbers and stamps fit into columns, up to where reading stops; all are accounted for."""
         account, stop = self._account, self._stop
         expected = last_ns = 0
-        for item in self._capture:
-            if type(item) is Record:
-                seq, rec, t_ns, _, offset, _, _ = item
+        for item in self._capture.frames():
+            if not isinstance(item, Damage):
+                seq, t_ns, offset = item.seq, item.t_ns, item.offset
                 if stop is not None and seq >= stop:
                     if seq > stop:
                         raise Doubt("a segment that is gone")
                     break
-                if rec == "frame" and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
+                if type(item) is Frame and seq == expected <= LARGEST and last_ns <= t_ns <= LARGEST:
                     expected, last_ns = seq + 1, t_ns  # enough for frames in order, as nearly all are
                 elif _fits(item):
                     account.catch_up(expected, last_ns)
@@ -290,7 +290,7 @@ class _Load:
     @property
     def _read(self) -> int:
         """The end of the last record in its segment."""
-        return 0 if self._last is None else self._last.offset + len(self._last.line) + 1
+        return 0 if self._last is None else self._last.offset + self._last.line_size + 1
 
     # ---- items
 
@@ -330,7 +330,9 @@ class _Load:
             self._add_row(frame, session, name_text(call.name), call.request.seq)
 
     def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
-        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, _, _, is_as_written = frame
+        seq, t_ns, direction, raw, verdict, _, _, conn, exchange, unit, event_id, _, _, _, _, _, is_as_written, _, _ = (
+            frame
+        )
         kind, id_, method, code, problem, _ = verdict
         size = len(raw)
         # One tuple, built in a single step: this runs for every frame, and half of a load is such steps.

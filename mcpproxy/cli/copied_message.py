@@ -121,7 +121,7 @@ class _Source:
             if damage is not None:
                 say_damage(damage, self.path)
                 self.exit_code = int(Exit.USAGE)
-            if isinstance(step.record, Record):
+            if isinstance(step.record, Frame | Record):
                 self.last = step.record.seq
             yield step
 

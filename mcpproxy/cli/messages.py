@@ -11,6 +11,7 @@ from typing import Final
 from analysis.filter import Filter, parse
 from analysis.reading import Reading, Step
 from captures.errors import CaptureError
+from captures.frame import Frame
 from captures.reader import Capture, assembled
 from captures.record import Record
 from mcpproxy.cli.diagnostics import Exit, fail
@@ -123,7 +124,7 @@ class _Search:
             if damage is not None:
                 say_damage(damage, path)
                 self.is_damaged = True
-            if isinstance(step.record, Record):
+            if isinstance(step.record, Frame | Record):
                 self.last = step.record.seq
             self.messages.take(step)
             findings += found

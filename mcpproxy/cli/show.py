@@ -170,7 +170,7 @@ def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label
 def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
     """The text of a capture, in pieces."""
     options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
-    reading = Reading(path)
+    reading = Reading(path, in_records=options.format == "json")
     printer = _printer(path, reading.fold, options)
     rows: Iterable[Row] = (row for step in reading for row in printer.take(damage.look(step, reading)))
     if options.tail is not None:
@@ -433,6 +433,7 @@ class _Json:
     def take(self, step: Step) -> Iterator[Row]:
         """Yields the row of the record or, with a filter, the rows whose selection is now certain."""
         record, entry = step.record, step.item
+        assert not isinstance(record, Frame)
         if isinstance(record, Damage):
             if self._only is None:
                 yield json_line(damage_of(record))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.reading import Reading, Step
+from captures.frame import Frame
 from captures.identity import capture_id
 from captures.reader import Capture
 from captures.record import Record
@@ -43,6 +44,6 @@ class Source:
 
     def __iter__(self) -> Iterator[Step]:
         for step in self.reading.to_end():
-            if isinstance(step.record, Record):
-                self._tell(len(step.record.line) + 1)
+            if isinstance(step.record, Frame | Record):
+                self._tell(step.record.line_size + 1)
             yield step

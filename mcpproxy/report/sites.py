@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from captures.errors import CaptureError
+from captures.frame import Frame
 from captures.listing import segment_number, segments
 from captures.reader import CHUNK, Damage, open_capture
 from captures.record import MAX_LINE, Record, decode, raw_bytes
@@ -47,14 +48,14 @@ class Sites:
         self._stretches: list[_Stretch] = []
         self._sizes: list[int] = []
         """Size of the last record of each stretch except the current one."""
-        self._last: Record | None = None
+        self._last: Frame | Record | None = None
         """The last record of the current stretch."""
         self._next = 0
         """The number that would continue it."""
         self._after = -1
         """Where in the file the next line begins."""
 
-    def note(self, item: Record | Damage) -> None:
+    def note(self, item: Frame | Record | Damage) -> None:
         """The next item of the capture, in the order in which they are read."""
         if isinstance(item, Damage):
             self._end()
@@ -63,7 +64,7 @@ class Sites:
             self._offset, self._after = item.offset, -1
         elif self._last is not None and item.seq == self._next and item.offset == self._after:
             self._last, self._next, self._offset = item, item.seq + 1, item.offset
-            self._after = item.offset + len(item.line) + 1
+            self._after = item.offset + item.line_size + 1
             self._offsets.append(item.offset)
         else:
             self._begin(item)
@@ -83,17 +84,17 @@ class Sites:
         if at + 1 < end:
             size = self._offsets[at + 1] - offset - 1
         else:
-            size = len(self._last.line) if is_last and self._last is not None else self._sizes[number]
+            size = self._last.line_size if is_last and self._last is not None else self._sizes[number]
         return Place(self._files[stretch.file], offset, size, stretch.line + further)
 
-    def _begin(self, record: Record) -> None:
+    def _begin(self, record: Frame | Record) -> None:
         """A record that does not follow the last one."""
         self._end()
         if record.offset <= self._offset or self._at < 0:
             self._turn_to(self._file_of(record))
             self._after = -1
         self._line += record.offset != self._after - 1  # it may be on the line of the last, if an LF is lost
-        self._offset, self._after = record.offset, record.offset + len(record.line) + 1
+        self._offset, self._after = record.offset, record.offset + record.line_size + 1
         if record.seq >= self._next and self._at >= 0:
             self._stretches.append(_Stretch(record.seq, len(self._offsets), self._line, self._at))
             self._offsets.append(record.offset)
@@ -103,7 +104,7 @@ class Sites:
         """End the current stretch."""
         if self._last is not None:
             self._line = self._stretches[-1].line + len(self._offsets) - self._stretches[-1].at - 1
-            self._sizes.append(len(self._last.line))
+            self._sizes.append(self._last.line_size)
             self._last = None
 
     def _turn_to(self, path: Path) -> None:
@@ -113,11 +114,11 @@ class Sites:
             self._files.append(path)
         self._at, self._offset, self._line = self._files.index(path), -1, 0
 
-    def _file_of(self, first: Record) -> Path:
+    def _file_of(self, first: Frame | Record) -> Path:
         """The segment that begins with a record: the one that its header names, otherwise the next."""
-        number = first.members.get("segment")
-        for path in segments(self._files[0]):
-            if first.rec == "header" and type(number) is int and segment_number(path) == number:
+        number = first.members.get("segment") if isinstance(first, Record) and first.rec == "header" else None
+        for path in segments(self._files[0]) if type(number) is int else ():
+            if segment_number(path) == number:
                 return path
         following = self._at + 1
         return self._files[following if following < len(self._files) else -1]

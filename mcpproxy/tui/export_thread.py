@@ -37,7 +37,7 @@ class Export:
         self.written = 0
         """How many rows are written."""
         self.has_ended = False
-        self._tail = Tail(capture)
+        self._tail = Tail(capture, in_records=True)
         self._wall_ns = wall_of(self._tail.header)
         self._row = 0
         self._last: Record | None = None
@@ -66,6 +66,7 @@ class Export:
         items = self._tail.assembled(STEP)
         for item, entry in items:
             if item is not None and entry is not None:
+                assert not isinstance(item, Frame)
                 self._feed(item, entry)
         is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:

@@ -7,14 +7,14 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 
 from captures.envelope import judge
 from captures.file import CaptureFile
 from captures.frame import UNJUDGED, Direction, Frame
-from captures.reader import Damage, LineCutter, read_frames
+from captures.reader import Damage, FrameCutter, LineCutter, read_frames
 from captures.record import Record, frame_members, members, part_members, seal, stderr_members
 from tests.harness import DEADLINE_S
 
@@ -100,11 +100,21 @@ def tables() -> dict[str, list[str]]:
     return found
 
 
+SMALL: Final = 1 << 15
+
+
 def cut(data: bytes, step: int = 1 << 20) -> list[Record | Damage]:
-    """The items of a file that holds `data`, read in chunks of `step` bytes."""
-    cutter = LineCutter(Path("x.mcpcap"))
+    """The items of a file that holds `data`, read in chunks of `step` bytes; of a small one, frames are the same."""
+    items = _fed(LineCutter(Path("x.mcpcap")), data, step)
+    if len(data) <= SMALL:
+        at_once = _fed(FrameCutter(Path("x.mcpcap")), data, step)
+        assert list(read_frames(at_once)) == list(read_frames(items))
+    return items
+
+
+def _fed(cutter: Any, data: bytes, step: int) -> list[Any]:
     items = [item for at in range(0, len(data), step) for item in cutter.feed(data[at : at + step])]
-    return items + cutter.end()
+    return [*items, *cutter.end()]
 
 
 def whole_records(data: bytes) -> list[Record]:

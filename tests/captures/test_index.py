@@ -170,13 +170,14 @@ def test_an_index_grows_with_its_file(tmp_path: Path) -> None:
     assert not index.grow()
 
 
-def test_a_tail_gives_what_the_reader_gives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_records", [False, True])
+def test_a_tail_gives_what_the_reader_gives(tmp_path: Path, in_records: bool) -> None:
     path = write(tmp_path, b"".join(EVERY)[:-7])
-    with Tail(path) as tail:
+    with Tail(path, in_records=in_records) as tail:
         items = []
         while not tail.has_ended:
             items += tail.step(100)
-        assert items == list(Capture(path))
+        assert items == list(Capture(path) if in_records else Capture(path).frames())
         assert tail.step() == []
 
 

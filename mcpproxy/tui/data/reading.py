@@ -195,7 +195,7 @@ class Reading(Understanding):
 
     # ---- steps
 
-    def _note(self, row: int, item: Record | Damage) -> None:
+    def _note(self, row: int, item: Frame | Record | Damage) -> None:
         if self.index.is_frame(row):
             _, frame = next(assembled([item]))
             if isinstance(frame, Frame) and frame.is_priming:
@@ -242,7 +242,7 @@ class Reading(Understanding):
         self._take_all(items, has_ended=tail.has_ended)
         return bool(items) or not (tail.is_at_end or self.has_ended)
 
-    def _take_all(self, items: Iterable[Record | Damage], *, has_ended: bool) -> None:
+    def _take_all(self, items: Iterable[Frame | Record | Damage], *, has_ended: bool) -> None:
         for item in items:
             # Beyond the last row, only the end of the recording is of interest.
             if len(self.exchange_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
