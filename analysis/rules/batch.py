@@ -11,6 +11,7 @@ from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, ran
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.responses import is_hard_to_read
+from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")
@@ -37,6 +38,8 @@ class _Except(Span):
 
 class ArrayRule(Rule):
     """A rule about an array as a whole: called once, at its first item."""
+
+    oddities = Odd.SEVERAL
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         """An array that begins with a message."""

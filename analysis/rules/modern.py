@@ -19,6 +19,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.support.eras import Everywhere, code_of, data_of, member, result_type, short, speaks_modern
 from analysis.rules.unchanged_content import Words
 
@@ -36,6 +37,7 @@ _NESTED: Final = 8
 class _Envelope(Rule):
     """The base of the rules about a request's envelope in the modern era."""
 
+    oddities = Odd.INCOMPLETE
     sender = "client"
     era = "modern"
 
@@ -53,6 +55,7 @@ class _Envelope(Rule):
 class _Accepted(Rule):
     """The base of the rules about responses to such requests."""
 
+    oddities = Odd.INCOMPLETE
     sender = "server"
     era = "modern"
 

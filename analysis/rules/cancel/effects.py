@@ -13,6 +13,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.progress import PROGRESS, cancelled_seq
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, tokens_of
@@ -65,6 +66,7 @@ class ResponseAfterCancel(Rule):
     """
 
     id = "cancel/response-after-cancel"
+    oddities = Odd.CANCELLED
     needs_session = True
     versions = HANDSHAKE_ERA
     level = NOTE
@@ -91,6 +93,7 @@ class MessageAfterCancel(Rule):
     """
 
     id = "cancel/message-after-cancel"
+    oddities = Odd.CANCELLED
     needs_session = True
     who = "server"
     versions = MODERN_ERA
