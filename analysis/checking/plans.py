@@ -388,13 +388,13 @@ def kind_of(seen: Seen) -> tuple[str, str]:
         return "notification", UNPREFIXED.get(message.method, message.method)
     if isinstance(message, Invalid):
         return "invalid" if seen.is_posted else "aside", ""
-    if seen.exchange is None:
+    if seen.answered is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
-    exchange = seen.exchange
-    if exchange.outcome is not _COMPLETE:
-        return _OUTCOMES[exchange.outcome], exchange.request.method
+    call = seen.answered
+    if call.outcome is not _COMPLETE:
+        return _OUTCOMES[call.outcome], call.request.method
     if seen.era != "handshake":
         result = message.body["result"]
         if type(result) is not dict or result.get("resultType") != "complete":
-            return "untyped", exchange.request.method
-    return "complete", exchange.request.method
+            return "untyped", call.request.method
+    return "complete", call.request.method

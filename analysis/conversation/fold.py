@@ -223,11 +223,7 @@ class Fold:
 
     def abandoned_by(self, record: Record) -> list[Call]:
         """The requests that the last record shows as abandoned: their client closed the HTTP exchange."""
-        return [
-            exchange
-            for exchange in self.let_go
-            if exchange.cancelled_seq == record.seq and exchange.abandoned_ns is not None
-        ]
+        return [call for call in self.let_go if call.cancelled_seq == record.seq and call.abandoned_ns is not None]
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""
@@ -369,18 +365,7 @@ class Fold:
         call = Call(request, revision, era, http, session, self.calls)
         state = table.open(call, key)
         self._begin(call)
-        return Seen(
-            request,
-            session,
-            None,
-            state,
-            revision,
-            state=session.state,
-            era=era,
-            earlier=earlier,
-            http=http,
-            call=call,
-        )
+        return Seen(request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http)
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """The revision and era of messages other than the client's requests and their responses."""
@@ -520,7 +505,7 @@ class Fold:
             self.changed[call] = None
 
     def _cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
-        """The previous state of the id that a cancellation names, the request it refers to, and its exchange."""
+        """The previous state of the id that a cancellation names, the request it refers to, and its call."""
         params = notification.params if isinstance(notification.params, dict) else {}
         value, reason = params.get("requestId"), text_of(params.get("reason"))
         id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)

@@ -60,10 +60,10 @@ class _Accepted(Rule):
     era = "modern"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        response, exchange = seen.message, seen.exchange
-        if exchange is None or not isinstance(response, Response) or not speaks_modern(seen):
+        response, call = seen.message, seen.answered
+        if call is None or not isinstance(response, Response) or not speaks_modern(seen):
             return ()
-        return self.answered(seen, exchange.request, response)
+        return self.answered(seen, call.request, response)
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
         """Check a result or an error."""
@@ -383,7 +383,7 @@ class MissingCapabilityErrorShape(Rule):
     era = "modern"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        response, request = seen.message, seen.exchange.request if seen.exchange is not None else None
+        response, request = seen.message, seen.answered.request if seen.answered is not None else None
         if request is None or not isinstance(response, Response) or code_of(response) != MISSING_CAPABILITY:
             return
         if not speaks_modern(seen):

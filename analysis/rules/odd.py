@@ -74,7 +74,7 @@ def oddities_of(seen: Seen) -> Odd:
     if (frame.delim != b"\n" or not frame.whole) and frame.unit == "line":
         found |= Odd.LINE_END
     if isinstance(message, Response):
-        call = seen.exchange
+        call = seen.answered
         if call is None:
             return found | (Odd.UNPAIRED | Odd.ERROR if message.is_error else Odd.UNPAIRED)
         if call.settled is _ERROR or call.cancellation is not None or seen.is_converted or seen.era == "modern":

@@ -213,12 +213,12 @@ class Examination:
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
 
-    def _note_outcomes(self, exchanges: Iterable[Call], *, is_open: bool = False) -> None:
+    def _note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
         """Note how requests ended that got no response; with `is_open`, one may still come."""
-        for exchange in exchanges:
-            if exchange.session is not None:
-                key = exchange.request.seq, exchange.request.index
-                self._onlooker.facts[key] = facts_of_call(exchange, is_open=is_open)
+        for call in calls:
+            if call.session is not None:
+                key = call.request.seq, call.request.index
+                self._onlooker.facts[key] = facts_of_call(call, is_open=is_open)
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:

@@ -162,8 +162,8 @@ def _outcomes(case: Case) -> Counter[tuple[str, str]]:
     fold, counts = Fold(), Counter[tuple[str, str]]()
     for item in _items([line for _, line in case.records()]):
         for seen in fold.feed(item):
-            if seen.exchange is not None:
-                counts[seen.exchange.request.method, seen.exchange.outcome] += 1
+            if seen.answered is not None:
+                counts[seen.answered.request.method, seen.answered.outcome] += 1
         if isinstance(item, Record) and item.rec == "exchange":
             counts.update((one.request.method, one.outcome.value) for one in fold.let_go)
     counts.update((one.request.method, one.outcome.value) for one in fold.open_calls())

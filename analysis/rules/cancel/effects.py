@@ -75,7 +75,7 @@ class ResponseAfterCancel(Rule):
     source = PAGE
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        return () if seen.exchange is None else _after_cancel(self, seen, seen.exchange)
+        return () if seen.answered is None else _after_cancel(self, seen, seen.answered)
 
 
 class MessageAfterCancel(Rule):
@@ -116,10 +116,10 @@ class MessageAfterCancel(Rule):
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None or exchange.request.method == LISTEN:
+        call = seen.answered
+        if call is None or call.request.method == LISTEN:
             return ()
-        return _after_cancel(self, seen, exchange)
+        return _after_cancel(self, seen, call)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         session = seen.session
@@ -236,13 +236,13 @@ class ByDisconnect(Rule):
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, seen: Seen, exchange: Call) -> Iterable[Finding]:
+def _after_cancel(rule: Rule, seen: Seen, call: Call) -> Iterable[Finding]:
     """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
-    cancelled = exchange.cancelled_seq
+    cancelled = call.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
         return ()
-    text = f"request {short(exchange.request.id.text)} is answered although it was cancelled before"
-    return [rule.finding(seen, text, related=(exchange.request.seq, cancelled))]
+    text = f"request {short(call.request.id.text)} is answered although it was cancelled before"
+    return [rule.finding(seen, text, related=(call.request.seq, cancelled))]
 
 
 def _only_cancelled(session: Session) -> int | None:
@@ -250,6 +250,6 @@ def _only_cancelled(session: Session) -> int | None:
     table = session.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None
-    numbers = [exchange.cancelled_by for exchange in table.waiting() if exchange.request.method != LISTEN]
+    numbers = [call.cancelled_by for call in table.waiting() if call.request.method != LISTEN]
     known = [number for number in numbers if number is not None and session.has_received("server", number)]
     return max(known) if known and len(known) == len(numbers) else None

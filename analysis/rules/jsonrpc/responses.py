@@ -373,14 +373,14 @@ def is_hard_to_read(seen: Seen) -> bool:
         return seen.earlier is not None or isinstance(message.body.get("id"), float)
     if isinstance(message, Notification):
         return is_asked_for(message.method, seen)
-    return seen.exchange is None and message.id is not None and seen.id_state is not IdState.CANCELLED
+    return seen.answered is None and message.id is not None and seen.id_state is not IdState.CANCELLED
 
 
 def _probe(session: Session) -> int | None:
     """The number of the open probe for the modern era, unless the client has very many open requests."""
     table = session.tables["client"]
     waiting = table.waiting() if len(table) <= _KEPT else []
-    return next((exchange.request.seq for exchange in waiting if exchange.request.method == "server/discover"), None)
+    return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
 
 
 def _is_nameless(answer: Response) -> bool:

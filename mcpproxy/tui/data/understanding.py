@@ -277,14 +277,14 @@ class Understanding:
             if event.call.is_over:
                 self._settle(event.call)  # its id cannot be answered
         elif isinstance(message, Response):
-            if event.exchange is None:
+            if event.answered is None:
                 if event.meant is not None:
                     self._note_meant(event.meant)
                 if event.id_state in _MISFITS:
                     insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
                 return number, True
-            number = self._answer(event.exchange, row)
-            is_wrong = event.exchange.outcome in _BAD or event.is_converted
+            number = self._answer(event.answered, row)
+            is_wrong = event.answered.outcome in _BAD or event.is_converted
         return number, is_wrong
 
     def _join(self, message: Message, first: int, last: int) -> None:

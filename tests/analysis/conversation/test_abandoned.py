@@ -74,9 +74,9 @@ def test_an_answer_that_comes_too_late_is_told_with_its_time() -> None:
     assert cancelled.cancelled is not None
     assert cancelled.cancelled.abandoned_ns == 30 * S
     (answered,) = fold.feed(frame(3, 32.5, "s2c", id=7, result={}))
-    assert answered.exchange is not None
-    assert answered.exchange.outcome is Outcome.RESULT
-    assert (answered.exchange.abandoned_ns, answered.exchange.late_ns) == (30 * S, 5 * S // 2)
+    assert answered.answered is not None
+    assert answered.answered.outcome is Outcome.RESULT
+    assert (answered.answered.abandoned_ns, answered.answered.late_ns) == (30 * S, 5 * S // 2)
 
 
 def test_only_the_first_cancellation_counts() -> None:

@@ -46,7 +46,7 @@ class Talk:
 
 
 def asked_in(seen: Seen) -> int | None:
-    return None if seen.exchange is None else seen.exchange.request.frames[0].exchange
+    return None if seen.answered is None else seen.answered.request.frames[0].exchange
 
 
 def test_the_same_ids_of_many_clients_are_told_apart() -> None:
@@ -229,9 +229,9 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     again = repeated(talk, 2, **ASKED)
     assert (again.is_again, again.request, again.session) == (True, first.message, first.session)
     answered = talk.answer(2)
-    assert answered.exchange is not None
-    assert (answered.request, answered.exchange.redirects) == (first.message, 1)
-    assert answered.exchange.http is talk.session.exchanges.known(2)
+    assert answered.answered is not None
+    assert (answered.request, answered.answered.redirects) == (first.message, 1)
+    assert answered.answered.http is talk.session.exchanges.known(2)
     assert talk.session.open_calls() == ()
     assert talk.session.routing.count == 1
 
@@ -269,8 +269,8 @@ def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
         assert repeated(talk, number + 1, **ASKED).is_again
         talk.record(number, "end", response=redirect, ended_by="complete")
         answered = talk.answer(number + 1)
-        assert answered.exchange is not None
-        assert (answered.exchange.outcome, answered.exchange.redirects) == (Outcome.RESULT, 1)
+        assert answered.answered is not None
+        assert (answered.answered.outcome, answered.answered.redirects) == (Outcome.RESULT, 1)
     assert talk.session.open_calls() == ()
 
 
@@ -331,4 +331,4 @@ def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> Non
     for message in messages:
         redirected(talk, talk.seq, **message)
         again = repeated(talk, talk.seq + 1, **message)
-        assert (again.is_again, again.exchange, again.id_state) == (True, None, None)
+        assert (again.is_again, again.answered, again.id_state) == (True, None, None)

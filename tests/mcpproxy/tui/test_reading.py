@@ -49,10 +49,10 @@ def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
     fold, found = Fold(), set()
     for item in read_frames(Capture(path)):
         for seen in fold.feed(item):
-            exchange = seen.exchange
-            if exchange is not None and exchange.response is not None:
-                pair = exchange.request.seq, exchange.response.seq
-                found.add((*pair, exchange.latency_ns or 0, str(exchange.outcome)))
+            call = seen.answered
+            if call is not None and call.response is not None:
+                pair = call.request.seq, call.response.seq
+                found.add((*pair, call.latency_ns or 0, str(call.outcome)))
     return found
 
 
