@@ -73,7 +73,7 @@ class PeersScreen(PlacedScreen):
     def _read(self) -> None:
         """Read the introductions, in a thread; again while they may be incomplete."""
         self.show_title()
-        settled = len(self.reading.exchanges.settled)
+        settled = len(self.reading.calls.settled)
         is_complete = any(said.side == "server" for said in self._said)
         if settled == self._read_from or (is_complete and self.entry is not None):
             return

@@ -310,7 +310,7 @@ class TimelineScreen(CaptureScreen):
         if text is not None and timeline is self.timelines.own:
             self.app.select(text)
             return
-        row = timeline.reading.exchanges.request[number] if number >= 0 else self._first(timeline)
+        row = timeline.reading.calls.request[number] if number >= 0 else self._first(timeline)
         self.app.show(row, timeline.reading.path)
 
     def _first(self, timeline: Timeline) -> int:
