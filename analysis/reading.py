@@ -52,6 +52,12 @@ class Step(NamedTuple):
         """The calls that it ends without a response: their HTTP exchange has ended."""
         return [call for call in self.changed if call.settled is not None and call.response is None]
 
+    @property
+    def abandoned(self) -> list[Call]:
+        """Those of `unanswered` that their client abandoned, by closing the HTTP exchange."""
+        seq = None if self.record is None or isinstance(self.record, Damage) else self.record.seq
+        return [call for call in self.unanswered if call.cancelled_seq == seq and call.abandoned_ns is not None]
+
 
 class Reading:
     """One capture while it is read.
@@ -78,7 +84,7 @@ class Reading:
         self.damage: Damage | None = None
         """The first damage so far; an unfinished record at the end is normal."""
         self._assembler = FrameAssembler()
-        self._assemble, self._understand = self._assembler.feed, self.fold.feed
+        self._assemble, self._understand, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
         if rules is None:
             self._checker = None
         else:
@@ -105,7 +111,7 @@ class Reading:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
             # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
-            return tuple.__new__(Step, (record, item, self._understand(item), self.fold.changed, (), None))
+            return tuple.__new__(Step, (record, item, self._understand(item), self._under_way.changed, (), None))
         return self._step(record, item)
 
     def finish(self, reason: End | None = None) -> Iterator[Step]:
@@ -119,7 +125,7 @@ class Reading:
         reason = reason or self.end
         rest = self.fold.rest()
         left = self.fold.open_calls()
-        changed = self.fold.changed | dict.fromkeys(left)
+        changed = self._under_way.changed | dict.fromkeys(left)
         findings = () if self._checker is None else self._checker.finish(rest, left, reason)
         yield Step(None, None, rest, changed, findings, reason)
 
@@ -154,10 +160,10 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self._understand(item), self.fold.changed)
+            return Step(record, item, self._understand(item), self._under_way.changed)
         if not checker.is_due(item):
             messages = self._understand(item)
-            return Step(record, item, messages, self.fold.changed, checker.look(item, messages))
+            return Step(record, item, messages, self._under_way.changed, checker.look(item, messages))
         assert not isinstance(item, Damage)
         whole = item
         if item.skipped:
@@ -165,7 +171,7 @@ class Reading:
             whole = item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)
-        return Step(record, item, messages, self.fold.changed, checker.look(item, messages, due))
+        return Step(record, item, messages, self._under_way.changed, checker.look(item, messages, due))
 
 
 def read(path: Path | str) -> Reading:

@@ -124,7 +124,7 @@ class Summarizer:
             self._hear(seen.session.client, self.fold.t_ns)
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
         if isinstance(entry, Record) and entry.rec == "exchange":
-            self.abandoned += len(self.fold.abandoned_by(entry))
+            self.abandoned += len(step.abandoned)
         for call in step.changed:
             self.errors += call.settled in _BAD
             if call.response is not None:

@@ -11,6 +11,7 @@ from analysis.conversation.session import Seen
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
 from captures.record import Record
+from tests.analysis.talk import unanswered
 
 
 class Talk:
@@ -201,7 +202,7 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
         talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
-        assert [one.outcome for one in talk.session.let_go] == ([] if outcome is None else [outcome]), (era, end)
+        assert [one.outcome for one in unanswered(talk.session)] == ([] if outcome is None else [outcome]), (era, end)
         assert talk.session.failed == (outcome is Outcome.FAILED)
 
 
@@ -239,10 +240,10 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
 def test_a_request_that_is_redirected_and_fails_elsewhere_has_failed_there() -> None:
     talk = Talk()
     redirected(talk, 1, **ASKED)
-    assert talk.session.let_go == []
+    assert unanswered(talk.session) == []
     repeated(talk, 2, **ASKED)
     talk.record(2, "end", response={"status": 502}, ended_by="complete")
-    (failed,) = talk.session.let_go
+    (failed,) = unanswered(talk.session)
     assert (failed.outcome, failed.redirects, failed.http) == (Outcome.FAILED, 1, talk.session.exchanges.known(2))
 
 

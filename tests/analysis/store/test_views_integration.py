@@ -35,6 +35,7 @@ from captures.record import Record
 from mcpproxy.report.sql_page import page
 from tests.analysis.judged import Judged
 from tests.analysis.store.written import DAY, MS, OPENED, Written
+from tests.analysis.talk import unanswered
 from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
@@ -106,7 +107,7 @@ class Told:
             for seen in (*fold.feed(item),):
                 self._take(seen, asked, ended)
             if isinstance(item, Record) and item.rec == "exchange":
-                ended.update({call.request: call for call in fold.let_go})
+                ended.update({call.request: call for call in unanswered(fold)})
         for seen in fold.rest():
             self._take(seen, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
