@@ -108,5 +108,5 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
 
 
 def _posted(reading: Reading, frame: Frame) -> Posted | None:
-    http = reading.fold.exchanges.known(frame.exchange) if frame.exchange is not None else None
+    http = reading.conversation.exchange(frame.exchange) if frame.exchange is not None else None
     return None if http is None else posted_by(http, frame.raw)

@@ -195,7 +195,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
     own = reading.sessions[row] if row < len(reading.sessions) else 0
-    session = next((one for one in reading.fold.routing.open() if one.number == own), reading.fold)
+    session = next((one for one in reading.conversation.sessions if one.number == own), reading.conversation.capture)
     for word, peer in (("client", session.client), ("server", session.server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))
@@ -217,7 +217,7 @@ def _at(reading: Reading, row: int) -> str:
 def _failure(reading: Reading, request: int) -> str:
     item = reading.index.beginning(request)
     number = item.members.get("exchange") if item is not None else None
-    http = reading.fold.exchanges.known(number) if type(number) is int else None
+    http = reading.conversation.exchange(number) if type(number) is int else None
     # A redirected request has failed where it was repeated, if it was.
     return failure(None if http is not None and http.is_redirect else http)
 
@@ -226,9 +226,9 @@ def _headers(reading: Reading, row: int) -> Lines:
     item = reading.index.beginning(row)
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:
-        is_http = reading.fold.transport == "http"
+        is_http = reading.conversation.capture.transport == "http"
         return [[Span("not part of an HTTP exchange" if is_http else "no headers: this came over stdio", "dim")]]
-    http = reading.fold.exchanges.known(number)
+    http = reading.conversation.exchange(number)
     if http is None:
         return [[Span(f"HTTP exchange {number}: forgotten, or not analysed yet", "dim")]]
     return [[Span(f"exchange {number}", "dim")], *request_head(http), [], *response_head(http)]

@@ -221,7 +221,7 @@ class TrafficRows:
     def _time_text(self, row: int) -> str:
         index, entry = self.reading.index, self.view[row]
         t_ns = index.t_ns(entry)
-        wall_ns = self.reading.fold.wall_ns
+        wall_ns = self.reading.conversation.capture.wall_ns
         if self.times == "abs" and wall_ns is not None:
             try:
                 clock_text = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))

@@ -85,7 +85,7 @@ class Reading(Understanding):
     @property
     def name(self) -> str:
         """Its name in the header, or else the name of its directory. Untrusted."""
-        return self.fold.name or self.path.parent.name
+        return self.conversation.capture.name or self.path.parent.name
 
     @property
     def is_live(self) -> bool:
@@ -95,12 +95,12 @@ class Reading(Understanding):
     @property
     def is_killed(self) -> bool:
         """Whether everything was read, and no record shows a normal end of its recorder."""
-        return self.has_ended and self.fold.ending is None
+        return self.has_ended and self.conversation.capture.ending is None
 
     @property
     def bad_end(self) -> str | None:
         """How it ended, in the words of the list of sessions, if it ended badly or was killed."""
-        return bad_ending(self.fold.ending, self._status, self._signal) if self.has_ended else None
+        return bad_ending(self.conversation.capture.ending, self._status, self._signal) if self.has_ended else None
 
     @property
     def progress(self) -> float:
@@ -169,7 +169,7 @@ class Reading(Understanding):
 
         None if there is a response, or if it does not wait or that is unknown.
         """
-        calls, wall_ns = self.calls, self.fold.wall_ns
+        calls, wall_ns = self.calls, self.conversation.capture.wall_ns
         if calls.response[number] != NONE:
             return None
         if number in calls.abandoned_ns:

@@ -68,7 +68,6 @@ class Understanding:
         self.index = index
         self.conversation = Reading()
         """What reads and understands the capture."""
-        self.fold = self.conversation.fold
         self.calls = Calls()
         self.kinds = CallKinds()
         """The kinds of requests seen."""
@@ -129,7 +128,7 @@ class Understanding:
             sentences.append(
                 f"{self._unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
             )
-        return sentences + [loss.text for loss in self.fold.forgotten]
+        return sentences + [loss.text for loss in self.conversation.forgotten]
 
     # ---- what belongs together
 
@@ -368,7 +367,7 @@ class Understanding:
             # The records left out may contain responses; how a forgotten request ended is unknown.
             for call in step.changed if step.end is not None and not self.index.left_out else ():
                 self._settle(call)
-        for table in self.fold.tables.values():
+        for table in self.conversation.fold.tables.values():
             table.clear()  # no longer needed, and a filter needs as much memory for its own tables
         self.has_ended = True
 

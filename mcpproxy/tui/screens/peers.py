@@ -107,10 +107,10 @@ class PeersScreen(PlacedScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        fold = self.reading.fold
+        revision = self.reading.conversation.capture.revision
         spans = list[Span]()
-        if fold.revision:
-            spans.append(Span(f"  {sanitise(fold.revision, 20)} in use", "dim"))
+        if revision:
+            spans.append(Span(f"  {sanitise(revision, 20)} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
             spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
         self.set_title(spans)

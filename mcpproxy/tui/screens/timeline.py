@@ -172,8 +172,8 @@ class TimelineScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        fold, timelines = self.reading.fold, self.timelines
-        client = fit(peer_text(fold.client), NAME) if fold.client is not None else None
+        speaker, timelines = self.reading.conversation.capture.client, self.timelines
+        client = fit(peer_text(speaker), NAME) if speaker is not None else None
         host = timelines.captures.client
         name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
         servers = count_text(len(timelines.all), "server") + (

@@ -379,7 +379,7 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
 def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallTable.__init__, "__defaults__", (500, MIB))
     reading = read(shaped(tmp_path / "unanswered.mcpcap", "unanswered", MIB // 2))
-    assert reading.fold.forgotten
+    assert reading.conversation.forgotten
     assert [one for one in reading.forgotten if "requests were forgotten" in one]
     outcomes = {reading.outcome(number) for number in range(len(reading.calls))}
     assert outcomes == {None, "result", "unanswered"}
