@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
-from analysis.conversation.session import Seen
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.limited import Forgotten
+from analysis.conversation.session import Peer, Seen, Session
 from captures.file import is_live
 from captures.frame import Frame
 from captures.reader import Capture, Damage, FrameAssembler
@@ -27,6 +29,46 @@ if TYPE_CHECKING:
 Item: TypeAlias = Frame | Record | Damage
 End: TypeAlias = Literal["closed", "killed", "open"]
 """Why nothing more comes: the recorder closed the capture, it did not, or it is still writing."""
+
+
+class About(NamedTuple):
+    """What is known so far about a capture as a whole."""
+
+    name: str | None
+    """The server's name in the capture: given by the user, or guessed from the command. Untrusted text."""
+    id: str | None
+    """Its id."""
+    transport: str | None
+    """`stdio`, `http` or `import`."""
+    wall_ns: int | None
+    """Wall clock when it was opened."""
+    begins_at: int
+    """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
+    ending: str | None
+    """How the recording ended; None as long as it has no close record."""
+    t_ns: int
+    """Stamp of the last item."""
+    client: Peer | None
+    """The client named last; sessions know their own."""
+    server: Peer | None
+    """The server named last."""
+    revision: str | None
+    """The revision agreed on last; before that, the one requested."""
+    sessions: int
+    """How many sessions there were."""
+    guesses: int
+    """How many of them are guesses, because their clients look alike."""
+
+
+class Lost(NamedTuple):
+    """What may hold messages that nobody has read."""
+
+    records: int
+    """Records known to be lost, and stretches of damage."""
+    unjudged: int
+    """Frames that could not be examined."""
+    bodies: int
+    """Bodies over HTTP that may hold messages and are not in the capture."""
 
 
 class Step(NamedTuple):
@@ -51,6 +93,12 @@ class Step(NamedTuple):
     def unanswered(self) -> list[Call]:
         """The calls that it ends without a response: their HTTP exchange has ended."""
         return [call for call in self.changed if call.settled is not None and call.response is None]
+
+    @property
+    def abandoned(self) -> list[Call]:
+        """Those of `unanswered` that their client abandoned, by closing the HTTP exchange."""
+        seq = None if self.record is None or isinstance(self.record, Damage) else self.record.seq
+        return [call for call in self.unanswered if call.cancelled_seq == seq and call.abandoned_ns is not None]
 
 
 class Reading:
@@ -79,11 +127,11 @@ class Reading:
         self.is_growing = isinstance(capture, Capture) and is_live(capture.segments[-1])
         """Whether a recorder was writing it when the reading began."""
         self.fold = Fold()
-        """The state of the conversation; not to be changed."""
+        """The state of the conversation, for what follows the messages step by step; not to be changed."""
         self.damage: Damage | None = None
         """The first damage so far; an unfinished record at the end is normal."""
         self._assembler = FrameAssembler()
-        self._assemble, self._understand = self._assembler.feed, self.fold.feed
+        self._assemble, self._understand, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
         if rules is None:
             self._checker = None
         else:
@@ -110,7 +158,7 @@ class Reading:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
             # The usual case: half of what a step costs is its object, and this takes half the time of its own class.
-            return tuple.__new__(Step, (record, item, self._understand(item), self.fold.changed, (), None))
+            return tuple.__new__(Step, (record, item, self._understand(item), self._under_way.changed, (), None))
         return self._step(record, item)
 
     def finish(self, reason: End | None = None) -> Iterator[Step]:
@@ -124,9 +172,47 @@ class Reading:
         reason = reason or self.end
         rest = self.fold.rest()
         left = self.fold.open_calls()
-        changed = self.fold.changed | dict.fromkeys(left)
+        changed = self._under_way.changed | dict.fromkeys(left)
         findings = () if self._checker is None else self._checker.finish(rest, left, reason)
         yield Step(None, None, rest, changed, findings, reason)
+
+    @property
+    def capture(self) -> About:
+        """What is known so far about the capture as a whole."""
+        fold = self.fold
+        return About(
+            fold.name,
+            fold.capture,
+            fold.transport,
+            fold.wall_ns,
+            fold.begins_at,
+            fold.ending,
+            fold.t_ns,
+            fold.client,
+            fold.server,
+            fold.revision,
+            fold.routing.count,
+            fold.routing.guesses,
+        )
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions that are remembered, in the order in which they began."""
+        return self.fold.routing.open()
+
+    @property
+    def losses(self) -> Lost:
+        """What of the conversation is not known, so that what is missing may not be."""
+        return Lost(self.fold.lost, self.fold.unjudged, self.fold.unrecorded)
+
+    @property
+    def forgotten(self) -> list[Forgotten]:
+        """The entries that had to be forgotten because there were too many at once; empty if none were."""
+        return self.fold.forgotten
+
+    def exchange(self, number: int) -> HttpExchange | None:
+        """The HTTP exchange with a number; None if there is none so far, or it is forgotten."""
+        return self.fold.exchanges.known(number)
 
     def damage_in(self, step: Step) -> Damage | None:
         """The first damage of the capture, if it came with this step."""
@@ -159,10 +245,10 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self._understand(item), self.fold.changed)
+            return Step(record, item, self._understand(item), self._under_way.changed)
         if not checker.is_due(item):
             messages = self._understand(item)
-            return Step(record, item, messages, self.fold.changed, checker.look(item, messages))
+            return Step(record, item, messages, self._under_way.changed, checker.look(item, messages))
         assert not isinstance(item, Damage)
         whole = item
         if item.skipped:
@@ -170,7 +256,7 @@ class Reading:
             whole = item._replace(skipped=0)
         due = checker.advance(whole.t_ns)
         messages = self._understand(whole)
-        return Step(record, item, messages, self.fold.changed, checker.look(item, messages, due))
+        return Step(record, item, messages, self._under_way.changed, checker.look(item, messages, due))
 
 
 def read(path: Path | str) -> Reading:

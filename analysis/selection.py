@@ -95,10 +95,10 @@ class _Selection:
                 self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))
             return
         self._choose(facts_of(seen))
-        if seen.exchange is not None:
-            asked = self._open.pop((seen.exchange.request.seq, seen.exchange.request.index), None)
+        if seen.answered is not None:
+            asked = self._open.pop((seen.answered.request.seq, seen.answered.request.index), None)
             if asked is not None:
-                self._choose(facts_of(asked, seen.exchange))
+                self._choose(facts_of(asked, seen.answered))
 
     def _choose(self, facts: Facts) -> None:
         if self._only.matches(facts):

@@ -123,7 +123,7 @@ class Summarizer:
             self._hear(seen.session.client, self.fold.t_ns)
             self.abandoned += seen.cancelled is not None and seen.cancelled.abandoned_ns is not None
         if isinstance(entry, Record) and entry.rec == "exchange":
-            self.abandoned += len(self.fold.abandoned_by(entry))
+            self.abandoned += len(step.abandoned)
         for call in step.changed:
             self.errors += call.settled in _BAD
             if call.response is not None:
@@ -152,8 +152,8 @@ class Summarizer:
             server=_short(fold.server and _peer_text(fold.server)),
             revision=_short(fold.revision),
             frames=self.frames,
-            errors=self.errors + sum(exchange.outcome in _BAD for exchange in left),
-            abandoned=self.abandoned + sum(exchange.is_ended_by_leaving for exchange in left),
+            errors=self.errors + sum(call.outcome in _BAD for call in left),
+            abandoned=self.abandoned + sum(call.is_ended_by_leaving for call in left),
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,

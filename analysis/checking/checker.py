@@ -20,29 +20,23 @@ from typing import Final, Literal, NamedTuple
 
 from analysis.checking.plans import Bound, Calls, Hook, Plan, kind_of, named
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call, Outcome
-from analysis.conversation.envelope import lacks
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.limited import Limited
-from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
 from analysis.conversation.meta_places import META_WORD, plain_bytes, unusual_metas
 from analysis.conversation.session import Seen, Session
-from analysis.protocol.methods import REQUESTS
 from analysis.rules.base import Ending, Later, Rule
 from analysis.rules.discovery import numbers, rules
 from analysis.rules.finding import Finding
+from analysis.rules.odd import NOTHING, oddities_of
 from analysis.rules.unchanged_content import words_of
 from analysis.shapes.bodies import problems_of
 from captures.frame import Frame
-from captures.limits import MEMBERS
 from captures.reader import Damage
 from captures.record import Record
 
-_ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 SESSIONS: Final = 10_000
 """The most sessions of which causes are remembered."""
-LARGE: Final = 1 << 20
-"""A frame with more bytes than this counts as odd."""
 
 
 class Rules(NamedTuple):
@@ -171,8 +165,8 @@ class Checker:
         findings: list[Finding] = []
         if self._watching and seen.session.number in self._watching:
             findings += self._tell_watchers(seen)
-        if plan.outline.odd and is_odd(seen):
-            self._run(plan.odd, seen, findings)
+        if plan.outline.odd and (oddities := oddities_of(seen)) is not NOTHING:
+            self._run(plan.odd_for(oddities), seen, findings)
         if plan.usual:
             self._run(plan.usual, seen, findings)
         if plan.looks_closer:
@@ -348,46 +342,6 @@ def _causes() -> frozenset[str]:
 def place_of(finding: Finding) -> tuple[int, int, int]:
     """Where a finding stands among those that become certain at once: by frame, message in it, and rule."""
     return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
-
-
-def is_odd(seen: Seen) -> bool:
-    """Whether anything about a message other than its meaning is odd, which is rare.
-
-    Namely: the envelope, id or line is malformed, an id is reused or has changed its type, a response matches no
-    request, a request has no id, an object may have a duplicate member, or the message is very large; it is part of a
-    batch, spans lines, or is an error or the response to a cancelled request; or its request is of the modern era and
-    lacks something that every such request must have.
-    """
-    message = seen.message
-    frame = message.frames[0]
-    if (
-        (not frame.is_as_written and not _is_usual(message))
-        or not MEMBERS.issuperset(seen.body)
-        or len(frame.raw) > LARGE
-        or ((frame.delim != b"\n" or not frame.whole) and frame.unit == "line")
-    ):
-        return True
-    if isinstance(message, Response):
-        exchange = seen.exchange
-        if exchange is None or seen.is_converted or exchange.outcome is _ERROR or exchange.cancelled_seq is not None:
-            return True
-        return seen.era == "modern" and lacks(exchange.request) is not None
-    if isinstance(message, Request):
-        return seen.earlier is not None or (seen.era == "modern" and lacks(message) is not None)
-    return isinstance(message, Invalid) or message.method in REQUESTS
-
-
-def _is_usual(message: Message) -> bool:
-    """Whether a message is as ordinary as one of a frame `is_as_written` is known to be."""
-    return (
-        not isinstance(message, Invalid)
-        and message.index is None
-        and len(message.frames) == 1
-        and message.frames[0].verdict.problem is None
-        and message.body.get("jsonrpc") == "2.0"
-        and type(message.body.get("id", 0)) in (int, str)
-        and is_as_written(message)
-    )
 
 
 def _without_replaced(findings: list[Finding]) -> list[Finding]:

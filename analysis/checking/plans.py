@@ -17,6 +17,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding
+from analysis.rules.odd import Odd
 from analysis.rules.unchanged_content import ENVELOPE, LISTS, CleanWords
 from analysis.shapes.bodies import proof_for
 
@@ -62,7 +63,7 @@ class Outline:
 
     def __init__(self) -> None:
         self.odd: Wants = ()
-        """Called if something about the message is odd."""
+        """Called if one of the oddities that the rule names is found in the message."""
         self.meta: Wants = ()
         """Called if its `_meta` is unusual."""
         self.problems: Wants = ()
@@ -108,17 +109,13 @@ class Plan:
         """Members whose presence triggers a hook."""
         self.clean_words = CleanWords()
         """Envelopes or lists that led to no findings."""
+        self._for_oddities: dict[Odd, Calls] = {}
         self._for_members: dict[frozenset[str], Calls] = {}
         self._worded: dict[bytes, Calls] = {}
 
     @cached_property
-    def odd(self) -> Calls:
-        """As in the outline, like the others."""
-        return self._bind(self.outline.odd)
-
-    @cached_property
     def meta(self) -> Calls:
-        """As in the outline."""
+        """As in the outline, like the others."""
         return self._bind(self.outline.meta)
 
     @cached_property
@@ -141,6 +138,14 @@ class Plan:
         calls = self._worded.get(word)
         if calls is None:
             calls = self._worded[word] = self._bind(self.outline.worded[word])
+        return calls
+
+    def odd_for(self, oddities: Odd) -> Calls:
+        """The hooks that any of these oddities triggers."""
+        calls = self._for_oddities.get(oddities)
+        if calls is None:
+            calls = self._bind(tuple((rule, hook) for rule, hook in self.outline.odd if rule.oddities & oddities))
+            _keep(self._for_oddities, oddities, calls)
         return calls
 
     def calls_for(self, present: frozenset[str]) -> Calls:
@@ -383,13 +388,13 @@ def kind_of(seen: Seen) -> tuple[str, str]:
         return "notification", UNPREFIXED.get(message.method, message.method)
     if isinstance(message, Invalid):
         return "invalid" if seen.is_posted else "aside", ""
-    if seen.exchange is None:
+    if seen.answered is None:
         return "unpaired error" if message.is_error else "unpaired result", ""
-    exchange = seen.exchange
-    if exchange.outcome is not _COMPLETE:
-        return _OUTCOMES[exchange.outcome], exchange.request.method
+    call = seen.answered
+    if call.outcome is not _COMPLETE:
+        return _OUTCOMES[call.outcome], call.request.method
     if seen.era != "handshake":
         result = message.body["result"]
         if type(result) is not dict or result.get("resultType") != "complete":
-            return "untyped", exchange.request.method
-    return "complete", exchange.request.method
+            return "untyped", call.request.method
+    return "complete", call.request.method

@@ -188,7 +188,7 @@ class CallTable:
 
     def waiting(self) -> list[Call]:
         """All requests that wait, or waited when records were lost, in the order in which they were sent."""
-        later = (exchange for queue in self._later.values() for exchange in queue)
+        later = (call for queue in self._later.values() for call in queue)
         return sorted([*self._given_up, *self._open.values(), *later], key=_order)
 
     def oldest(self, count: int) -> list[Call]:

@@ -33,5 +33,5 @@ def failed_by(http: HttpExchange) -> FailedBy | None:
         return "network"
     if http.ended_by == "server":
         return "server"
-    is_lost = any(exchange.outcome is Outcome.FAILED for exchange in http.let_go) and not http.is_redirect
+    is_lost = any(call.outcome is Outcome.FAILED for call in http.let_go) and not http.is_redirect
     return "server" if is_lost else None  # it ended as it should, and brought no answer

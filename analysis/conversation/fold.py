@@ -13,34 +13,31 @@ from weakref import ref
 
 from analysis.conversation.addressing import Addressing, Key
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import REASON, Call, IdState, Outcome, token_of
+from analysis.conversation.call import Call, IdState, Outcome
 from analysis.conversation.call_table import OPEN_BYTES, OPEN_HTTP_LIMIT, OPEN_LIMIT, CallTable
+from analysis.conversation.cancellations import CANCELLATIONS, Cancellations
 from analysis.conversation.guesses import guess
 from analysis.conversation.handshake import answering, asking, is_modern, step, text_of
 from analysis.conversation.http_exchange import LASTING_KEPT, STREAM, WITHOUT_BODY, HttpExchange, HttpExchanges, Mark
 from analysis.conversation.limited import Forgotten
 from analysis.conversation.links import Links
 from analysis.conversation.message import (
-    Id,
     Invalid,
     Message,
     Notification,
     Request,
     Response,
     Side,
-    converted,
-    id_of,
-    other_side,
-    parse_exactly,
 )
 from analysis.conversation.multi_round import KEPT as CHAINS_KEPT
+from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
 from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force
-from analysis.conversation.stalls import Stalls
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
+from analysis.conversation.under_way import UnderWay
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.revisions import Era
 from captures.frame import Frame
@@ -56,11 +53,7 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
-_ID_FAILED: Final = IdState.FAILED
-_ID_ANSWERED: Final = IdState.ANSWERED
 _PROGRESS: Final = ("notifications/progress", "progress")
-_ALIKE: Final = 100
-"""How many requests of one batch are searched for the one that is still open."""
 
 
 class Fold:
@@ -84,12 +77,6 @@ class Fold:
         """Stamp of that record."""
         self.failed = 0
         """Requests whose HTTP exchange failed before a response came."""
-        self.calls = 0
-        """How many calls there were."""
-        self.changed: dict[Call, None] = {}
-        """The calls that the last item has opened, ended or changed otherwise."""
-        self.let_go: list[Call] = []
-        """The calls that stopped awaiting a response with the last `exchange` record."""
         self.unjudged = 0
         """Frames that could not be examined: a response may be among them."""
         self.begins_at = 0
@@ -117,12 +104,11 @@ class Fold:
         self._revision: str | None = None
         self.addressing = Addressing()
         """Which requests a response over HTTP can answer."""
+        self.under_way = UnderWay(self.tables, self.addressing)
+        """The calls between their request and their end, and which of them the last item changed."""
+        self._pairing = Pairing(self.tables, self.addressing)
+        self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
-        self._stalls = Stalls()
-        self._on_pipe: dict[Call, None] = {}
-        """The client's calls on stdio that are awaited."""
-        self._by_token: dict[tuple[int, Side, Id], Call] = {}
-        """The open calls with a progress token: by the session, the side that reports, and the token."""
 
     @property
     def client(self) -> Peer | None:
@@ -187,8 +173,8 @@ class Fold:
         Returns:
             The messages that it completes, with their meaning; a message that spans lines comes with the last of them.
         """
-        if self.changed:
-            self.changed = {}
+        if self.under_way.changed:
+            self.under_way.changed = {}
         if isinstance(item, Frame):
             if item.skipped:
                 self.lose(item.skipped)
@@ -210,7 +196,7 @@ class Fold:
 
     def rest(self) -> tuple[Seen, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
-        self.changed = {}
+        self.under_way.changed = {}
         return tuple([self._see(message) for message in self._assembly.end()])
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -218,71 +204,12 @@ class Fold:
         left = [call for table in self.tables.values() for call in table.waiting()]
         left.sort(key=lambda call: call.request.seq)
         for call in left:
-            self._measure(call)
+            self.under_way.measure(call)
         return tuple(left)
-
-    def abandoned_by(self, record: Record) -> list[Call]:
-        """The requests that the last record shows as abandoned: their client closed the HTTP exchange."""
-        return [
-            exchange
-            for exchange in self.let_go
-            if exchange.cancelled_seq == record.seq and exchange.abandoned_ns is not None
-        ]
 
     def is_waiting_in(self, exchange: int) -> bool:
         """Whether a client request that an HTTP exchange carried has no response yet."""
         return any(self.tables["client"].get(key) is not None for key in self.addressing.asked_in(exchange))
-
-    def _measure(self, call: Call) -> None:
-        # Server frames are stamped when they are read, so only client frames wait after their stamp.
-        if call.request.sender == "client":
-            call.stall_ns = self._stalls.waited_ns(call.request.seq)
-
-    def _begin(self, call: Call) -> None:
-        """Note that a call is under way."""
-        self.calls += 1
-        request, session, http = call.request, call.session, call.http
-        assert session is not None
-        session.in_flight += 1
-        call.begin(session.in_flight)
-        if request.sender == "server":
-            call.outer = self._outer(http)
-        elif http is None and request.id.pairs:
-            self._on_pipe[call] = None
-        if call.token is not None and request.id.pairs:
-            self._by_token[session.number, other_side(request.sender), call.token] = call
-        self.changed[call] = None
-        table = self.tables[request.sender]
-        if table.dropped:
-            for forgotten in table.dropped:
-                forgotten.is_forgotten = True
-                self._end(forgotten)
-            table.dropped.clear()
-
-    def _end(self, call: Call) -> None:
-        """Note that a call is not under way any more."""
-        session = call.session
-        assert session is not None
-        self._measure(call)
-        if call.cancellation is None:
-            session.in_flight -= 1
-            self._on_pipe.pop(call, None)
-        if call.token is not None:
-            key = session.number, other_side(call.request.sender), call.token
-            if self._by_token.get(key) is call:
-                del self._by_token[key]
-        self.changed[call] = None
-
-    def _outer(self, http: HttpExchange | None) -> Call | None:
-        """The only call of the client on which the server can be working, on a pipe or in an exchange."""
-        if http is None:
-            return next(iter(self._on_pipe)) if len(self._on_pipe) == 1 else None
-        asked = self.addressing.asked_in(http.number)
-        if len(asked) > _ALIKE:
-            return None
-        table = self.tables["client"]
-        open_ = [call for key in asked if (call := table.get(key)) is not None and call.cancellation is None]
-        return open_[0] if len(open_) == 1 else None
 
     # ---- messages
 
@@ -325,7 +252,7 @@ class Fold:
                 if waiting is not None:
                     waiting.http, waiting.broken = http, None
                     waiting.redirects += 1
-                    self.changed[waiting] = None
+                    self.under_way.changed[waiting] = None
         return True
 
     def _again(self, message: Message, http: HttpExchange) -> Seen:
@@ -343,7 +270,7 @@ class Fold:
     def _meaning(self, message: Message, session: Session, http: HttpExchange | None) -> Seen:
         if isinstance(message, Request):
             response = message.as_response()
-            if response is None or self._meant(response) is None:
+            if response is None or self._pairing.meant(response) is None:
                 return self._request(message, session, http)
             message = response
         if isinstance(message, Response):
@@ -366,21 +293,10 @@ class Fold:
             self.routing.reused(session, http)
         session.used.keep((session.number, request.sender, request.id), (request.seq, request.frames[0].conn, key))
         session.last_request[request.sender] = request.seq
-        call = Call(request, revision, era, http, session, self.calls)
+        call = Call(request, revision, era, http, session, self.under_way.count)
         state = table.open(call, key)
-        self._begin(call)
-        return Seen(
-            request,
-            session,
-            None,
-            state,
-            revision,
-            state=session.state,
-            era=era,
-            earlier=earlier,
-            http=http,
-            call=call,
-        )
+        self.under_way.begin(call)
+        return Seen(request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http)
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """The revision and era of messages other than the client's requests and their responses."""
@@ -402,20 +318,20 @@ class Fold:
         if response.id is not None and response.frames[0].exchange is None:
             waiting = table.answer(tuple.__new__(Key, (None, response.id)), response.t_ns)  # as nearly always on stdio
         if waiting is None:
-            key, state, is_converted = self._searched(response, table, session)
+            key, state, is_converted = self._pairing.searched(response, table, session)
             waiting = table.answer(key, response.t_ns)
         if waiting is None:
             revision, era = self._around(response, session)
             posted = self.addressing.asked_in(response.frames[0].exchange)
             meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
             if meant is not None:
-                self.changed[meant.call] = None
+                self.under_way.changed[meant.call] = None
             return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
         if response.id is not None:
             state = waiting.id_state
         if waiting.request.seq > session.received[response.sender]:
             session.received[response.sender] = waiting.request.seq
-        self._end(waiting)
+        self.under_way.end(waiting)
         waiting.answer(response)
         is_error, by_server = waiting.settled is _ERROR, response.sender == "server"
         if by_server and not is_error:
@@ -439,65 +355,20 @@ class Fold:
     def _unread(self, response: Response, session: Session, http: HttpExchange) -> Seen:
         """A response that its client cannot have read: it answers nothing."""
         revision, era = self._around(response, session)
-        key = self._meant(response)
+        key = self._pairing.meant(response)
         state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
         seen = Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
         waiting = None if key is None else self.tables["client"].get(key)
         seen.request, seen.call = None if waiting is None else waiting.request, waiting
         return seen
 
-    def _searched(self, response: Response, table: CallTable, session: Session) -> tuple[Key | None, IdState, bool]:
-        """The open request that a response answers, the state of its id, and whether only its converted id matches."""
-        key = self._meant(response)
-        if key is not None or response.id is None:
-            return key, _NEVER_SEEN, False
-        exact = Key(self.addressing.first_of(response.frames[0].exchange), response.id)
-        state = table.state(exact)
-        if state is _NEVER_SEEN:
-            used = self._used(other_side(response.sender), session, exact.id)
-            if used in (_ID_FAILED, _ID_ANSWERED):
-                state = used  # refused, or answered, elsewhere
-        if state is not _NEVER_SEEN:
-            return None, state, False
-        key = self._find(other_side(response.sender), response.frames[0], converted(exact.id))
-        asked = table.get(key) if key is not None else None
-        is_converted = asked is not None and asked.request.seq > session.lost_seq
-        return key if is_converted else None, state, is_converted  # the request that it answers may be lost
-
-    def _meant(self, response: Response) -> Key | None:
-        """The open request that a response answers."""
-        if response.is_error and (response.id is None or response.id.type == "null"):
-            # A peer that cannot read a request cannot name it; over HTTP the exchange does.
-            table = self.tables[other_side(response.sender)]
-            asked = self.addressing.asked_in(response.frames[0].exchange)
-            if response.sender != "server" or len(asked) > _ALIKE:
-                return None
-            open_ = [key for key in asked if table.get(key) is not None]
-            return open_[0] if len(open_) == 1 else None
-        if response.id is None:
-            return None
-        return self._find(other_side(response.sender), response.frames[0], response.id)
-
-    def _find(self, side: Side, frame: Frame, id_: Id) -> Key | None:
-        """The open request of a side that an id in a frame refers to."""
-        table = self.tables[side]
-        if frame.exchange is None:
-            only = Key(None, id_)
-            return only if table.get(only) is not None else None
-        return next((key for key in self.addressing.answer(side, frame, id_) if table.get(key) is not None), None)
-
-    def _used(self, side: Side, session: Session, id_: Id) -> IdState:
-        """The state of an id in a session, whichever exchange carried its request."""
-        used = session.used.get((session.number, side, id_))
-        return _NEVER_SEEN if used is None else self.tables[side].state(used[2])
-
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
-        if notification.method in _PROGRESS and self._by_token:
-            self._progress(notification, session)
-        if notification.method not in ("notifications/cancelled", "cancelled"):
+        if notification.method in _PROGRESS:
+            self.under_way.progress(notification, session)
+        if notification.method not in CANCELLATIONS:
             return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
-        state, cancels, cancelled = self._cancelled(notification, session)
+        state, cancels, cancelled = self._cancellations.take(notification, session)
         return Seen(
             notification,
             session,
@@ -511,56 +382,6 @@ class Fold:
             http=http,
         )
 
-    def _progress(self, notification: Notification, session: Session) -> None:
-        params = notification.params
-        token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
-        call = None if token is None else self._by_token.get((session.number, notification.sender, token))
-        if call is not None:
-            call.progress += 1
-            self.changed[call] = None
-
-    def _cancelled(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
-        """The previous state of the id that a cancellation names, the request it refers to, and its exchange."""
-        params = notification.params if isinstance(notification.params, dict) else {}
-        value, reason = params.get("requestId"), text_of(params.get("reason"))
-        id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
-        frame, other = notification.frames[0], other_side(notification.sender)
-        table, key = self.tables[notification.sender], self._find(notification.sender, frame, id_)
-        listening = self._find(other, frame, id_) if key is None else None
-        if listening is not None and self._is_listening(self.tables[other].get(listening)):
-            # The only request that the answering side ends by a cancellation.
-            table, key = self.tables[other], listening
-        state = self._used(notification.sender, session, id_) if key is None else table.state(key)
-        key = key or Key(frame.exchange, id_)
-        cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
-        if cancelled is not None:
-            cancelled.fault = self._fault(cancelled)
-            self._measure(cancelled)
-            if cancelled.session is not None:
-                cancelled.session.in_flight -= 1
-            self._on_pipe.pop(cancelled, None)
-            self.changed[cancelled] = None
-            return state, cancelled.request, cancelled
-        named = table.get(key)
-        return state, None if named is None else named.request, None
-
-    def _fault(self, waiting: Call) -> Outcome | None:
-        """What had become of a request when its sender cancelled it; None if it could still be answered.
-
-        Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
-        which must not be cancelled.
-        """
-        request, session = waiting.request, waiting.session
-        if waiting.broken is not None:
-            return None if waiting.has_left else _FAILED
-        is_gone = session is not None and not session.is_http and "server" in session.closed_ns
-        is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
-        return _UNANSWERED if is_lost else None
-
-    @staticmethod
-    def _is_listening(waiting: Call | None) -> bool:
-        return waiting is not None and waiting.request.method == "subscriptions/listen"
-
     def _invalid(self, message: Invalid, session: Session, http: HttpExchange | None) -> Seen:
         frame = message.frames[0]
         if is_unjudged(message):
@@ -573,24 +394,25 @@ class Fold:
 
     # ---- other records
 
-    def _settle(self, record: Record) -> None:
-        """End an HTTP exchange, and those of its requests that can no longer be answered.
+    def _settle(self, record: Record) -> list[Call]:
+        """End an HTTP exchange, and those of its requests that can no longer be answered: these are returned.
 
         They have failed, unless the client closed the exchange: it gave up, which since 2026-07-28 is how it cancels.
         """
         members = record.members
         number, response = _integer(members.get("exchange")), members.get("response")
+        ended: list[Call] = []
         if number is None:
-            return
+            return ended
         status = _integer(response.get("status")) if isinstance(response, dict) else None
         http, by = self.exchanges.of(number), members.get("ended_by")
         is_refused = status is not None and status >= 300 and not http.is_redirect
         may_follow = http.is_redirect or (status is not None and not is_refused and self._may_follow(http, by))
         is_resuming, is_older = http.stream != number, self._is_older(http)
         if is_resuming and (status is None or status >= 300):
-            return  # nothing has gone on here
+            return ended  # nothing has gone on here
         if by == "proxy" and status is None:
-            return  # the recorder ends, which says nothing of the server
+            return ended  # the recorder ends, which says nothing of the server
         for key in self.addressing.asked_in(http.stream):
             waiting = self.tables["client"].get(key)
             if waiting is None or (http.is_redirect and waiting.http is not http):
@@ -598,11 +420,11 @@ class Fold:
             if not is_older and not is_refused and by != "proxy":
                 waiting.broken = Mark(record.seq, record.t_ns)
                 waiting.has_left = by == "client" and waiting.era != "modern" and not http.is_redirect
-                self.changed[waiting] = None
+                self.under_way.changed[waiting] = None
             if may_follow or is_resuming:
                 continue
             is_cancel = waiting.era == "modern" and by == "client" and not is_older and not is_refused
-            self._end(waiting)
+            self.under_way.end(waiting)
             self.tables["client"].fail(key)
             outcome = waiting.outcome
             if is_cancel and waiting.cancelled_ns is None:
@@ -611,8 +433,9 @@ class Fold:
                 outcome = _NOT_RECORDED if waiting.may_be_in(http) else _FAILED
             waiting.settled = outcome
             self.failed += outcome not in (_CANCELLED, _NOT_RECORDED)
-            self.let_go.append(waiting)
+            ended.append(waiting)
             self.links.chains.failed(waiting.request)
+        return ended
 
     def _is_older(self, http: HttpExchange) -> bool:
         """Whether the older transport answers its requests, on another stream."""
@@ -642,7 +465,7 @@ class Fold:
         elif record.rec == "stream":
             self._note_stream(record)
         elif record.rec == "stall" and members.get("dir") == "c2s":
-            self._stalls.add(members, record.t_ns)
+            self.under_way.stalls.add(members, record.t_ns)
         elif record.rec in ("gap", "frame", "part"):
             # The reader could not turn a frame or a part of one into a frame.
             self.lose(lost_count(record) if record.rec == "gap" else 1)
@@ -685,7 +508,6 @@ class Fold:
 
     def _note_exchange(self, record: Record) -> None:
         members = record.members
-        self.let_go = []
         self.addressing.note(members)
         http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
         if http is not None:
@@ -693,9 +515,9 @@ class Fold:
             if http.unrecorded or http.missed:
                 self._miss(http)
         if members.get("stage") == "end":
-            self._settle(record)
+            ended = self._settle(record)
             if http is not None:
-                http.let_go = self.let_go
+                http.let_go = ended
                 if http.session is not None:
                     self.routing.stir(http.session)  # rules remember how it ended
                 self.links.subscriptions.stream_ended(http, record.t_ns)
@@ -721,7 +543,7 @@ class Fold:
                 waiting = self.tables["client"].get(key)
                 if waiting is not None and waiting.cancellation is None:
                     waiting.broken, waiting.has_left = None, False
-                    self.changed[waiting] = None
+                    self.under_way.changed[waiting] = None
         elif members.get("event") == "ended":
             http, id_ = self.exchanges.of(number), text_of(members.get("event_id"))
             http.retry = _integer(members.get("retry"))
@@ -776,17 +598,6 @@ def is_unjudged(message: Invalid) -> bool:
 def _is_unread(response: Response, http: HttpExchange) -> bool:
     """Whether a response over HTTP is cut short, lacks the blank line that ends an event, or comes after the end."""
     return response.sender == "server" and (http.over is not None or not response.frames[-1].whole)
-
-
-def _exact_request_id(cancellation: Notification) -> object:
-    """The id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
-    value = cancellation.params["requestId"]
-    if cancellation.index is not None:
-        return value
-    try:
-        return parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
-    except (ValueError, RecursionError):
-        return value
 
 
 def _integer(value: object) -> int | None:

@@ -72,10 +72,10 @@ def guess(response: Response, session: "Session", http: HttpExchange | None, pos
         return None
     is_in_exchange = response.sender == "server" and http is not None and http.method == "POST"
     open_, is_cut = _open(response, session, posted if is_in_exchange else None)
-    waiting = [exchange for exchange in open_ if _fits(response, exchange.request.method)]
+    waiting = [call for call in open_ if _fits(response, call.request.method)]
     if not waiting:
         return None
-    meant = next((exchange for exchange in waiting if exchange.meant_for_it is None), waiting[0])
+    meant = next((call for call in waiting if call.meant_for_it is None), waiting[0])
     id_ = response.id
     answer = ProbableAnswer(response.seq, None if id_ is None or id_.type == "null" else _cut(id_.text))
     meant.meant_for_it = meant.meant_for_it or answer
@@ -112,14 +112,14 @@ def _open(response: Response, session: "Session", posted: Sequence[Key] | None) 
     if posted is None:
         looked_at, is_cut = table.oldest(LOOKED_AT), len(table) > LOOKED_AT
     else:
-        looked_at = [exchange for key in islice(posted, LOOKED_AT) if (exchange := table.get(key)) is not None]
+        looked_at = [call for key in islice(posted, LOOKED_AT) if (call := table.get(key)) is not None]
         is_cut = len(posted) > LOOKED_AT
     candidates = [
-        exchange
-        for exchange in looked_at
-        if exchange.session is session and exchange.cancellation is None and exchange.request.method not in ENDLESS
+        call
+        for call in looked_at
+        if call.session is session and call.cancellation is None and call.request.method not in ENDLESS
     ]
-    return sorted(candidates, key=lambda exchange: (exchange.request.seq, exchange.request.index or 0)), is_cut
+    return sorted(candidates, key=lambda call: (call.request.seq, call.request.index or 0)), is_cut
 
 
 def _fits(response: Response, method: str) -> bool:

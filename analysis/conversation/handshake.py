@@ -86,7 +86,7 @@ def step(seen: Seen) -> None:
     """Advance the handshake of a session: new, init-sent, init-answered, ready."""
     session, message = seen.session, seen.message
     if isinstance(message, Response):
-        if seen.exchange is not None and seen.exchange.request is session.initialize:
+        if seen.answered is not None and seen.answered.request is session.initialize:
             if message.is_error:
                 session.state, session.initialize = "new", None
             else:

@@ -532,7 +532,7 @@ class HttpExchange:
             self._others.expect(self)  # the server has answered before it has read the body
         if kept is self.received:
             self.latest = seen
-            if seen.exchange is not None:
+            if seen.answered is not None:
                 self.settled = seen
 
     def forget(self) -> None:

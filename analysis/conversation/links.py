@@ -38,7 +38,7 @@ class Links:
     def follow(self, seen: "Seen") -> None:
         """Set the links of a message whose meaning is known."""
         message = seen.message
-        if self._is_idle and _is_plain(message, seen.exchange):
+        if self._is_idle and _is_plain(message, seen.answered):
             return
         if isinstance(message, Invalid):
             return
@@ -53,13 +53,13 @@ class Links:
         if isinstance(message, Request):
             self._ask(seen, message)
         elif isinstance(message, Response):
-            if seen.exchange is not None:
-                self._answer(seen, message, seen.exchange)
+            if seen.answered is not None:
+                self._answer(seen, message, seen.answered)
         elif message.method in _NOTIFICATIONS or seen.cancels is not None:
             self._tell(seen, message)
         if seen.task is None and tasks.RELATED in meta:
             seen.task = self.tasks.related(message, meta, seen.session)
-        if seen.call is not None and (seen.call is seen.exchange or isinstance(message, Request)):
+        if seen.call is not None and (seen.call is seen.answered or isinstance(message, Request)):
             seen.call.round, seen.call.task = seen.round or seen.call.round, seen.task or seen.call.task
 
     def _ask(self, seen: "Seen", request: Request) -> None:
@@ -71,17 +71,17 @@ class Links:
         elif self.chains.waiting and request.sender == "client":
             seen.round = self.chains.asked(request, seen.session)
 
-    def _answer(self, seen: "Seen", response: Response, exchange: Call) -> None:
-        method, outcome, by_server = exchange.request.method, exchange.outcome, response.sender == "server"
+    def _answer(self, seen: "Seen", response: Response, call: Call) -> None:
+        method, outcome, by_server = call.request.method, call.outcome, response.sender == "server"
         if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
-            self.chains.answered(exchange, seen.session)
-            seen.round = exchange.round
+            self.chains.answered(call, seen.session)
+            seen.round = call.round
         if by_server and method in subscriptions.REQUESTS:
-            seen.subscription = self.subscriptions.answered(exchange, seen.session)
+            seen.subscription = self.subscriptions.answered(call, seen.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
-            seen.task = self.tasks.answered(exchange, seen.session)
+            seen.task = self.tasks.answered(call, seen.session)
         elif self.tasks.parts:
-            seen.task = self.tasks.part_of(exchange.request)
+            seen.task = self.tasks.part_of(call.request)
 
     def _tell(self, seen: "Seen", notification: Notification) -> None:
         """Handle a notification about a thread, or a cancellation."""
@@ -93,13 +93,13 @@ class Links:
             seen.subscription = self.subscriptions.updated(notification, seen.session)
 
 
-def _is_plain(message: Message, exchange: Call | None) -> bool:
+def _is_plain(message: Message, call: Call | None) -> bool:
     """Whether a message, by its kind, neither begins a thread nor is about one."""
     if isinstance(message, Response):
-        if exchange is None:
+        if call is None:
             return True
-        outcome = exchange.outcome
-        if outcome is _INPUT_REQUIRED or outcome is _TASK or exchange.request.method in _REQUESTS:
+        outcome = call.outcome
+        if outcome is _INPUT_REQUIRED or outcome is _TASK or call.request.method in _REQUESTS:
             return False
         result = message.body.get("result")
         return not isinstance(result, dict) or "task" not in result

@@ -80,7 +80,7 @@ class Chain:
         """The first 1,000 rounds, in order."""
         self.round_count = 1
         self.interim: Call | None = None
-        """The last exchange that ended in an interim result. It stays until the response to its retry has come; also
+        """The last call that ended in an interim result. It stays until the response to its retry has come; also
         None if it had to be forgotten."""
         self.outcome: Outcome | None = None
         """How the last round ended; None while a retry is under way."""
@@ -99,7 +99,7 @@ class Chain:
         self.params: bytes | None = None
         """A digest of the params that should be the same in the retry."""
         self.size = 0
-        """Bytes in the frames of the interim exchange."""
+        """Bytes in the frames of the interim call."""
 
     @property
     def is_waiting(self) -> bool:
@@ -166,22 +166,22 @@ class Chains:
             self.forgotten += 1
         return retry
 
-    def answered(self, exchange: Call, session: "Session") -> None:
+    def answered(self, call: Call, session: "Session") -> None:
         """Take the response to a client request: give the call its round, if it is part of a chain."""
-        request, response = exchange.request, exchange.response
+        request, response = call.request, call.response
         round_ = self.retries.pop((request.seq, request.index), None) if self.retries else None
         if round_ is not None:
             self._release(round_.chain)
-        if response is None or (round_ is None and exchange.outcome is not _INPUT_REQUIRED):
+        if response is None or (round_ is None and call.outcome is not _INPUT_REQUIRED):
             return
         if round_ is None:
             self.count += 1
             round_ = Chain(self.count, session, request).rounds[0]
         chain = round_.chain
-        chain.outcome = exchange.outcome
-        exchange.round = round_
-        if exchange.outcome is _INPUT_REQUIRED:
-            self._hold(chain, exchange)
+        chain.outcome = call.outcome
+        call.round = round_
+        if call.outcome is _INPUT_REQUIRED:
+            self._hold(chain, call)
         else:
             chain.ended_ns = response.t_ns
 
@@ -199,15 +199,15 @@ class Chains:
 
     # ---- memory
 
-    def _hold(self, chain: Chain, exchange: Call) -> None:
-        """Keep the interim result that ends an exchange."""
-        result: Any = exchange.response.result if exchange.response is not None else None
+    def _hold(self, chain: Chain, call: Call) -> None:
+        """Keep the interim result that ends a call."""
+        result: Any = call.response.result if call.response is not None else None
         state, asked = result.get("requestState"), result.get("inputRequests")
-        chain.interim = exchange
+        chain.interim = call
         chain.state = id_of(state) if isinstance(state, str) else None
         chain.input_requests = asked if isinstance(asked, dict) else {}
-        chain.params = fingerprint(exchange.request.params)
-        chain.size = _size(exchange)
+        chain.params = fingerprint(call.request.params)
+        chain.size = _size(call)
         self._bytes += chain.size
         self._held[chain.number] = chain
         self._note(chain)
@@ -327,6 +327,6 @@ def fingerprint(params: object) -> bytes | None:
     return blake2b(text, digest_size=16).digest()
 
 
-def _size(exchange: Call) -> int:
-    answer = exchange.response.frames if exchange.response is not None else ()
-    return sum(len(frame.raw) for frame in (*exchange.request.frames, *answer))
+def _size(call: Call) -> int:
+    answer = call.response.frames if call.response is not None else ()
+    return sum(len(frame.raw) for frame in (*call.request.frames, *answer))

@@ -12,7 +12,7 @@ from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.limited import Limited
 from analysis.conversation.links import Links
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Side
+from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, Side
 from analysis.protocol.declared_capabilities import Declared
 from analysis.protocol.revisions import Era, era_of, rank_of
 
@@ -200,7 +200,7 @@ class Seen:
             "message",
             "session",
             "call",
-            "exchange",
+            "answered",
             "id_state",
             "revision",
             "rank",
@@ -217,7 +217,7 @@ class Seen:
         self,
         message: Message,
         session: Session,
-        exchange: Call | None = None,
+        call: Call | None = None,
         id_state: IdState | None = None,
         revision: str | None = None,
         *,
@@ -229,15 +229,16 @@ class Seen:
         earlier: Earlier | None = None,
         http: HttpExchange | None = None,
         meant: "Meant | None" = None,
-        call: Call | None = None,
     ) -> None:
         self.message = message
         self.session = session
         """The session that it belongs to."""
-        self.exchange = exchange
-        """For a response: the call that it answers. None if it pairs with nothing."""
-        self.call = exchange if call is None else call
-        """The call that it opens, answers or repeats; for a response that no client can read, the one that it means."""
+        self.call = call
+        """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
+        (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
+        it would have answered."""
+        self.answered = call if isinstance(message, Response) else None
+        """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
         self.id_state = id_state
         """For a request, response or cancellation: the state of its id before it came."""
         self.revision = revision
@@ -247,7 +248,7 @@ class Seen:
         self.cancels = cancels
         """For a cancellation: the request that it names."""
         self.cancelled = cancelled
-        """For the first cancellation of a request: its exchange so far; a response may still come."""
+        """For the first cancellation of a request: its call; a response may still come."""
         self.state = state
         """The state of its session's handshake before this message."""
         self.era = era
@@ -260,7 +261,7 @@ class Seen:
         """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
         self.body: dict[str, Any] = {} if isinstance(message, Invalid) else message.body
         """The members of the message; empty if it is invalid."""
-        self.request = exchange.request if exchange is not None else message if isinstance(message, Request) else None
+        self.request = call.request if call is not None else message if isinstance(message, Request) else None
         """The request itself, or the one that a response answers."""
         self.round: Round | None = None
         """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""

@@ -265,9 +265,9 @@ class Subscriptions:
         self._await(request, known)
         return known
 
-    def answered(self, exchange: Call, session: "Session") -> Subscription | None:
+    def answered(self, call: Call, session: "Session") -> Subscription | None:
         """Take the response to a request that begins or ends a subscription, and return the subscription."""
-        request, response = exchange.request, exchange.response
+        request, response = call.request, call.response
         if response is None:
             return None
         if request.method == LISTEN:

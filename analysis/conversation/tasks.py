@@ -198,9 +198,9 @@ class Tasks:
             task.cancel_ns = request.t_ns
         return task
 
-    def answered(self, exchange: Call, session: "Session") -> Task | None:
+    def answered(self, call: Call, session: "Session") -> Task | None:
         """Take the response to a request that is about a task or may have created one, and return the task."""
-        request, response = exchange.request, exchange.response
+        request, response = call.request, call.response
         if response is None:
             return None
         if request.method not in REQUESTS:

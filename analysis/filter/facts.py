@@ -27,7 +27,7 @@ class Facts:
     is_batched: bool = False
     """Whether it is one of several messages in a frame."""
     latency_ns: int | None = None
-    """How long the response took, for both halves of an exchange."""
+    """How long the response took, for both halves of a call."""
     size: int | None = None
     """Bytes of its frames."""
     code: int | None = None
@@ -39,7 +39,7 @@ class Facts:
     is_waiting: bool = False
     """Whether it is a request that is still open at the end of a capture that is being recorded."""
     is_answered: bool = False
-    """Whether it is one half of an exchange that has both."""
+    """Whether it is one half of a call that has both."""
     problem: str | None = None
     """The rule that the frame breaks by itself."""
     rules: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Facts:
 
 def facts_of(
     seen: Seen,
-    exchange: Call | None = None,
+    call: Call | None = None,
     *,
     rules: tuple[str, ...] = (),
     level: str | None = None,
@@ -72,18 +72,18 @@ def facts_of(
 
     Args:
         seen: the message, as the fold saw it.
-        exchange: for a request, its outcome once known. For a response it is known from `seen`.
+        call: for a request, its outcome once known. For a response it is known from `seen`.
         rules: the rules that have findings about it.
         level: the most severe level of these.
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
     message = seen.message
-    exchange = exchange or seen.exchange
-    named = exchange.request if exchange is not None and isinstance(message, Response) else message
+    call = call or seen.answered
+    named = call.request if call is not None and isinstance(message, Response) else message
     frames = message.frames
     raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
     is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
-    asked = exchange if isinstance(message, Request) else None
+    asked = call if isinstance(message, Request) else None
     is_waiting = is_open and asked is not None and asked.is_open
     return Facts(
         method=named.method if isinstance(named, Request | Notification) else None,
@@ -92,13 +92,13 @@ def facts_of(
         dir=frames[0].dir,
         kind=kind_of(message),
         is_batched=message.index is not None,
-        latency_ns=exchange.latency_ns if exchange is not None else None,
+        latency_ns=call.latency_ns if call is not None else None,
         size=sum(len(frame.raw) for frame in frames),
         code=code_of(message),
         is_error=is_error,
         is_failure=is_error or (asked is not None and not is_waiting and asked.is_failure),
         is_waiting=is_waiting,
-        is_answered=exchange is not None and exchange.response is not None,
+        is_answered=call is not None and call.response is not None,
         problem=None if seen.is_beside else problem_of(message),
         rules=rules,
         level=level,

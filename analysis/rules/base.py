@@ -2,7 +2,8 @@
 
 A rule consists of its docstring, which is its page (`mcpproxy rule ID`), its attributes, which are the facts on that
 page, and one or two hooks, which check one question. Attributes say where and when it applies, its level in each
-revision, what it must have seen, and which other findings it replaces; the checker applies them, never a hook.
+revision, what it must have seen, which oddities of messages it is about (`oddities`, for `on_odd`), and which other
+findings it replaces; the checker applies them, never a hook.
 
     class UnknownResponse(Rule):
         (docstring: what is wrong in a sentence, then **Why it matters.** **On the wire.** **Instead.**)
@@ -30,6 +31,7 @@ from analysis.conversation.message import Side
 from analysis.conversation.session import Seen, Session, State
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
+from analysis.rules.odd import NOTHING, Odd
 from captures.record import Record
 
 if TYPE_CHECKING:
@@ -114,6 +116,8 @@ class Rule:
     them; empty for any. `members_of` overrides it for a kind of message."""
     results: ClassVar[frozenset[ResultKind] | None] = None
     """The results that it checks, in `on_result` and `on_response`; None for all."""
+    oddities: ClassVar[Odd] = NOTHING
+    """For `on_odd`: it is called for messages with any of these."""
     source: ClassVar[str] = ""
     """The source of the obligation: a page of the specification, or an RFC."""
 
@@ -188,7 +192,7 @@ class Rule:
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        """A message with an oddity apart from its meaning; see `analysis.checking.checker.is_odd`."""
+        """A message with one of the rule's `oddities`."""
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:

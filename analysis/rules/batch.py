@@ -11,6 +11,7 @@ from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, ran
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.responses import is_hard_to_read
+from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
 _BATCHES: Final = only("2025-03-26")
@@ -37,6 +38,8 @@ class _Except(Span):
 
 class ArrayRule(Rule):
     """A rule about an array as a whole: called once, at its first item."""
+
+    oddities = Odd.SEVERAL
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         """An array that begins with a message."""
@@ -217,7 +220,7 @@ class RefusalRule(ArrayRule):
         """Forget an array whose receiver has answered an item of it, or a later request."""
         sent: dict[Side, int] | None = seen.session.memory.get(self.id)
         other = other_side(seen.message.sender)
-        if sent and seen.exchange is not None and seen.exchange.request.seq >= sent.get(other, 0):
+        if sent and seen.answered is not None and seen.answered.request.seq >= sent.get(other, 0):
             sent.pop(other, None)
 
     def array_finding(self, at: Seen, array_seq: int) -> Finding:
@@ -254,7 +257,7 @@ class EmptyResponse(RefusalRule):
             self.remember(seen)
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
-        if seen.http is None and seen.exchange is None and _is_nameless(seen):
+        if seen.http is None and seen.answered is None and _is_nameless(seen):
             yield from self.answered(seen)
         self.read_on(seen)
 
@@ -328,7 +331,7 @@ class AnsweredIndividually(Rule):
     source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
 
     def on_response(self, seen: Seen) -> Iterator[Finding]:
-        request = seen.exchange.request if seen.exchange is not None else None
+        request = seen.answered.request if seen.answered is not None else None
         if request is not None and seen.http is None and is_item(request) and not is_item(seen.message):
             yield self.finding(seen, "a request that came in an array is answered individually", related=(request.seq,))
 

@@ -13,6 +13,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
+from analysis.rules.odd import Odd
 from analysis.rules.support.echoes import echoed
 from analysis.rules.support.eras import short
 from captures.limits import SAFE
@@ -41,6 +42,7 @@ class Null(Rule):
     """
 
     id = "id/null"
+    oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
@@ -60,6 +62,7 @@ class NotStringOrInteger(Rule):
     """
 
     id = "id/not-string-or-integer"
+    oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
@@ -81,6 +84,7 @@ class FloatInteger(Rule):
     """
 
     id = "id/float-integer"
+    oddities = Odd.ENVELOPE
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
@@ -103,6 +107,7 @@ class UnsafeInteger(Rule):
     """
 
     id = "id/unsafe-integer"
+    oddities = Odd.ENVELOPE
     level = WARNING
     source = "RFC 8259 §6"
 
@@ -124,6 +129,7 @@ class DuplicateInFlight(Rule):
     """
 
     id = "id/duplicate-in-flight"
+    oddities = Odd.REUSED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
@@ -151,6 +157,7 @@ class DuplicateRequest(Rule):
     """
 
     id = "id/duplicate-request"
+    oddities = Odd.REUSED
     follows = ("http/call-refused", "http/no-response", "http/stream-broken", "http/body-cut")
     needs_session = True
     versions = HANDSHAKE_ERA
@@ -229,6 +236,7 @@ class TypeChanged(Rule):
     """
 
     id = "id/type-changed"
+    oddities = Odd.CONVERTED
     needs_session = True
     source = "2024-11-05 basic/messages"
 
@@ -251,6 +259,7 @@ class DuplicateResponse(Rule):
     """
 
     id = "id/duplicate-response"
+    oddities = Odd.CONVERTED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"

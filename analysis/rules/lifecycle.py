@@ -249,7 +249,7 @@ class InitializedMissing(_Handshake):
             waiting[seen.message.seq, seen.message.index] = self._finding(seen)
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        return () if seen.http is None or seen.exchange is None else self._answered(seen, seen.exchange.request)
+        return () if seen.http is None or seen.answered is None else self._answered(seen, seen.answered.request)
 
     def _answered(self, seen: Seen, request: Request) -> Iterator[Finding]:
         session = seen.session
@@ -422,17 +422,17 @@ class InitializeFailed(Rule):
     source = _LIFECYCLE
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if seen.exchange is None or seen.exchange.response is None or seen.session.server_is_modern:
+        if seen.answered is None or seen.answered.response is None or seen.session.server_is_modern:
             return
-        if modern_initialize(seen.exchange.request) is not None:
+        if modern_initialize(seen.answered.request) is not None:
             return  # version/modern-in-handshake has reported it
-        code, versions = code_of(seen.exchange.response), listed(seen.exchange.response)
+        code, versions = code_of(seen.answered.response), listed(seen.answered.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:
             text += f"; the server supports {short(', '.join(versions))}"
         if seen.revision:
             text += f"; {short(seen.revision)} was requested"
-        yield self.finding(seen, text, related=(seen.exchange.request.seq,))
+        yield self.finding(seen, text, related=(seen.answered.request.seq,))
 
 
 class ContinuedAfterFailedInitialize(_Handshake):

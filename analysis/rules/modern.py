@@ -19,6 +19,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.support.eras import Everywhere, code_of, data_of, member, result_type, short, speaks_modern
 from analysis.rules.unchanged_content import Words
 
@@ -36,6 +37,7 @@ _NESTED: Final = 8
 class _Envelope(Rule):
     """The base of the rules about a request's envelope in the modern era."""
 
+    oddities = Odd.INCOMPLETE
     sender = "client"
     era = "modern"
 
@@ -53,14 +55,15 @@ class _Envelope(Rule):
 class _Accepted(Rule):
     """The base of the rules about responses to such requests."""
 
+    oddities = Odd.INCOMPLETE
     sender = "server"
     era = "modern"
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        response, exchange = seen.message, seen.exchange
-        if exchange is None or not isinstance(response, Response) or not speaks_modern(seen):
+        response, call = seen.message, seen.answered
+        if call is None or not isinstance(response, Response) or not speaks_modern(seen):
             return ()
-        return self.answered(seen, exchange.request, response)
+        return self.answered(seen, call.request, response)
 
     def answered(self, seen: Seen, request: Request, response: Response) -> Iterator[Finding]:
         """Check a result or an error."""
@@ -380,7 +383,7 @@ class MissingCapabilityErrorShape(Rule):
     era = "modern"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        response, request = seen.message, seen.exchange.request if seen.exchange is not None else None
+        response, request = seen.message, seen.answered.request if seen.answered is not None else None
         if request is None or not isinstance(response, Response) or code_of(response) != MISSING_CAPABILITY:
             return
         if not speaks_modern(seen):

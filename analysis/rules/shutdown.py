@@ -76,13 +76,13 @@ class ServerDied(_AtServersEnd):
         if not pipes.has_died or pipes.server_end is None:
             return
         requests = ", ".join(
-            f"{_cut(exchange.request.method)} (id {_cut(exchange.request.id.text)})" for exchange in pipes.open[:3]
+            f"{_cut(call.request.method)} (id {_cut(call.request.id.text)})" for call in pipes.open[:3]
         )
         more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
         text = f"the server {_how(pipes)} before it has answered {requests}{more}"
         if pipes.stderr:
             text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
-        related = (*(exchange.request.seq for exchange in pipes.open), *pipes.stderr)
+        related = (*(call.request.seq for call in pipes.open), *pipes.stderr)
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
@@ -249,7 +249,7 @@ class WriteAfterClose(Rule):
         if message.sender != "server" or isinstance(message, Invalid):
             return
         closed = pipes_of(seen.session).client_closed
-        if closed is not None and closed.seq < message.seq and seen.exchange is None:
+        if closed is not None and closed.seq < message.seq and seen.answered is None:
             text = "the message comes after the server's stdin was closed, and answers no open request"
             yield self.finding(seen, text, related=(closed.seq,))
 
@@ -281,11 +281,9 @@ class RequestWhileClosing(Rule):
         if closed is None or ending.reason == "open" or pipes.is_server_first:
             return
         left = [
-            exchange.request
-            for exchange in ending.left
-            if exchange.request.sender == "client"
-            and exchange.outcome is Outcome.UNANSWERED
-            and exchange.request.seq < closed.seq
+            call.request
+            for call in ending.left
+            if call.request.sender == "client" and call.outcome is Outcome.UNANSWERED and call.request.seq < closed.seq
         ]
         requests = [request for request in left if request.method != "subscriptions/listen"]
         if requests:

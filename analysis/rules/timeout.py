@@ -33,7 +33,7 @@ _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 class Late(NamedTuple):
     """A request that is open at the end."""
 
-    exchange: Call
+    call: Call
     seen: Seen
     """The request, with its revision."""
     waited_ns: int
@@ -52,22 +52,22 @@ class _AtEnd(Rule):
     def open(self, session: Session, ending: Ending) -> Iterator[Late]:
         """The open requests that should have an answer: not cancelled, or only when they had failed before."""
         pipes = pipes_of(session)
-        for exchange in ending.left:
-            request = exchange.request
-            if exchange.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
+        for call in ending.left:
+            request = call.request
+            if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
                 continue  # an unjudged frame may hold the answer
             until_ns, request_seen = ending.t_ns, _seen_request(session, request)
             if session.is_http:
-                is_due = exchange.cancelled_ns is None  # otherwise it waited for as long as its client did
+                is_due = call.cancelled_ns is None  # otherwise it waited for as long as its client did
                 if request_seen.http is None or (is_due and _is_for_http(request_seen)):
                     continue
                 if request_seen.http.ended_by not in (None, "proxy") or request.sender == "server":
                     until_ns = session.last_ns  # only messages show that the receiver was still there
-            ends_ns = (exchange.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
+            ends_ns = (call.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
             until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
-            yield Late(exchange, request_seen, until_ns - exchange.started_ns)
+            yield Late(call, request_seen, until_ns - call.started_ns)
 
     def unanswered(self, session: Session, ending: Ending) -> Iterator[Late]:
         """Those whose sender has waited long enough, and whose receiver could have answered."""
@@ -75,7 +75,7 @@ class _AtEnd(Rule):
             return  # the answer may have been lost
         pipes = pipes_of(session)
         for late in self.open(session, ending):
-            request = late.exchange.request
+            request = late.call.request
             is_probe = request.method == "server/discover" and session.last_initialize > request.seq
             has_died = pipes.has_died or (pipes.is_server_first and request.sender == "client")
             if late.waited_ns >= RACE_NS and not is_probe and not has_died:
@@ -102,12 +102,12 @@ class Unanswered(_AtEnd):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         if ending.reason == "open":
             for late in self.open(session, ending):
-                text = with_guess(f"{_name(late.exchange.request)} is still pending", late.exchange.probable_answer)
+                text = with_guess(f"{_name(late.call.request)} is still pending", late.call.probable_answer)
                 yield self.finding(late.seen, text, level=NOTE, blames="unknown")
             return
         pings = session.memory.get(PingUnanswered.id) or _Pings()
         for late in self.unanswered(session, ending):
-            request = late.exchange.request
+            request = late.call.request
             if request.method == "tasks/result" and not _is_over(session, request):
                 continue  # it waits until its task has ended
             if request.seq not in pings.reported:
@@ -137,20 +137,20 @@ class InitializeUnanswered(_AtEnd):
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         for late in self.unanswered(session, ending):
-            request = late.exchange.request
+            request = late.call.request
             if request.method == "initialize" and request.sender == "client" and _holds(self, late.seen):
                 yield self._found(late)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for exchange in http.let_go:
-            if exchange.request.method == "initialize" and exchange.outcome is Outcome.UNANSWERED:
-                waited_ns = (exchange.cancelled_ns or exchange.started_ns) - exchange.started_ns
+        for call in http.let_go:
+            if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
+                waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
-                    yield self._found(Late(exchange, _seen_request(session, exchange.request), waited_ns))
+                    yield self._found(Late(call, _seen_request(session, call.request), waited_ns))
 
     def _found(self, late: Late) -> Finding:
         text = f"initialize has no answer after {_seconds(late.waited_ns)}"
-        return self.finding(late.seen, with_guess(text, late.exchange.probable_answer))
+        return self.finding(late.seen, with_guess(text, late.call.probable_answer))
 
 
 class _Pings:
@@ -214,7 +214,7 @@ class PingUnanswered(_AtEnd):
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
         reported = (session.memory.get(self.id) or _Pings()).reported
         for late in self.unanswered(session, ending):
-            request = late.exchange.request
+            request = late.call.request
             if request.method == "ping" and request.seq not in reported and _holds(self, late.seen):
                 text = _has_no_answer(late)
                 yield self.finding(late.seen, text, blames=other_side(request.sender))
@@ -265,13 +265,13 @@ class Slow(Rule):
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None or exchange.ended_ns is None or exchange.ended_ns - exchange.started_ns <= SLOW_PING_NS:
+        call = seen.answered
+        if call is None or call.ended_ns is None or call.ended_ns - call.started_ns <= SLOW_PING_NS:
             return ()
-        return self._late(seen, exchange, exchange.ended_ns)
+        return self._late(seen, call, call.ended_ns)
 
-    def _late(self, seen: Seen, exchange: Call, ended_ns: int) -> Iterator[Finding]:
-        request, since_ns = exchange.request, exchange.started_ns
+    def _late(self, seen: Seen, call: Call, ended_ns: int) -> Iterator[Finding]:
+        request, since_ns = call.request, call.started_ns
         tokens: _Tokens | None = seen.session.memory.get(self.id)
         if tokens:
             token = request.meta.get("progressToken")
@@ -282,7 +282,7 @@ class Slow(Rule):
                 since_ns = max(since_ns, progress_ns)
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:
-            start = "its request" if since_ns == exchange.started_ns else "the last progress"
+            start = "its request" if since_ns == call.started_ns else "the last progress"
             text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
             yield self.finding(seen, text, related=(request.seq,))
 
@@ -317,29 +317,29 @@ class AbandonedRequest(Rule):
             yield from self._late_findings(seen.session, seen.cancelled)
 
     def on_http(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for exchange in http.let_go:
-            if exchange.cancelled_seq is not None and http.over is not None and exchange.cancelled_seq == http.over.seq:
-                yield from self._late_findings(session, exchange, http)
+        for call in http.let_go:
+            if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
+                yield from self._late_findings(session, call, http)
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:
-        for exchange in ending.left if ending.reason != "open" else ():
+        for call in ending.left if ending.reason != "open" else ():
             # A client that left and could have resumed the stream.
-            if exchange.is_ended_by_leaving:
-                yield from self._late_findings(session, exchange)
+            if call.is_ended_by_leaving:
+                yield from self._late_findings(session, call)
 
-    def _late_findings(self, session: Session, exchange: Call, http: HttpExchange | None = None) -> Iterator[Finding]:
-        request, waited_ns = exchange.request, exchange.abandoned_ns
-        if waited_ns is None or exchange.outcome is not Outcome.CANCELLED:
+    def _late_findings(self, session: Session, call: Call, http: HttpExchange | None = None) -> Iterator[Finding]:
+        request, waited_ns = call.request, call.abandoned_ns
+        if waited_ns is None or call.outcome is not Outcome.CANCELLED:
             return  # other rules report what had failed before
         seen, other = _seen_request(session, request), other_side(request.sender)
         http = http or seen.http
         is_silent = (
             not (http.received or http.unrecorded) if http is not None else session.heard.get(other, -1) < request.seq
         )
-        has_hung = is_silent and waited_ns >= SLOW_NS and (exchange.has_left or timed_out(exchange.cancel_reason))
+        has_hung = is_silent and waited_ns >= SLOW_NS and (call.has_left or timed_out(call.cancel_reason))
         text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
-        text = with_guess(text + " without a message from the " + other if has_hung else text, exchange.probable_answer)
-        related = (exchange.cancelled_seq,) if exchange.cancelled_seq is not None else ()
+        text = with_guess(text + " without a message from the " + other if has_hung else text, call.probable_answer)
+        related = (call.cancelled_seq,) if call.cancelled_seq is not None else ()
         # A slow server and an impatient client look the same, up to a point.
         blames: Blames = other if has_hung else "unknown"
         level = WARNING if has_hung else NOTE
@@ -368,7 +368,7 @@ class NeverCancelled(_AtEnd):
         if ending.reason == "open":
             return
         for late in self.open(session, ending):
-            request = late.exchange.request
+            request = late.call.request
             is_passed_over = session.last_request.get(request.sender, -1) > request.seq
             is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.seen)
             if is_due and late.waited_ns > UNCANCELLED_NS:
@@ -412,8 +412,8 @@ def _name(request: Request) -> str:
 
 
 def _has_no_answer(late: Late) -> str:
-    text = f"{_name(late.exchange.request)} has no answer after {_seconds(late.waited_ns)}"
-    return with_guess(text, late.exchange.probable_answer)
+    text = f"{_name(late.call.request)} has no answer after {_seconds(late.waited_ns)}"
+    return with_guess(text, late.call.probable_answer)
 
 
 def _call(request: Request) -> str:

@@ -419,7 +419,7 @@ class _Load:
         if type(message) is Request:
             talk.requests += 1
         elif type(message) is Response:
-            call = seen.exchange
+            call = seen.answered
             if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:
                 self._definitions.take(message, session.number)
 

@@ -294,7 +294,7 @@ class _Check:
                 self._take(located)
         if self._following is not None:
             followed = self._following
-            self._end(followed, "closed" if followed.fold.ending is not None else "killed")
+            self._end(followed, "closed" if followed.reading.capture.ending is not None else "killed")
 
     def _end(self, followed: Examination, reason: End) -> None:
         self._following = None

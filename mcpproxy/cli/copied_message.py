@@ -175,11 +175,11 @@ class _Search:
 
     def _take(self, seen: Seen, frame: Frame) -> None:
         self.frame = frame
-        exchange = seen.exchange
+        call = seen.answered
         if frame.dir == "c2s":
             self._sent = _sent(frame, seen.http)
-        elif exchange is not None and exchange.request.sender == "client":
-            self._sent = _sent(exchange.request.frames[0], exchange.http)
+        elif call is not None and call.request.sender == "client":
+            self._sent = _sent(call.request.frames[0], call.http)
         # An `initialize` needs no `initialize` before it.
         begun = self._begun.get(seen.session.number)
         if self._sent is not None and begun is not None and begun.frame.seq < self._sent.frame.seq:

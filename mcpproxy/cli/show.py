@@ -469,18 +469,18 @@ class _Json:
             if not isinstance(message.message, Request):
                 for frame in message.message.frames:
                     self._asked.pop(frame.seq, None)
-            if message.exchange is not None:
-                self._asked.pop(message.exchange.request.seq, None)
+            if message.answered is not None:
+                self._asked.pop(message.answered.request.seq, None)
             elif message.cancelled is not None:
                 yield from self._failed([message.cancelled], only)
 
-    def _failed(self, exchanges: Iterable[Call], only: Filter) -> Iterator[str]:
+    def _failed(self, calls: Iterable[Call], only: Filter) -> Iterator[str]:
         """Yields the row of each request that the filter selects now that it has ended without a response."""
-        for exchange in exchanges:
-            asked = self._asked.pop(exchange.request.seq, None)
-            if asked is None or exchange.session is None:
+        for call in calls:
+            asked = self._asked.pop(call.request.seq, None)
+            if asked is None or call.session is None:
                 continue
-            if only.matches(facts_of_call(exchange)):
+            if only.matches(facts_of_call(call)):
                 self.has_selected = True
                 yield row_of(*asked, self._wall_ns)
 

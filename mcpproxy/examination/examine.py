@@ -120,7 +120,7 @@ class Examination:
     @property
     def sessions(self) -> int:
         """How many sessions there were so far."""
-        return self.fold.routing.count
+        return self.reading.capture.sessions
 
     @property
     def fold(self) -> Fold:
@@ -171,7 +171,7 @@ class Examination:
     @property
     def ended(self) -> Ended:
         """The outcome of the examination."""
-        reading, fold = self.reading, self.fold
+        reading, capture = self.reading, self.reading.capture
         damaged = reading.damage is not None or self.missing > 0
         return Ended(
             self.path,
@@ -179,13 +179,13 @@ class Examination:
             dict(sorted(reading.faults.items())),
             damaged,
             self._nothing_to_check(),
-            tuple(fold.forgotten),
+            tuple(reading.forgotten),
             self.frames,
             self.sessions,
             self.missing,
-            fold.begins_at,
-            fold.unrecorded,
-            fold.routing.guesses,
+            capture.begins_at,
+            reading.losses.bodies,
+            capture.guesses,
             reading.followers,
         )
 
@@ -213,12 +213,12 @@ class Examination:
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
 
-    def _note_outcomes(self, exchanges: Iterable[Call], *, is_open: bool = False) -> None:
+    def _note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
         """Note how requests ended that got no response; with `is_open`, one may still come."""
-        for exchange in exchanges:
-            if exchange.session is not None:
-                key = exchange.request.seq, exchange.request.index
-                self._onlooker.facts[key] = facts_of_call(exchange, is_open=is_open)
+        for call in calls:
+            if call.session is not None:
+                key = call.request.seq, call.request.index
+                self._onlooker.facts[key] = facts_of_call(call, is_open=is_open)
 
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
@@ -245,11 +245,11 @@ class Examination:
         return LocatedFinding(
             finding,
             self.path,
-            self.fold.wall_ns,
+            self.reading.capture.wall_ns,
             self._sites.place(finding.frame),
             mark,
             mark in self._wanted.baseline,
-            forgotten=tuple(self.fold.forgotten),
+            forgotten=tuple(self.reading.forgotten),
         )
 
 

@@ -166,11 +166,11 @@ class CaptureTraffic:
             if isinstance(thing.what, Remark | Seen):
                 self._add(thing, NONE)
         fold = self._conversation.session
-        for exchange in fold.open_calls():
-            row = self._open.get((exchange.request.seq, exchange.request.index))
-            if row is not None and exchange.request.method not in ENDLESS and exchange.response is None:
-                may_come = last.end == "open" and exchange.is_open
-                status = waiting(waited_ns(fold, exchange.request)) if may_come else fate(exchange)
+        for call in fold.open_calls():
+            row = self._open.get((call.request.seq, call.request.index))
+            if row is not None and call.request.method not in ENDLESS and call.response is None:
+                may_come = last.end == "open" and call.is_open
+                status = waiting(waited_ns(fold, call.request)) if may_come else fate(call)
                 self._traffic.settle(row, status, is_bad=not may_come)
 
     def _add_head(self, number: int) -> None:
@@ -209,8 +209,8 @@ class CaptureTraffic:
             return
         if isinstance(message, Request):
             self._open[message.seq, message.index] = number
-        elif seen.exchange is not None:
-            self._open.pop((seen.exchange.request.seq, seen.exchange.request.index), None)
+        elif seen.answered is not None:
+            self._open.pop((seen.answered.request.seq, seen.answered.request.index), None)
 
     def _payload(self, frames: tuple[Frame, ...]) -> int:
         raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
@@ -252,15 +252,15 @@ def _row_of(seen: Seen) -> _Row:
 
 
 def _response(seen: Seen, response: Response) -> _Row:
-    exchange = seen.exchange
-    status = status_of(response, exchange, seen.id_state, seen.meant)
+    call = seen.answered
+    status = status_of(response, call, seen.id_state, seen.meant)
     row = _Row("response", id=_id(response), word=status.word, text=status.text, is_bad=status.is_bad)
     if seen.is_converted:
         row = row._replace(problem="id/type-changed")
-    if exchange is None:
+    if call is None:
         return row._replace(method="answer")
-    request = exchange.request
-    took_ns = NONE if exchange.latency_ns is None else exchange.latency_ns
+    request = call.request
+    took_ns = NONE if call.latency_ns is None else call.latency_ns
     method, name = sanitise(request.method, METHOD), name_of(request)
     return row._replace(method=method, name=name, answers=request.seq, took_ns=took_ns)
 

@@ -173,7 +173,7 @@ class Conversation:
         late = tuple(Thing(message.message.t_ns, message) for message in seen if self._selects(message))
         if isinstance(item, Record) and item.rec == "exchange":
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
-            abandoned = self.session.abandoned_by(item)
+            abandoned = step.abandoned
             late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
             late += self._failures(one for one in step.unanswered if one not in abandoned)
         remark = remark_on(item, ended=self._ended)

@@ -225,13 +225,13 @@ def _by_kind(seen: Seen, width: int) -> Row:
 
 
 def _answer(seen: Seen, response: Response, width: int) -> Row:
-    status = status_of(response, seen.exchange, seen.id_state, seen.meant)
-    exchange = seen.exchange
-    if exchange is None:
+    status = status_of(response, seen.answered, seen.id_state, seen.meant)
+    call = seen.answered
+    if call is None:
         answer = Span(f"answer{id_text(response.id)}")
         subject = [answer, _padding(width, answer)]
     else:
-        subject = _subject(exchange.request, "dim", width)
+        subject = _subject(call.request, "dim", width)
     # `is_converted`: the request had the id 7 and the response has "7", or the other way round. The row shows them as a
     # pair, but most clients do not match the two and keep waiting.
     return Row(
@@ -241,7 +241,7 @@ def _answer(seen: Seen, response: Response, width: int) -> Row:
         (Span(f"  {status.text}", "dim"),) if status.text and not status.is_bad else (),
         problem="id/type-changed" if seen.is_converted else None,
         error=status.text if status.is_bad else "",
-        latency=ms_text(exchange.latency_ns or 0) if exchange is not None else "",
+        latency=ms_text(call.latency_ns or 0) if call is not None else "",
     )
 
 

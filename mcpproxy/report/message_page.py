@@ -58,8 +58,8 @@ class Messages:
         self.beside: dict[int, Remark] = {}
         """By number, requested records that are not frames."""
         self._only = only
-        self._exchanges: dict[_Key, Call] = {}
-        """The exchanges of selected requests and responses."""
+        self._calls: dict[_Key, Call] = {}
+        """The calls of selected requests and responses."""
         self._answers: dict[_Key, Seen] = {}
         """By request, the response."""
 
@@ -79,16 +79,16 @@ class Messages:
         is_selected = self._only.matches(facts_of(seen))
         if is_selected:
             self.selected[_key(seen.message)] = seen
-        exchange = seen.exchange or seen.cancelled
-        if exchange is not None:
-            self._settle(exchange, is_selected=is_selected)
-            if seen.exchange is not None and _key(exchange.request) in self._exchanges:
-                self._answers[_key(exchange.request)] = seen
+        call = seen.answered or seen.cancelled
+        if call is not None:
+            self._settle(call, is_selected=is_selected)
+            if seen.answered is not None and _key(call.request) in self._calls:
+                self._answers[_key(call.request)] = seen
 
-    def _settle(self, exchange: Call, *, is_selected: bool = False) -> None:
-        key = _key(exchange.request)
+    def _settle(self, call: Call, *, is_selected: bool = False) -> None:
+        key = _key(call.request)
         if is_selected or key in self.selected:
-            self._exchanges[key] = exchange
+            self._calls[key] = call
 
     def pages(self, findings: Iterable[LocatedFinding] | None, style: Style) -> Iterator[str]:
         """The lines of all selected messages, each with its partner.
@@ -133,7 +133,7 @@ class Messages:
         if isinstance(seen.message, Request):
             answer = self._answers.get(key)
             return [seen] if answer is None else [seen, answer]
-        request = seen.exchange.request if seen.exchange is not None else seen.cancels
+        request = seen.answered.request if seen.answered is not None else seen.cancels
         if request is None:
             return [seen]
         return [Seen(request, seen.session), seen]
@@ -171,38 +171,38 @@ class Messages:
             if seen.cancels is not None:
                 yield Fact("cancels", f"{_titled(seen.cancels)} (frame {seen.cancels.seq})")
             return
-        exchange = self._exchanges.get(_key(seen.request or message))
+        call = self._calls.get(_key(seen.request or message))
         if isinstance(message, Response):
-            if exchange is None and seen.request is not None:
+            if call is None and seen.request is not None:
                 unread = f"nothing: its client cannot have read it, so frame {seen.request.seq} has no answer"
                 yield Fact("answers", unread, is_bad=True)
                 return
-            if exchange is None:
+            if call is None:
                 meant = f"; {sanitise(seen.meant.text)}" if seen.meant is not None else ""
                 yield Fact("answers", f"no request: its id fits none{meant}", is_bad=True)
                 return
-            status = status_of(message, exchange, None)
-            after = ms_text(exchange.latency_ns or 0)
-            yield Fact("answers", f"frame {exchange.request.seq} after {after}: {status.word}", status.is_bad)
-        elif exchange is not None:
-            yield from self._became(exchange)
+            status = status_of(message, call, None)
+            after = ms_text(call.latency_ns or 0)
+            yield Fact("answers", f"frame {call.request.seq} after {after}: {status.word}", status.is_bad)
+        elif call is not None:
+            yield from self._became(call)
 
-    def _became(self, exchange: Call) -> Iterator[Fact]:
-        by = "" if exchange.cancelled_seq is None else f" by frame {exchange.cancelled_seq}"
-        if exchange.abandoned_ns is not None:
-            reason = f': "{sanitise(exchange.cancel_reason)}"' if exchange.cancel_reason else ""
-            yield Fact("abandoned", f"after {units.duration(exchange.abandoned_ns)}{by}{reason}", is_bad=True)
-        elif exchange.cancelled_ns is not None:
+    def _became(self, call: Call) -> Iterator[Fact]:
+        by = "" if call.cancelled_seq is None else f" by frame {call.cancelled_seq}"
+        if call.abandoned_ns is not None:
+            reason = f': "{sanitise(call.cancel_reason)}"' if call.cancel_reason else ""
+            yield Fact("abandoned", f"after {units.duration(call.abandoned_ns)}{by}{reason}", is_bad=True)
+        elif call.cancelled_ns is not None:
             yield Fact("cancelled", by.strip())
-        answer = exchange.response
+        answer = call.response
         if answer is not None:
-            status = status_of(answer, exchange, None)
-            after = ms_text(exchange.latency_ns or 0)
+            status = status_of(answer, call, None)
+            after = ms_text(call.latency_ns or 0)
             yield Fact("answered", f"by frame {answer.seq} after {after}: {status.word}", status.is_bad)
-        elif exchange.outcome is Outcome.FAILED:
-            yield Fact("answered", f"never: {failure(exchange.http, exchange.lasted_ns)}", is_bad=True)
-        elif exchange.request.method not in ENDLESS:
-            probable = exchange.probable_answer
+        elif call.outcome is Outcome.FAILED:
+            yield Fact("answered", f"never: {failure(call.http, call.lasted_ns)}", is_bad=True)
+        elif call.request.method not in ENDLESS:
+            probable = call.probable_answer
             meant = f", probably by frame {probable.seq}, whose id is another" if probable is not None else ""
             yield Fact("answered", ("not so far" if self.fold.ending is None else "never") + meant, is_bad=True)
 
@@ -243,7 +243,7 @@ def _subject(seen: Seen) -> str:
     if isinstance(message, Request):
         return f"{_titled(message)}"
     if isinstance(message, Response):
-        request = f" to {_titled(seen.exchange.request)}" if seen.exchange is not None else id_text(message.id)
+        request = f" to {_titled(seen.answered.request)}" if seen.answered is not None else id_text(message.id)
         return f"answer{request}"
     if isinstance(message, Notification):
         return sanitise(message.method)

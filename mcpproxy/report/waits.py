@@ -71,8 +71,8 @@ class Waits:
                 self._heard_before[message.seq, message.index] = self._heard
                 if len(self._heard_before) > _OPEN:
                     del self._heard_before[next(iter(self._heard_before))]
-            if seen.exchange is not None:
-                request = seen.exchange.request
+            if seen.answered is not None:
+                request = seen.answered.request
                 self._heard_before.pop((request.seq, request.index), None)
                 self._answered.append((request.seq, request.id))
 

@@ -26,7 +26,7 @@ _STATES: Final[dict[IdState | None, str]] = {
     IdState.OPEN: "not readable",
     IdState.CANCELLED: "not readable",
 }
-"""What the state of an id says of a message that names it and belongs to no exchange."""
+"""What the state of an id says of a message that names it and belongs to no call."""
 _NO_SUCCESS: Final = 300
 """Statuses from here on are no success (RFC 9110 §15)."""
 _YIELDS: Final = " ⇒ "
@@ -174,37 +174,35 @@ def _cancellation(seen: Seen, params: Mapping[str, Any]) -> str:
     return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
 
 
-def status_of(
-    response: Response, exchange: Call | None, id_state: IdState | None, meant: Meant | None = None
-) -> Status:
-    """What a response means, by its exchange or, if it matches no request, by itself."""
-    outcome = exchange.outcome if exchange is not None else outcome_of(response, None)
-    status = _by_outcome(outcome, response, exchange)
-    if exchange is None:
+def status_of(response: Response, call: Call | None, id_state: IdState | None, meant: Meant | None = None) -> Status:
+    """What a response means, by its call or, if it matches no request, by itself."""
+    outcome = call.outcome if call is not None else outcome_of(response, None)
+    status = _by_outcome(outcome, response, call)
+    if call is None:
         which = _STATES.get(id_state, "fits no request")
         rest = " ".join(filter(None, (status.word, status.text)))
         return Status(which, rest if meant is None else f"{rest}; {sanitise(meant.text, EXCERPT)}", is_bad=True)
-    if exchange.late_ns is not None:
-        return status._replace(word=f"{status.word}, {duration(exchange.late_ns)} late")
+    if call.late_ns is not None:
+        return status._replace(word=f"{status.word}, {duration(call.late_ns)} late")
     return status
 
 
-def fate(exchange: Call) -> Status:
+def fate(call: Call) -> Status:
     """What became of a request without a response; the text is a clause that goes on from the word, or empty."""
     texts = []
-    if exchange.outcome is Outcome.FAILED:
-        texts.append(f": {failure(exchange.http, exchange.lasted_ns)}")
-    waited_ns = exchange.abandoned_ns
+    if call.outcome is Outcome.FAILED:
+        texts.append(f": {failure(call.http, call.lasted_ns)}")
+    waited_ns = call.abandoned_ns
     if waited_ns is not None:
         abandoned = f"after {duration(waited_ns)}"
-        texts.append(f" {abandoned}" if exchange.outcome is Outcome.CANCELLED else f", abandoned {abandoned}")
-        if exchange.cancel_reason:
-            texts.append(f": {sanitise(exchange.cancel_reason, EXCERPT)}")
-    if exchange.probable_answer is not None:
-        texts.append(f", {sanitise(exchange.probable_answer.text, EXCERPT)}")
-    is_abandoned = exchange.outcome is Outcome.CANCELLED and waited_ns is not None
-    word = "abandoned" if is_abandoned else exchange.outcome.value.replace("_", " ")
-    return Status(word, "".join(texts), is_bad=exchange.outcome is not Outcome.NOT_RECORDED)
+        texts.append(f" {abandoned}" if call.outcome is Outcome.CANCELLED else f", abandoned {abandoned}")
+        if call.cancel_reason:
+            texts.append(f": {sanitise(call.cancel_reason, EXCERPT)}")
+    if call.probable_answer is not None:
+        texts.append(f", {sanitise(call.probable_answer.text, EXCERPT)}")
+    is_abandoned = call.outcome is Outcome.CANCELLED and waited_ns is not None
+    word = "abandoned" if is_abandoned else call.outcome.value.replace("_", " ")
+    return Status(word, "".join(texts), is_bad=call.outcome is not Outcome.NOT_RECORDED)
 
 
 def waiting(waited_ns: int) -> Status:
@@ -234,7 +232,7 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
     return f"the HTTP response ended{after} without an answer{told}"
 
 
-def _by_outcome(outcome: Outcome, response: Response, exchange: Call | None) -> Status:
+def _by_outcome(outcome: Outcome, response: Response, call: Call | None) -> Status:
     if outcome is Outcome.ERROR:
         return _error(response.error)
     result = response.result if isinstance(response.result, dict) else {}
@@ -247,7 +245,7 @@ def _by_outcome(outcome: Outcome, response: Response, exchange: Call | None) -> 
     if outcome is Outcome.TASK:
         task = _string(result, "task", "taskId") or _string(result, "taskId")
         return Status("task", sanitise(task, EXCERPT), is_bad=False)
-    return Status("ok", _summary(result, exchange), is_bad=False)
+    return Status("ok", _summary(result, call), is_bad=False)
 
 
 _OUTCOME_WORDS: Final = {
@@ -290,13 +288,13 @@ def one_line(text: str) -> str:
     return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
 
 
-def _summary(result: Mapping[str, Any], exchange: Call | None) -> str:
+def _summary(result: Mapping[str, Any], call: Call | None) -> str:
     """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
     for member, noun in _LISTS.items():
         value = result.get(member)
         if isinstance(value, list):
             return count_text(len(value), noun) + (", more" if result.get("nextCursor") else "")
-    if exchange is not None and exchange.request.method in ("initialize", "elicitation/create"):
+    if call is not None and call.request.method in ("initialize", "elicitation/create"):
         return sanitise(_string(result, "protocolVersion") or _string(result, "action"), 40)
     versions = result.get("supportedVersions")
     if isinstance(versions, list):

@@ -136,7 +136,7 @@ class _Selection:
     def take(self, step: Step) -> None:
         """Process the next step."""
         for seen in step.messages:
-            call = seen.exchange
+            call = seen.answered
             if call is None:
                 if _opens(seen.message) or self._wants(seen):
                     self._keep(seen.message)

@@ -93,13 +93,13 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
 
 def _initialize(reading: Reading, row: int) -> Frame | None:
     """The request with which the session of a row began, before that row, if it is small enough to be copied."""
-    exchanges, sessions = reading.exchanges, reading.sessions
+    calls, sessions = reading.calls, reading.sessions
     if row >= reading.understood:
         return None
     kinds = {
         number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
     }
-    rows = (exchanges.request[number] for number, kind in enumerate(exchanges.kind) if kind in kinds)
+    rows = (calls.request[number] for number, kind in enumerate(calls.kind) if kind in kinds)
     found = max((one for one in rows if one < row and sessions[one] == sessions[row]), default=None)
     if found is None or reading.index.entry(found).size > LARGEST:
         return None
@@ -108,5 +108,5 @@ def _initialize(reading: Reading, row: int) -> Frame | None:
 
 
 def _posted(reading: Reading, frame: Frame) -> Posted | None:
-    http = reading.fold.exchanges.known(frame.exchange) if frame.exchange is not None else None
+    http = reading.conversation.exchange(frame.exchange) if frame.exchange is not None else None
     return None if http is None else posted_by(http, frame.raw)

@@ -19,7 +19,7 @@ from mcpproxy.report.text import Span, ms_text
 from mcpproxy.report.wording import failure, peer_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.data.exchanges import OUTCOMES
+from mcpproxy.tui.data.calls import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.exchange_view import Joined, exchange_view
 from mcpproxy.tui.finding_lines import row_lines, short_lines
@@ -66,7 +66,7 @@ def detail(
     if view == "exchange":
         facts = exchange_lines(reading, row, silence)
         findings = short_lines(reading, row, width) if with_findings else []
-        if reading.exchange(row) is None:
+        if reading.call(row) is None:
             return Detail([*facts, *findings], silence=silence)
         return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings), silence=silence)
     return _view(reading, row, view, page, width)._replace(silence=silence)
@@ -130,11 +130,11 @@ def _text(members: dict[str, Any]) -> str:
 
 def silence_of(reading: Reading, row: int) -> str:
     """Which expected content of the response is empty, in words; empty if none. Reads the response from the file."""
-    number = reading.exchange(row)
+    number = reading.call(row)
     if number is None or reading.outcome(number) is not Outcome.RESULT:
         return ""
-    member = _CONTENT.get(reading.kinds.all[reading.exchanges.kind[number]].method)
-    answer = reading.partner(reading.exchanges.request[number])
+    member = _CONTENT.get(reading.kinds.all[reading.calls.kind[number]].method)
+    answer = reading.partner(reading.calls.request[number])
     if member is None or answer is None or reading.index.entry(answer).size > LARGEST_SILENCE:
         return ""
     item = reading.index.item(answer)
@@ -163,27 +163,27 @@ def entry_name(entry: Entry) -> str:
 
 def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     """An exchange: when it was sent and answered, how long it took, its outcome, and the two sides."""
-    index, number = reading.index, reading.exchange(row)
+    index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     head = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
         return [*head, [Span("not part of an exchange" if row < reading.understood else "not analysed yet …", "dim")]]
-    exchanges = reading.exchanges
-    request, response = exchanges.request[number], reading.partner(exchanges.request[number])
+    calls = reading.calls
+    request, response = calls.request[number], reading.partner(calls.request[number])
     lines = [*head, _pair("sent", _at(reading, request))]
     if response is not None:
-        lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(exchanges.latency_ns[number]))]
-    waited_ns = exchanges.abandoned_ns.get(number)
+        lines += [_pair("answered", _at(reading, response)), _pair("took", ms_text(calls.latency_ns[number]))]
+    waited_ns = calls.abandoned_ns.get(number)
     if waited_ns is not None:
         text = f"after {units.duration(waited_ns)}"
         if response is not None:
-            text += f", {units.duration(exchanges.latency_ns[number] - waited_ns)} before the response"
+            text += f", {units.duration(calls.latency_ns[number] - waited_ns)} before the response"
         lines.append([Span(f"{'abandoned':<10}", "dim"), Span(text, "bad")])
-    answer = exchanges.probable_answers.get(number)
+    answer = calls.probable_answers.get(number)
     if answer is not None and response is None:
         text = answer.text.removeprefix("probably ")
         lines.append([Span(f"{'probably':<10}", "dim"), Span(sanitise(text), "bad")])
-    code = exchanges.outcome[number]
+    code = calls.outcome[number]
     outcome = OUTCOMES[code] if code < len(OUTCOMES) else None
     words = {
         Outcome.UNANSWERED: "unanswered: no response came before the session ended",
@@ -195,7 +195,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
     own = reading.sessions[row] if row < len(reading.sessions) else 0
-    session = next((one for one in reading.fold.routing.open() if one.number == own), reading.fold)
+    session = next((one for one in reading.conversation.sessions if one.number == own), reading.conversation.capture)
     for word, peer in (("client", session.client), ("server", session.server)):
         if peer is not None:
             lines.append(_pair(word, peer_text(peer)))
@@ -217,7 +217,7 @@ def _at(reading: Reading, row: int) -> str:
 def _failure(reading: Reading, request: int) -> str:
     item = reading.index.beginning(request)
     number = item.members.get("exchange") if item is not None else None
-    http = reading.fold.exchanges.known(number) if type(number) is int else None
+    http = reading.conversation.exchange(number) if type(number) is int else None
     # A redirected request has failed where it was repeated, if it was.
     return failure(None if http is not None and http.is_redirect else http)
 
@@ -226,9 +226,9 @@ def _headers(reading: Reading, row: int) -> Lines:
     item = reading.index.beginning(row)
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:
-        is_http = reading.fold.transport == "http"
+        is_http = reading.conversation.capture.transport == "http"
         return [[Span("not part of an HTTP exchange" if is_http else "no headers: this came over stdio", "dim")]]
-    http = reading.fold.exchanges.known(number)
+    http = reading.conversation.exchange(number)
     if http is None:
         return [[Span(f"HTTP exchange {number}: forgotten, or not analysed yet", "dim")]]
     return [[Span(f"exchange {number}", "dim")], *request_head(http), [], *response_head(http)]

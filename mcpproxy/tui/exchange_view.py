@@ -70,9 +70,9 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
         width: cells of a line.
         facts: the exchange in short: a name and its value in each line.
     """
-    number = reading.exchange(row)
+    number = reading.call(row)
     assert number is not None
-    request = reading.exchanges.request[number]
+    request = reading.calls.request[number]
     response = reading.partner(request)
     by_name = {_name(fact): fact for fact in facts}
     more = [fact for fact in facts if _name(fact) in _SIDES]

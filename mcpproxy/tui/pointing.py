@@ -42,12 +42,12 @@ def terms_of(reading: Reading, row: int, answer: int | None = None) -> list[Term
 
 
 def _terms(reading: Reading, row: int) -> Iterator[Term]:
-    entry, number = reading.index.entry(row), reading.exchange(row)
+    entry, number = reading.index.entry(row), reading.call(row)
     item = reading.index.item(row) if entry.size <= LARGE and reading.index.is_frame(row) else None
     message = message_at(reading, row, item) if isinstance(item, Frame) else None
     if entry.dir is None:
         return
-    call = reading.kinds.all[reading.exchanges.kind[number]] if number is not None else None
+    call = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
     if call is not None and not call.is_rest:
         if call.name is not None:
             yield Term(f"name:{pattern(call.name)}", NAMES.get(call.method, "name"))

@@ -98,7 +98,7 @@ def _large(reading: Reading, row: int) -> RowText:
     entry, record = reading.index.entry(row), reading.index.beginning(row)
     members = record.members if record is not None else {}
     arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.understood
-    number, request = reading.exchange(row), _request_for(reading, row)
+    number, request = reading.call(row), _request_for(reading, row)
     id_, http = members.get("id"), members.get("exchange")
     id_cell = fit(sanitise(id_, EXCERPT), ID_CELLS) if isinstance(id_, str) else ""
     more = f"{size(entry.size)}, too large to read for this line"
@@ -110,7 +110,7 @@ def _large(reading: Reading, row: int) -> RowText:
         id_cell = id_text(request.id).removeprefix(" #")
         return RowText(arrow, what, id_cell, status, more, http if type(http) is int else None, is_final=is_final)
     method = members.get("method")
-    call = reading.kinds.all[reading.exchanges.kind[number]] if number is not None else None
+    call = reading.kinds.all[reading.calls.kind[number]] if number is not None else None
     name = sanitise(call.name, EXCERPT) if call is not None and call.name is not None else ""
     word = sanitise(method, EXCERPT) if isinstance(method, str) else entry.sort if is_final else "…"
     if call is not None and not call.is_rest:
@@ -195,16 +195,16 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
 
 def _request_for(reading: Reading, row: int) -> Request | None:
     """The request that the response in a row answers, unless it is too large to be read for a line."""
-    number = reading.exchange(row)
-    if number is None or reading.index.entry(reading.exchanges.request[number]).size > LARGE:
+    number = reading.call(row)
+    if number is None or reading.index.entry(reading.calls.request[number]).size > LARGE:
         return None
     return request_of(reading, row)
 
 
 def request_of(reading: Reading, row: int) -> Request | None:
     """The request that the response in a row answers."""
-    number = reading.exchange(row)
-    request_row = reading.exchanges.request[number] if number is not None else row
+    number = reading.call(row)
+    request_row = reading.calls.request[number] if number is not None else row
     item = reading.index.item(request_row) if request_row != row else None
     if not isinstance(item, Frame):
         return None

@@ -103,7 +103,7 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         )
 
     def _head(self, timeline: Timeline) -> Line:
-        key = id(timeline), self.window, self.cells, len(timeline.reading.exchanges)
+        key = id(timeline), self.window, self.cells, len(timeline.reading.calls)
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = timeline.counts(*self.window, self.cells)

@@ -15,7 +15,7 @@ from mcpproxy.report import units
 from mcpproxy.report.text import Span, cells, count_text
 from mcpproxy.report.units import since_start
 from mcpproxy.report.wording import asked_and_answered
-from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import WAITING, RowText, short_call, text_of
@@ -85,12 +85,12 @@ class TrafficRows:
         """A row as cells."""
         entry = self.view[row]
         text = self._texts.get(entry, WAITING)
-        exchanges, number = self.reading.exchanges, self.reading.exchange(entry)
+        calls, number = self.reading.calls, self.reading.call(entry)
         answer = text
         if self.is_exchanges and number is not None:
             response = self.reading.partner(entry)
             answer = self._texts.get(response, WAITING) if response is not None else RowText(text.way, ())
-        is_answer = number is not None and (self.is_exchanges or exchanges.response[number] == entry)
+        is_answer = number is not None and (self.is_exchanges or calls.response[number] == entry)
         named = short_call(text.what) if self.is_exchanges and self.is_narrow else text.what
         session, note = self.reading.session_at(entry), self.marks.get(self.reading.index.entry(entry).seq)
         what = named if session is None else (Span(f"session {session:,}  "), *named)
@@ -164,9 +164,9 @@ class TrafficRows:
     def _status_cell(self, entry: int, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
         """How a request ended, or what a response means; over HTTP, with the status and the events of its stream."""
         status = answer.status
-        if number is not None and not (is_answer and self.reading.exchanges.response[number] != NONE):
+        if number is not None and not (is_answer and self.reading.calls.response[number] != NONE):
             status = self._open(entry)
-        elif number in self.reading.exchanges.abandoned_ns and status.text:
+        elif number in self.reading.calls.abandoned_ns and status.text:
             status = Span(f"{status.text}, late", status.role)
         parts, room = [status], self._status_width - cells(status.text)
         http = self.reading.http.answer(answer.http) if status.text else None
@@ -182,17 +182,17 @@ class TrafficRows:
         """How long a response took, or how long a request has waited."""
         if number is None:
             return Span("")
-        exchanges = self.reading.exchanges
-        latency_ns = exchanges.latency_ns[number]
+        calls = self.reading.calls
+        latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
-            is_slow = self.reading.paces.is_slow(exchanges.kind[number], latency_ns)
+            is_slow = self.reading.paces.is_slow(calls.kind[number], latency_ns)
             return Span(latency_text(latency_ns), "warm" if is_slow else "dim")
         waited_ns = self.reading.waited_ns(number)
         return Span("" if waited_ns is None else latency_text(waited_ns), "dim")
 
     def _open(self, row: int) -> Span:
         """The status of a request without a response."""
-        number = self.reading.exchange(row)
+        number = self.reading.call(row)
         outcome = self.reading.outcome(number) if number is not None else None
         if outcome is Outcome.UNANSWERED:
             return Span("unanswered", "bad")
@@ -201,7 +201,7 @@ class TrafficRows:
         if outcome is Outcome.NOT_RECORDED:
             return Span("not recorded", "dim")
         if number is not None and outcome is Outcome.CANCELLED:
-            is_abandoned = number in self.reading.exchanges.abandoned_ns
+            is_abandoned = number in self.reading.calls.abandoned_ns
             return Span("abandoned", "bad") if is_abandoned else Span("cancelled", "dim")
         if number is not None and outcome is None and self.reading.has_ended:
             return Span("forgotten", "dim")
@@ -221,7 +221,7 @@ class TrafficRows:
     def _time_text(self, row: int) -> str:
         index, entry = self.reading.index, self.view[row]
         t_ns = index.t_ns(entry)
-        wall_ns = self.reading.fold.wall_ns
+        wall_ns = self.reading.conversation.capture.wall_ns
         if self.times == "abs" and wall_ns is not None:
             try:
                 clock_text = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))

@@ -6,8 +6,10 @@ One item every millisecond, so that stamps can be told by heart: the nth item ha
 import json
 from typing import Any
 
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.session import Seen
+from analysis.reading import Step
 from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record
@@ -18,6 +20,11 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+def unanswered(fold: Fold) -> list[Call]:
+    """The calls that the last item has ended without a response."""
+    return Step(None, None, changed=fold.under_way.changed).unanswered
 
 
 class Talk:

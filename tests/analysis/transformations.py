@@ -21,6 +21,7 @@ from captures.reader import FrameAssembler
 from captures.record import Record, decode
 from mcpproxy.importers.trace import Case, cases
 from tests.analysis.judged import Judged
+from tests.analysis.talk import unanswered
 from tests.analysis.traces import check
 
 FrameLine: TypeAlias = dict[str, Any]
@@ -162,10 +163,10 @@ def _outcomes(case: Case) -> Counter[tuple[str, str]]:
     fold, counts = Fold(), Counter[tuple[str, str]]()
     for item in _items([line for _, line in case.records()]):
         for seen in fold.feed(item):
-            if seen.exchange is not None:
-                counts[seen.exchange.request.method, seen.exchange.outcome] += 1
+            if seen.answered is not None:
+                counts[seen.answered.request.method, seen.answered.outcome] += 1
         if isinstance(item, Record) and item.rec == "exchange":
-            counts.update((one.request.method, one.outcome.value) for one in fold.let_go)
+            counts.update((one.request.method, one.outcome.value) for one in unanswered(fold))
     counts.update((one.request.method, one.outcome.value) for one in fold.open_calls())
     return counts
 

@@ -59,11 +59,11 @@ def on_screen(path: Path) -> dict[int, Told]:
     reading = screens.Reading(path)
     while not reading.has_ended:
         reading.step()
-    exchanges, found = reading.exchanges, {}
-    for number in range(len(exchanges)):
-        kind, outcome = reading.kinds.all[exchanges.kind[number]], reading.outcome(number)
-        latency_ns = exchanges.latency_ns[number]
-        seq = reading.index.entry(exchanges.request[number]).seq
+    calls, found = reading.calls, {}
+    for number in range(len(calls)):
+        kind, outcome = reading.kinds.all[calls.kind[number]], reading.outcome(number)
+        latency_ns = calls.latency_ns[number]
+        seq = reading.index.entry(calls.request[number]).seq
         found[seq] = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
     reading.close()
     return found

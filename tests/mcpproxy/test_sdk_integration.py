@@ -125,24 +125,24 @@ class Understood(NamedTuple):
     session: Fold
     frames: list[Frame]
     records: list[Record]
-    exchanges: list[Call]
+    calls: list[Call]
     left: tuple[Call, ...]
     """Without an answer."""
 
 
 def understand(path: Path) -> Understood:
     session = Fold()
-    frames, records, exchanges = [], [], []
+    frames, records, calls = [], [], []
     for item in read_frames(Capture(path)):
         seen = session.feed(item)
-        exchanges += [one.exchange for one in seen if one.exchange is not None]
+        calls += [one.answered for one in seen if one.answered is not None]
         frames += [item] if isinstance(item, Frame) else []
         records += [item] if isinstance(item, Record) else []
-    return Understood(session, frames, records, exchanges, session.open_calls())
+    return Understood(session, frames, records, calls, session.open_calls())
 
 
-def outcomes(exchanges: list[Call]) -> Counter[tuple[str, Outcome]]:
-    return Counter((exchange.request.method, exchange.outcome) for exchange in exchanges)
+def outcomes(calls: list[Call]) -> Counter[tuple[str, Outcome]]:
+    return Counter((call.request.method, call.outcome) for call in calls)
 
 
 @pytest.fixture(scope="module", params=["legacy", "auto", pytest.param("2026-07-28", marks=pytest.mark.soak)])
@@ -187,7 +187,7 @@ def test_peers_and_revision_are_named(talked: tuple[str, Path]) -> None:
 def test_every_request_is_paired_with_its_answer(talked: tuple[str, Path]) -> None:
     mode, capture = talked
     understood = understand(capture)
-    found = outcomes(understood.exchanges)
+    found = outcomes(understood.calls)
     asked_again = {} if mode == "legacy" else {("tools/call", Outcome.INPUT_REQUIRED): 2}
     asked_back = {("elicitation/create", Outcome.RESULT): 1, ("sampling/createMessage", Outcome.RESULT): 1}
     opening = {"legacy": {("initialize", Outcome.RESULT): 1}, "auto": {("server/discover", Outcome.RESULT): 1}}
@@ -273,5 +273,5 @@ def test_the_reference_server_of_another_sdk_is_understood(everything_server: li
     assert understood.session.server.name == "mcp-servers/everything"
     assert understood.left == ()
     assert told == [1, 2]
-    assert outcomes(understood.exchanges)["tools/call", Outcome.RESULT] == 2
+    assert outcomes(understood.calls)["tools/call", Outcome.RESULT] == 2
     assert alarms(capture) == []

@@ -13,6 +13,7 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.cancel.targets import CANCELLED, KEPT, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.progress import PROGRESS, cancelled_seq
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.tokens import WORD, tokens_of
@@ -65,6 +66,7 @@ class ResponseAfterCancel(Rule):
     """
 
     id = "cancel/response-after-cancel"
+    oddities = Odd.CANCELLED
     needs_session = True
     versions = HANDSHAKE_ERA
     level = NOTE
@@ -73,7 +75,7 @@ class ResponseAfterCancel(Rule):
     source = PAGE
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        return () if seen.exchange is None else _after_cancel(self, seen, seen.exchange)
+        return () if seen.answered is None else _after_cancel(self, seen, seen.answered)
 
 
 class MessageAfterCancel(Rule):
@@ -91,6 +93,7 @@ class MessageAfterCancel(Rule):
     """
 
     id = "cancel/message-after-cancel"
+    oddities = Odd.CANCELLED
     needs_session = True
     who = "server"
     versions = MODERN_ERA
@@ -113,10 +116,10 @@ class MessageAfterCancel(Rule):
         return ()
 
     def on_odd(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None or exchange.request.method == LISTEN:
+        call = seen.answered
+        if call is None or call.request.method == LISTEN:
             return ()
-        return _after_cancel(self, seen, exchange)
+        return _after_cancel(self, seen, call)
 
     def on_notification(self, seen: Seen) -> Iterable[Finding]:
         session = seen.session
@@ -233,13 +236,13 @@ class ByDisconnect(Rule):
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, seen: Seen, exchange: Call) -> Iterable[Finding]:
+def _after_cancel(rule: Rule, seen: Seen, call: Call) -> Iterable[Finding]:
     """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
-    cancelled = exchange.cancelled_seq
+    cancelled = call.cancelled_seq
     if cancelled is None or not seen.session.has_received(seen.message.sender, cancelled):
         return ()
-    text = f"request {short(exchange.request.id.text)} is answered although it was cancelled before"
-    return [rule.finding(seen, text, related=(exchange.request.seq, cancelled))]
+    text = f"request {short(call.request.id.text)} is answered although it was cancelled before"
+    return [rule.finding(seen, text, related=(call.request.seq, cancelled))]
 
 
 def _only_cancelled(session: Session) -> int | None:
@@ -247,6 +250,6 @@ def _only_cancelled(session: Session) -> int | None:
     table = session.tables["client"]
     if not 0 < len(table) <= OPEN:
         return None
-    numbers = [exchange.cancelled_by for exchange in table.waiting() if exchange.request.method != LISTEN]
+    numbers = [call.cancelled_by for call in table.waiting() if call.request.method != LISTEN]
     known = [number for number in numbers if number is not None and session.has_received("server", number)]
     return max(known) if known and len(known) == len(numbers) else None

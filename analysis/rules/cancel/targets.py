@@ -193,10 +193,10 @@ class TaskCancelled(Cancellation):
         return frozenset({"task"}) if hook == "result" else frozenset()
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is not None and seen.exchange.outcome is _TASK:
+        if seen.answered is not None and seen.answered.outcome is _TASK:
             kept: dict[int, tuple[int, int]] = self.memory(seen.session, dict)
             if len(kept) < KEPT:
-                kept[seen.exchange.request.seq] = seen.message.seq, seen.message.t_ns
+                kept[seen.answered.request.seq] = seen.message.seq, seen.message.t_ns
         return ()
 
     def cancelled(self, seen: Seen, id_: Id) -> Iterable[Finding]:
@@ -260,8 +260,8 @@ def named_id(seen: Seen) -> Id | None:
 
 def _named(seen: Seen, side: Side, id_: Id) -> Named | None:
     """The last request of a side that has an id in this session."""
-    exchange = seen.session.used.get((seen.session.number, side, id_))
-    return None if exchange is None else Named(exchange[0], exchange[2])
+    used = seen.session.used.get((seen.session.number, side, id_))
+    return None if used is None else Named(used[0], used[2])
 
 
 def _open(seen: Seen, side: Side, id_: Id) -> Named | None:

@@ -69,7 +69,7 @@ class ContentMismatch(_Reply):
         refusal = schema.refusal(content) if schema is not None else None
         if refusal is not None:
             text = f"content does not fit the form: {short(refusal.sentence)}"
-            related = () if seen.exchange is None else (seen.exchange.request.seq,)
+            related = () if seen.answered is None else (seen.answered.request.seq,)
             yield self.finding(seen, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
 
 

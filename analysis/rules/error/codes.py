@@ -28,6 +28,7 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import is_not_json
 from captures.record import Record
 
@@ -106,6 +107,7 @@ class ParseErrorForValidJson(Rule):
     """
 
     id = "error/parse-error-for-valid-json"
+    oddities = Odd.MALFORMED | Odd.SPREAD
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 

@@ -53,19 +53,14 @@ class PingRefused(Rule):
         return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
-        code, exchange = code_of(seen), seen.exchange
+        code, call = code_of(seen), seen.answered
         if seen.http is not None and lacks_session(seen.http):
             return  # it is the session that is refused, and the status should say so
-        if (
-            code in (None, PARSE_ERROR)
-            or exchange is None
-            or exchange.cancelled_ns is not None
-            or "result" in seen.body
-        ):
+        if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in seen.body:
             return
-        if isinstance(exchange.request.body.get("params", {}), dict):
+        if isinstance(call.request.body.get("params", {}), dict):
             text = f"a ping is answered with error {shown(code)}; the answer must be an empty result"
-            yield self.finding(seen, text, pointer="/error", related=(exchange.request.seq,))
+            yield self.finding(seen, text, pointer="/error", related=(call.request.seq,))
 
 
 class ResourceNotFoundCode(Rule):

@@ -45,7 +45,7 @@ class _Created(Rule):
     source = SOURCE
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        return () if seen.exchange is None else self.created(seen, seen.exchange.request)
+        return () if seen.answered is None else self.created(seen, seen.answered.request)
 
     def created(self, seen: Seen, request: Request) -> Iterable[Finding]:
         """Findings for a request that is answered with a task."""

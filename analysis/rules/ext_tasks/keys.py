@@ -116,7 +116,7 @@ class KeyReused(_Keyed):
     impact = Impact.WRONG
 
     def faulty(self, seen: Seen, faults: list[tuple[str, str]]) -> Iterable[Finding]:
-        part = "/result" if seen.exchange is not None else "/params"
+        part = "/result" if seen.answered is not None else "/params"
         return [
             self.finding(seen, text, pointer=f"{part}/inputRequests/{step(key, 200)}")
             for key, text in faults[:MOST_REPORTED]

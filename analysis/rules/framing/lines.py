@@ -8,9 +8,9 @@ from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, FrameRule, is_value, reason
+from analysis.rules.odd import LARGE, Odd
+from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, AnyFrameRule, FrameRule, is_value, reason
 
-_MIB: Final = 1 << 20
 _LOOKED_AT: Final = 4096
 """The most bytes of a line that are used to guess what it is."""
 _LONGEST_HEADER: Final = 100
@@ -56,7 +56,7 @@ class InvalidUtf8(FrameRule):
             yield self.of_frame(seen, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
 
 
-class Bom(FrameRule):
+class Bom(AnyFrameRule):
     """A message begins with a byte order mark.
 
     **Why it matters.** RFC 8259 does not allow it, and strict parsers fail at its first byte. Others strip it.
@@ -67,6 +67,7 @@ class Bom(FrameRule):
     """
 
     id = "framing/bom"
+    oddities = Odd.ENVELOPE
     level = WARNING
     once = True
     source = "RFC 8259 §8.1"
@@ -147,7 +148,7 @@ class LspHeader(FrameRule):
             yield self.of_frame(seen, "a Content-Length header, which language servers use but MCP does not")
 
 
-class EmbeddedNewline(FrameRule):
+class EmbeddedNewline(AnyFrameRule):
     r"""A message is spread over several lines.
 
     **Why it matters.** The receiver reads each line as a message, and cannot parse any of them.
@@ -158,6 +159,7 @@ class EmbeddedNewline(FrameRule):
     """
 
     id = "framing/embedded-newline"
+    oddities = Odd.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -166,7 +168,7 @@ class EmbeddedNewline(FrameRule):
             yield self.of_frame(seen, f"one message is spread over {count:,} lines")
 
 
-class SeveralMessagesOnALine(FrameRule):
+class SeveralMessagesOnALine(AnyFrameRule):
     """A line holds more than one message.
 
     **Why it matters.** The receiver parses a line as one value and fails at the second, so it loses both.
@@ -178,6 +180,7 @@ class SeveralMessagesOnALine(FrameRule):
     """
 
     id = SEVERAL
+    oddities = Odd.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -233,7 +236,7 @@ class BlankLine(FrameRule):
             headed.discard(message.sender)  # the empty line that ends a header belongs to it
 
 
-class Crlf(FrameRule):
+class Crlf(AnyFrameRule):
     r"""Lines end with a carriage return and a line feed.
 
     **Why it matters.** The delimiter is the line feed, so the carriage return counts as white space, which parsers
@@ -245,6 +248,7 @@ class Crlf(FrameRule):
     """
 
     id = "framing/crlf"
+    oddities = Odd.LINE_END | Odd.SPREAD
     level = NOTE
     once = True
     source = "2024-11-05 basic/transports (stdio)"
@@ -274,7 +278,7 @@ class TruncatedMessage(FrameRule):
             yield self.of_frame(seen, "the stream ended in the middle of a message")
 
 
-class MissingFinalNewline(FrameRule):
+class MissingFinalNewline(AnyFrameRule):
     """The stream ended after a message without a line feed.
 
     **Why it matters.** Receivers process whole lines, and most never process this one.
@@ -285,6 +289,7 @@ class MissingFinalNewline(FrameRule):
     """
 
     id = "framing/missing-final-newline"
+    oddities = Odd.LINE_END | Odd.SPREAD
     level = WARNING
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
@@ -295,7 +300,7 @@ class MissingFinalNewline(FrameRule):
             yield self.of_frame(seen, "the stream ended after this message without the line feed that ends it")
 
 
-class OversizedMessage(FrameRule):
+class OversizedMessage(AnyFrameRule):
     """A message is larger than 1 MiB, or larger than 10 MiB.
 
     **Why it matters.** The specification sets no limit, but receivers do: common SDKs accept up to 1 MiB for an event
@@ -307,14 +312,15 @@ class OversizedMessage(FrameRule):
     """
 
     id = "framing/oversized-message"
+    oddities = Odd.LARGE | Odd.SPREAD
     level = NOTE
     impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         size = sum(len(frame.raw) for frame in seen.message.frames)
-        if size > _MIB:
-            limit = 10 if size > 10 * _MIB else 1
+        if size > LARGE:
+            limit = 10 if size > 10 * LARGE else 1
             text = f"the message is larger than {limit} MiB, which some receivers refuse"
             yield self.finding(seen, text)._replace(item=None)
 

@@ -6,14 +6,15 @@ from typing import Final
 from analysis.conversation.session import Seen
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.message_text import FrameRule, cut, is_value, oddities, raw_of, reason
+from analysis.rules.odd import Odd
+from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, raw_of, reason
 from captures.exact import nesting
 from captures.limits import DEEP
 
 _DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
 
 
-class TooDeep(FrameRule):
+class TooDeep(AnyFrameRule):
     """A message nests more than 200 levels of arrays and objects.
 
     **Why it matters.** Parsers fail at different depths, and some crash the whole process: one side can write messages
@@ -25,6 +26,7 @@ class TooDeep(FrameRule):
     """
 
     id = "framing/too-deep"
+    oddities = Odd.ENVELOPE
     level = WARNING
     impact = Impact.CONNECTION
     source = "observed in parsers; no limit in the specification"
@@ -35,7 +37,7 @@ class TooDeep(FrameRule):
             yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
 
 
-class DuplicateKey(FrameRule):
+class DuplicateKey(AnyFrameRule):
     """An object has the same member twice.
 
     **Why it matters.** Most parsers keep the last value, some keep the first, and some refuse the text: sender,
@@ -47,12 +49,13 @@ class DuplicateKey(FrameRule):
     """
 
     id = "framing/duplicate-key"
+    oddities = Odd.HIDING
     level = WARNING
     impact = Impact.WRONG
     source = "RFC 8259 §4"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        place = oddities(seen.message).repeated
+        place = hidden_in(seen.message).repeated
         if place is None:
             return
         text = f"the member {cut(place.name)} occurs twice in one object"
@@ -61,7 +64,7 @@ class DuplicateKey(FrameRule):
         yield self.finding(seen, text, pointer=place.pointer)._replace(item=place.item)
 
 
-class NonJsonNumber(FrameRule):
+class NonJsonNumber(AnyFrameRule):
     """A value is NaN or an infinity.
 
     **Why it matters.** JSON has no such numbers. Python writes and reads them by default; nearly all other parsers
@@ -73,16 +76,17 @@ class NonJsonNumber(FrameRule):
     """
 
     id = "framing/non-json-number"
+    oddities = Odd.HIDING
     source = "RFC 8259 §6"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        place = oddities(seen.message).constant
+        place = hidden_in(seen.message).constant
         if place is not None:
             text = "NaN and infinities are not JSON values"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)
 
 
-class LoneSurrogate(FrameRule):
+class LoneSurrogate(AnyFrameRule):
     r"""A string holds half of a surrogate pair.
 
     **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the half.
@@ -93,11 +97,12 @@ class LoneSurrogate(FrameRule):
     """
 
     id = "framing/lone-surrogate"
+    oddities = Odd.HIDING
     level = WARNING
     source = "RFC 8259 §8.2"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        place = oddities(seen.message).half_pair
+        place = hidden_in(seen.message).half_pair
         if place is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
             yield self.of_frame(seen, text, pointer=place.pointer, item=place.item)

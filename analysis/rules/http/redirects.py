@@ -129,12 +129,10 @@ class RedirectNotFollowed(OverHttp):
     def on_end(self, session: Session, ending: Ending) -> Iterable[Finding]:
         if ending.reason == "open":
             return
-        for exchange in ending.left:
-            http = exchange.http
-            if exchange.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
-                text = (
-                    f"{short(exchange.request.method)} is redirected to {short(http.location)}, and not repeated there"
-                )
+        for call in ending.left:
+            http = call.http
+            if call.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
+                text = f"{short(call.request.method)} is redirected to {short(http.location)}, and not repeated there"
                 yield from (one._replace(blames="unknown") for one in self.in_response(http, session, text))
 
 

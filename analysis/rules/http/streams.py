@@ -246,7 +246,7 @@ class AnswerOnOtherStream(_OnPostStream):
         return self._look(seen)
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        return self._look(seen) if seen.exchange is not None else ()
+        return self._look(seen) if seen.answered is not None else ()
 
     def _look(self, seen: Seen) -> Iterable[Finding]:
         http, request = seen.http, seen.request

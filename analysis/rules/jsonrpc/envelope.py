@@ -9,6 +9,7 @@ from analysis.conversation.session import Seen, Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
+from analysis.rules.odd import Odd
 from analysis.rules.support.message_text import cut, object_of
 
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -17,6 +18,8 @@ _OUTCOME: Final = frozenset({"result", "error"})
 
 class EnvelopeRule(Rule):
     """A rule about the members of an object, whether it is a message or not."""
+
+    oddities = Odd.ENVELOPE
 
     def on_odd(self, seen: Seen) -> Iterator[Finding]:
         """Check a message."""
@@ -221,6 +224,7 @@ class UnknownMember(Rule):
     """
 
     id = "jsonrpc/unknown-member"
+    oddities = Odd.MEMBER
     level = NOTE
     once = True
     source = "JSON-RPC 2.0 §4, §5"

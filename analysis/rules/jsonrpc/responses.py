@@ -10,11 +10,11 @@ from analysis.conversation.session import Seen, Session
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
 from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
+from analysis.rules.odd import LARGE, Odd
 from captures.limits import MEMBERS
 
 _CONCISE: Final = 300
 """The most characters of an error message that counts as concise."""
-_MIB: Final = 1 << 20
 _KEPT: Final = 64
 _GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
@@ -33,6 +33,8 @@ class AnswerRule(Rule):
 
 class ErrorRule(AnswerRule):
     """A rule about the error object of a response."""
+
+    oddities = Odd.ERROR
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
         """What is wrong with the response."""
@@ -99,6 +101,7 @@ class ResultNotObject(AnswerRule):
     """
 
     id = "jsonrpc/result-not-object"
+    oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages, schema Result"
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
@@ -117,6 +120,7 @@ class ResultWithoutId(AnswerRule):
     """
 
     id = "jsonrpc/result-without-id"
+    oddities = Odd.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
@@ -153,6 +157,8 @@ class ErrorWithoutId(Rule):
     """
 
     id = "jsonrpc/error-without-id"
+    # All that `is_hard_to_read` looks at.
+    oddities = Odd.ENVELOPE | Odd.MEMBER | Odd.LARGE | Odd.LINE_END | Odd.UNPAIRED | Odd.REUSED | Odd.WITHOUT_ID
     level = WARNING
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
@@ -251,6 +257,7 @@ class NullErrorId(AnswerRule):
     """
 
     id = "jsonrpc/null-error-id"
+    oddities = Odd.ERROR
     level = NOTE
     once = True
     source = "2025-11-25 schema JSONRPCErrorResponse"
@@ -271,6 +278,7 @@ class ErrorNotObject(AnswerRule):
     """
 
     id = "jsonrpc/error-not-object"
+    oddities = Odd.ERROR
     source = "2024-11-05 basic/messages"
 
     def look(self, seen: Seen, answer: Response) -> Iterator[Finding]:
@@ -357,7 +365,7 @@ def is_hard_to_read(seen: Seen) -> bool:
     if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
         return True
     frame = message.frames[0]
-    if (frame.verdict.problem or "").startswith(_GROUPS) or frame.delim == b"\r\n" or len(frame.raw) > _MIB:
+    if (frame.verdict.problem or "").startswith(_GROUPS) or frame.delim == b"\r\n" or len(frame.raw) > LARGE:
         return True
     if not MEMBERS.issuperset(message.body):
         return True
@@ -365,14 +373,14 @@ def is_hard_to_read(seen: Seen) -> bool:
         return seen.earlier is not None or isinstance(message.body.get("id"), float)
     if isinstance(message, Notification):
         return is_asked_for(message.method, seen)
-    return seen.exchange is None and message.id is not None and seen.id_state is not IdState.CANCELLED
+    return seen.answered is None and message.id is not None and seen.id_state is not IdState.CANCELLED
 
 
 def _probe(session: Session) -> int | None:
     """The number of the open probe for the modern era, unless the client has very many open requests."""
     table = session.tables["client"]
     waiting = table.waiting() if len(table) <= _KEPT else []
-    return next((exchange.request.seq for exchange in waiting if exchange.request.method == "server/discover"), None)
+    return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
 
 
 def _is_nameless(answer: Response) -> bool:

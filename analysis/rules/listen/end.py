@@ -41,11 +41,11 @@ class AfterEnd(InSubscription):
         return [self.finding(seen, text, pointer="/method", related=(listening.seq,))]
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
-        listening, exchange = seen.subscription, seen.exchange
-        if not isinstance(listening, Listening) or exchange is None:
+        listening, call = seen.subscription, seen.answered
+        if not isinstance(listening, Listening) or call is None:
             return ()
-        is_by_client = exchange.cancelled_ns is not None and exchange.cancelled_ns == listening.cancelled_by_client_ns
-        return self._after_client(seen, listening, exchange.cancelled_seq if is_by_client else None)
+        is_by_client = call.cancelled_ns is not None and call.cancelled_ns == listening.cancelled_by_client_ns
+        return self._after_client(seen, listening, call.cancelled_seq if is_by_client else None)
 
     def _after_client(self, seen: Seen, listening: Listening, cancelled: int | None) -> Iterable[Finding]:
         if cancelled is None or not seen.session.has_received("server", cancelled):

@@ -134,7 +134,7 @@ class InvalidInputRequest(Rule):
         return self.most(self._misfits(seen, problems))
 
     def _misfits(self, seen: Seen, problems: list[Problem]) -> Iterator[Finding]:
-        if seen.exchange is None or seen.exchange.outcome is not _INPUT_REQUIRED:
+        if seen.answered is None or seen.answered.outcome is not _INPUT_REQUIRED:
             return
         for problem in problems:
             # The rules about forms report problems inside a form.

@@ -58,7 +58,7 @@ class _Retry(Rule):
         Args:
             seen: its request.
             round_: the round that it begins.
-            interim: the exchange that ended with the interim result.
+            interim: the call that ended with the interim result.
             params: the params of the retry.
         """
         raise NotImplementedError
@@ -339,7 +339,7 @@ class NotRetried(Rule):
         if seen.round is not None:
             kept: OrderedDict[int, Chain] = self.memory(seen.session, OrderedDict)
             chain = seen.round.chain
-            if seen.exchange is not None and seen.exchange.outcome is _INPUT_REQUIRED:
+            if seen.answered is not None and seen.answered.outcome is _INPUT_REQUIRED:
                 kept[chain.number] = chain
                 if len(kept) > KEPT:
                     kept.popitem(last=False)

@@ -84,7 +84,7 @@ def listed(response: Response) -> tuple[str, ...] | None:
 
 def outcome_of(seen: Seen) -> Outcome | None:
     """The outcome of the request that a message answers; None if it answers none."""
-    return seen.exchange.outcome if seen.exchange is not None else None
+    return seen.answered.outcome if seen.answered is not None else None
 
 
 def has_modern(versions: tuple[str, ...]) -> bool:

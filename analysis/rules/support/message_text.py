@@ -60,14 +60,10 @@ class _LastRead(Generic[T]):
 
 
 class FrameRule(Rule):
-    """A rule about a frame's bytes: called once for each frame, however many messages it holds."""
-
-    def on_odd(self, seen: Seen) -> Iterator[Finding]:
-        """Check a frame with messages."""
-        return self.look(seen) if is_first(seen.message) else iter(())
+    """A rule about the bytes of frames that are, or begin with, something that is not a message."""
 
     def on_invalid(self, seen: Seen) -> Iterator[Finding]:
-        """Check a frame without messages."""
+        """Check a frame, once."""
         return self.look(seen) if is_first(seen.message) else iter(())
 
     def look(self, seen: Seen) -> Iterator[Finding]:
@@ -78,6 +74,14 @@ class FrameRule(Rule):
         """A finding about the frame as a whole or one item of it."""
         related = tuple({frame.seq: None for frame in seen.message.frames[-1:] if frame.seq != seen.message.seq})
         return self.finding(seen, text, pointer=pointer, related=related)._replace(item=item)
+
+
+class AnyFrameRule(FrameRule):
+    """A rule about the bytes of any frame: called once for each, however many messages it holds."""
+
+    def on_odd(self, seen: Seen) -> Iterator[Finding]:
+        """Check a frame that begins with a message, once."""
+        return self.look(seen) if is_first(seen.message) else iter(())
 
 
 def is_first(message: Message) -> bool:
@@ -182,7 +186,7 @@ class Place(NamedTuple):
     """The message's position in its array, or on its line."""
 
 
-class Oddities(NamedTuple):
+class Hidden(NamedTuple):
     """The first place of each kind; None if there is none."""
 
     repeated: Place | None = None
@@ -209,23 +213,23 @@ class _Constant:
     """NaN, or an infinity."""
 
 
-def oddities(message: Message) -> Oddities:
+def hidden_in(message: Message) -> Hidden:
     """The values that parsers hide in the frames of a message."""
     if is_as_written(message):
-        return Oddities()
-    return _read_again(message.frames) if is_value(message) else Oddities()
+        return Hidden()
+    return _read_again(message.frames) if is_value(message) else Hidden()
 
 
 @_LastRead
-def _read_again(frames: tuple[Frame, ...]) -> Oddities:
+def _read_again(frames: tuple[Frame, ...]) -> Hidden:
     raw = b"\n".join(frame.raw for frame in frames)
     reading = _Reading()
     try:
         values = _each(raw.decode("utf-8-sig"), reading.decode)
     except (ValueError, RecursionError):
-        return Oddities()
+        return Hidden()
     if not values or (not reading.is_odd and not _HALF_ESCAPED.search(raw)):
-        return Oddities()
+        return Hidden()
     is_many = len(values) > 1
     value = values if is_many else values[0]
     return _places(value, has_items=is_many or isinstance(value, list))
@@ -257,12 +261,12 @@ def _after_space(text: str, at: int) -> int:
     return space.end() if space else at
 
 
-def _places(value: Any, *, has_items: bool) -> Oddities:
+def _places(value: Any, *, has_items: bool) -> Hidden:
     """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
     places: dict[str, Place] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
-    while levels and len(places) < len(Oddities._fields):
+    while levels and len(places) < len(Hidden._fields):
         key, item = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
@@ -278,7 +282,7 @@ def _places(value: Any, *, has_items: bool) -> Oddities:
             levels.append(iter(enumerate(item)))
         else:
             path.pop()
-    return Oddities(**places)
+    return Hidden(**places)
 
 
 def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:

@@ -134,11 +134,7 @@ class Pipes:
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
             waiting = session.tables["client"].waiting()
-            left = [
-                exchange
-                for exchange in waiting
-                if exchange.is_due and exchange.request.method != "subscriptions/listen"
-            ]
+            left = [call for call in waiting if call.is_due and call.request.method != "subscriptions/listen"]
             self.open, self.open_count = tuple(left[:_NAMED]), len(left)
 
 

@@ -89,7 +89,7 @@ class Reply(Rule):
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         request, result = seen.request, seen.body.get("result")
-        if request is None or seen.exchange is None or seen.exchange.outcome is not _RESULT:
+        if request is None or seen.answered is None or seen.answered.outcome is not _RESULT:
             return ()
         if request.method != self.about:
             request = seen.task.request if seen.task is not None else None

@@ -67,12 +67,12 @@ def reports_in(seen: Seen) -> Iterator[TaskReport]:
         id_ = result.get("taskId")
         if task is None or id_ is None or (isinstance(id_, str) and id_of(id_) == task.id):
             yield TaskReport(task, result, "/result")
-    elif request.method in REQUESTS or seen.exchange is None:
+    elif request.method in REQUESTS or seen.answered is None:
         return
     elif seen.era == "modern":
-        if seen.exchange.outcome is _TASK:
+        if seen.answered.outcome is _TASK:
             yield TaskReport(task, result, "/result", is_new=True)
-    elif isinstance(result.get("task"), dict) and (seen.exchange.outcome is _TASK or has_stub(message)):
+    elif isinstance(result.get("task"), dict) and (seen.answered.outcome is _TASK or has_stub(message)):
         yield TaskReport(task, result["task"], "/result/task", is_new=True)
 
 
@@ -184,7 +184,7 @@ def is_creating(session: Session, executor: Side) -> bool:
     table = session.tables["server" if executor == "client" else "client"]
     if len(table) > _LOOKED_AT:
         return True
-    params = [exchange.request.params for exchange in table.waiting() if exchange.session is session]
+    params = [call.request.params for call in table.waiting() if call.session is session]
     return any(isinstance(param, dict) and "task" in param for param in params)
 
 

@@ -101,10 +101,10 @@ class Tokens:
 
     def take_result(self, seen: Seen) -> None:
         """Record a response that created a task."""
-        exchange = seen.exchange
-        if exchange is None or exchange.outcome is not _TASK:
+        call = seen.answered
+        if call is None or call.outcome is not _TASK:
             return
-        request = exchange.request
+        request = call.request
         token = token_of(request.meta.get("progressToken"))
         known = None if token is None else self.find(request.sender, request.frames[0].exchange, token)
         if known is not None and known.seq == request.seq:

@@ -34,10 +34,10 @@ class Result(NamedTuple):
 
 def result_of(seen: Seen) -> Result | None:
     """The complete result of a call in a message, directly or as the result of a task."""
-    request, body, exchange = seen.request, seen.body.get("result"), seen.exchange
-    if request is None or exchange is None or not isinstance(body, dict):
+    request, body, call = seen.request, seen.body.get("result"), seen.answered
+    if request is None or call is None or not isinstance(body, dict):
         return None
-    if exchange.outcome is not _RESULT and exchange.outcome is not _TOOL_ERROR:
+    if call.outcome is not _RESULT and call.outcome is not _TOOL_ERROR:
         return None
     pointer = "/result"
     if request.method != CALL:

@@ -149,5 +149,5 @@ def _may_work_for(session: Session, side: Side) -> bool:
     table = session.tables["server" if side == "client" else "client"]
     if len(table) > MOST:
         return True
-    methods = [exchange.request.method for exchange in table.waiting() if exchange.session is session]
+    methods = [call.request.method for call in table.waiting() if call.session is session]
     return any(method != "ping" and not method.startswith("tasks/") for method in methods)

@@ -279,7 +279,7 @@ def _is_of_task(seen: Seen, problem: Problem) -> bool:
     place, _, name = problem.pointer.rpartition("/")
     if name not in _MEMBERS:
         return False
-    if seen.exchange is None:
+    if seen.answered is None:
         return place == "/params" and (seen.method == STATUS or (name == "taskId" and seen.method in _NAMING))
     return place == "/result/task" if seen.method in CALLS else place.startswith("/result")
 

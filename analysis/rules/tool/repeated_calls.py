@@ -67,12 +67,12 @@ class RepeatedCall(Rule):
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         calls: _Calls | None = seen.session.memory.get(self.id)
-        answer, exchange = seen.message, seen.exchange
-        if calls is not None and exchange is not None and isinstance(answer, Response):
-            alike = calls.of(calls.key_of(exchange.request))
+        answer, call = seen.message, seen.answered
+        if calls is not None and call is not None and isinstance(answer, Response):
+            alike = calls.of(calls.key_of(call.request))
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
-                waited_ns = 0 if exchange.cancelled_ns is not None else exchange.latency_ns or 0
+                waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
                 alike.answered(answer, waited_ns)
         return ()
 

@@ -70,7 +70,7 @@ class DiscoverMissing(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response = seen.message
-        if seen.exchange is None or seen.exchange.request.method != "server/discover":
+        if seen.answered is None or seen.answered.request.method != "server/discover":
             return
         if not isinstance(response, Response) or code_of(response) != METHOD_NOT_FOUND:
             return
@@ -111,8 +111,8 @@ class FallbackDespiteModern(Rule):
         return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is not None:
-            self._learn(seen, seen.exchange)
+        if seen.answered is not None:
+            self._learn(seen, seen.answered)
         return ()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
@@ -125,7 +125,7 @@ class FallbackDespiteModern(Rule):
         text = "the client falls back to initialize, although the server is known to support the modern era"
         return [self.finding(seen, text, related=(notice.seq,))]
 
-    def _learn(self, seen: Seen, exchange: Call) -> None:
+    def _learn(self, seen: Seen, call: Call) -> None:
         response = seen.message
         if not isinstance(response, Response):
             return
@@ -133,7 +133,7 @@ class FallbackDespiteModern(Rule):
         if response.is_error:
             is_word = code_of(response) in MODERN_CODES and (not versions or has_modern(versions))
         else:
-            is_word = exchange.request.method == "server/discover" and has_modern(versions or ())
+            is_word = call.request.method == "server/discover" and has_modern(versions or ())
         if is_word:
             # Over HTTP, clients may share everything but the connection.
             _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
@@ -176,16 +176,16 @@ class Fallback(Rule):
         elif self._probed:
             # A client that did not name itself in the probe is recognised by its connection.
             probes = [self._probed.pop(peer, None) for peer in (_client(seen), _connection(seen))]
-            probe = next((exchange for exchange in probes if exchange is not None), None)
+            probe = next((seq for seq in probes if seq is not None), None)
             if probe is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
                 return [self.finding(seen, text, related=(probe,))]
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if not self._probed or seen.exchange is None:
+        if not self._probed or seen.answered is None:
             return ()
-        if _is_modern_answer(seen.exchange.response):
+        if _is_modern_answer(seen.answered.response):
             self._probed.pop(_client(seen), None)
             _keep(self._modern, _client(seen), None)
         return ()
@@ -215,15 +215,15 @@ class InitializeRefusedSilently(Rule):
         return like.era == "modern" if hook == "response" else method == "initialize"
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        if seen.exchange is not None and not self._is_modern:
-            self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.exchange.response)
+        if seen.answered is not None and not self._is_modern:
+            self._is_modern = seen.message.sender == "server" and _is_modern_answer(seen.answered.response)
         return ()
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response = seen.message
-        if seen.exchange is None or not isinstance(response, Response) or response.sender != "server":
+        if seen.answered is None or not isinstance(response, Response) or response.sender != "server":
             return
-        is_refusal = self._is_modern and seen.exchange.request.method == "initialize" and seen.era != "modern"
+        is_refusal = self._is_modern and seen.answered.request.method == "initialize" and seen.era != "modern"
         if is_refusal and not _names_version(response):
             yield self.finding(seen, "initialize is refused without naming the supported versions")
 
@@ -252,23 +252,23 @@ class UnsupportedNotRejected(Rule):
         self._listed_at = 0
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        request = seen.exchange.request if seen.exchange is not None else None
+        request = seen.answered.request if seen.answered is not None else None
         # Nearly all requests name a listed version.
         is_usual = request is None or not self._listed or version_of(request) in self._listed
         return () if is_usual and not _may_list(seen) else self._look(seen)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
-        response, exchange = seen.message, seen.exchange
-        if not isinstance(response, Response) or exchange is None:
+        response, call = seen.message, seen.answered
+        if not isinstance(response, Response) or call is None:
             return
-        version, code = version_of(exchange.request), code_of(response) if response.is_error else None
+        version, code = version_of(call.request), code_of(response) if response.is_error else None
         is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(seen)
         is_unlisted = version is not None and bool(self._listed) and version not in self._listed
         # An incomplete request may be refused for that reason.
-        if version is not None and is_unlisted and not is_refused and lacks(exchange.request) is None:
+        if version is not None and is_unlisted and not is_refused and lacks(call.request) is None:
             text = f"the server has not listed {short(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
-            yield self.finding(seen, text, related=(exchange.request.seq, self._listed_at))
-        if code == UNSUPPORTED_VERSION or exchange.request.method == "server/discover":
+            yield self.finding(seen, text, related=(call.request.seq, self._listed_at))
+        if code == UNSUPPORTED_VERSION or call.request.method == "server/discover":
             versions = listed(response)
             if versions:
                 self._listed, self._listed_at = versions, response.seq
@@ -278,10 +278,10 @@ class _Refusal(Rule):
     """The base of the rules about refusals with -32022."""
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        response, exchange = seen.message, seen.exchange
-        if isinstance(response, Response) and exchange is not None and code_of(response) == UNSUPPORTED_VERSION:
-            version = version_of(exchange.request)
-            if version is not None and exchange.request.method != "initialize":
+        response, call = seen.message, seen.answered
+        if isinstance(response, Response) and call is not None and code_of(response) == UNSUPPORTED_VERSION:
+            version = version_of(call.request)
+            if version is not None and call.request.method != "initialize":
                 yield from self.refused(seen, response, version)
 
     def refused(self, seen: Seen, response: Response, version: str) -> Iterator[Finding]:
@@ -377,10 +377,10 @@ class RetryUnlisted(Rule):
         ]
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        response, exchange = seen.message, seen.exchange
-        if isinstance(response, Response) and exchange is not None:
+        response, call = seen.message, seen.answered
+        if isinstance(response, Response) and call is not None:
             versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
-            is_list = is_refusal if response.is_error else exchange.request.method == "server/discover"
+            is_list = is_refusal if response.is_error else call.request.method == "server/discover"
             if versions and is_list:
                 _keep(self._notices, _connection(seen), _notice_of(seen, response, versions))
         return ()
@@ -459,13 +459,13 @@ class StdioNoProbe(Rule):
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
-        exchange = seen.exchange
-        if exchange is None or exchange.request is not seen.session.memory.get(self.id):
+        call = seen.answered
+        if call is None or call.request is not seen.session.memory.get(self.id):
             return ()
-        if exchange.request.method == "server/discover" or _is_modern_answer(exchange.response):
+        if call.request.method == "server/discover" or _is_modern_answer(call.response):
             return ()
         text = "the first request of the modern era is not a probe, and the server does not support that era"
-        return [self.finding(seen, text, related=(exchange.request.seq,))]
+        return [self.finding(seen, text, related=(call.request.seq,))]
 
 
 # ---- shared by the rules
@@ -493,9 +493,9 @@ def _may_list(seen: Seen) -> bool:
 
 
 def _notice_of(seen: Seen, response: Response, versions: tuple[str, ...] | None) -> Notice:
-    exchange = seen.exchange
-    took_ns = (exchange.latency_ns or 0) if exchange is not None else 0
-    method = exchange.request.method if exchange is not None and response.is_error else ""
+    call = seen.answered
+    took_ns = (call.latency_ns or 0) if call is not None else 0
+    method = call.request.method if call is not None and response.is_error else ""
     return Notice(response.seq, response.t_ns, took_ns, method, versions or ())
 
 

@@ -341,13 +341,13 @@ def _named(seen: Seen) -> list[tuple[str, str]]:
 
 def _requested(seen: Seen) -> str | None:
     """The version that the answered `initialize` requested."""
-    return version_of(seen.exchange.request) if seen.exchange is not None else None
+    return version_of(seen.answered.request) if seen.answered is not None else None
 
 
 def _given(seen: Seen) -> str | None:
     """The version in a result of `initialize`."""
     message = seen.message
-    if not isinstance(message, Response) or seen.exchange is None or seen.exchange.request.method != "initialize":
+    if not isinstance(message, Response) or seen.answered is None or seen.answered.request.method != "initialize":
         return None
     given = member(message.result, "protocolVersion")
     return given if isinstance(given, str) else None

@@ -1,6 +1,6 @@
-"""Heat: the exchanges of a stretch that has too many for a bar each: by kind and time, and the slowest of them.
+"""Heat: the calls of a stretch that has too many for a bar each: by kind and time, and the slowest of them.
 
-A thread computes it in steps: a stretch may hold a million exchanges.
+A thread computes it in steps: a stretch may hold a million calls.
 """
 
 import time
@@ -8,13 +8,13 @@ from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import Outcome
-from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
+from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 AT_ONCE: Final = 5000
-"""Exchanges per step: a few milliseconds."""
+"""Calls per step: a few milliseconds."""
 OUTLIERS: Final = 5
-"""The slowest exchanges that get a bar each."""
+"""The slowest calls that get a bar each."""
 KINDS: Final = 100
 """Kinds that get a row each: the most frequent."""
 SHARE: Final = 4
@@ -22,7 +22,7 @@ SHARE: Final = 4
 RUNNING: Final = -1
 BAD: Final = -2
 NOTHING: Final = -3
-"""In place of a latency: an exchange that has not ended; an error, or no answer; no exchange."""
+"""In place of a latency: a call that has not ended; an error, or no answer; no call."""
 
 _BAD: Final = frozenset(
     OUTCOMES.index(outcome) for outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED)
@@ -38,7 +38,7 @@ class HeatKey(NamedTuple):
     cells: int
     first: int
     last: int
-    """The exchanges that began in it."""
+    """The calls that began in it."""
     settled: int
 
 
@@ -60,7 +60,7 @@ class HeatMap:
         self.rows: dict[int, HeatRow] = {}
         """By the number of the kind."""
         self.outliers: list[int] = []
-        """The slowest exchanges, in the order in which they began; known at the end."""
+        """The slowest calls, in the order in which they began; known at the end."""
         self.kinds: list[int] = []
         """The kinds that get a row, the most frequent first; known at the end."""
         self._slowest: list[tuple[int, int]] = []
@@ -70,18 +70,18 @@ class HeatMap:
 
     def step(self, reading: Reading) -> bool:
         """Do some milliseconds of work; False if it was the last."""
-        exchanges, index, key = reading.exchanges, reading.index, self.key
+        calls, index, key = reading.calls, reading.index, self.key
         end = min(key.last, self._at + AT_ONCE)
         length = max(1, key.high_ns - key.low_ns)
         for number in range(self._at, end):
-            call, latency_ns, outcome = exchanges.kind[number], exchanges.latency_ns[number], exchanges.outcome[number]
+            call, latency_ns, outcome = calls.kind[number], calls.latency_ns[number], calls.outcome[number]
             row = self.rows.get(call)
             if row is None:
                 row = self.rows[call] = HeatRow(key.cells)
             row.count += 1
-            cell = (index.t_ns(exchanges.request[number]) - key.low_ns) * key.cells // length
+            cell = (index.t_ns(calls.request[number]) - key.low_ns) * key.cells // length
             cell = max(0, min(key.cells - 1, cell))
-            is_answered = exchanges.response[number] != NONE and latency_ns >= 0
+            is_answered = calls.response[number] != NONE and latency_ns >= 0
             if is_answered:
                 row.most_ns = max(row.most_ns, latency_ns)
                 add = heappush if len(self._slowest) < OUTLIERS else heappushpop

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from mcpproxy.tui.data.call_kinds import CallKind
+from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.durations import Course
-from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 REQUESTS_AT_ONCE: Final = 20_000
 SETTLED_AT_ONCE: Final = 3000
-"""Exchanges per step: a few milliseconds."""
+"""Calls per step: a few milliseconds."""
 ROWS_AT_ONCE: Final = 50
 """Rows written per step."""
 REPORT_S: Final = 0.25
@@ -47,7 +47,7 @@ class Figures(NamedTuple):
     """Its distribution: counts by power of two."""
     abandoned: int = 0
     slowest: int | None = None
-    """The exchange with the longest latency, the first of equals; None without responses."""
+    """The call with the longest latency, the first of equals; None without responses."""
 
 
 class Distribution(NamedTuple):
@@ -80,14 +80,14 @@ class Latencies:
         self._abandoned: Counter[int] = Counter()
         self._histograms: dict[int, Histogram] = {}
         self._slowest: dict[int, int] = {}
-        """The slowest exchange of each kind."""
+        """The slowest call of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
         self._stale: set[int] = set()
         self._wrote = 0.0
 
     @property
     def counted(self) -> int:
-        """How many exchanges are counted."""
+        """How many calls are counted."""
         return self._settled
 
     def choose(self, number: int | None) -> None:
@@ -102,38 +102,38 @@ class Latencies:
         return self._trace() or is_busy
 
     def _count(self) -> bool:
-        exchanges = self._reading.exchanges
-        calls = exchanges.kind[self._requests : min(len(exchanges), self._requests + REQUESTS_AT_ONCE)]
-        self._requests += len(calls)
-        for call, count in Counter(calls).items():
-            self._calls[call] += count
-            self._stale.add(call)
-        for number in list(exchanges.abandoned_ns)[self._abandoned.total() :]:
-            self._abandoned[exchanges.kind[number]] += 1
-            self._stale.add(exchanges.kind[number])
-        settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        calls = self._reading.calls
+        kinds = calls.kind[self._requests : min(len(calls), self._requests + REQUESTS_AT_ONCE)]
+        self._requests += len(kinds)
+        for kind, count in Counter(kinds).items():
+            self._calls[kind] += count
+            self._stale.add(kind)
+        for number in list(calls.abandoned_ns)[self._abandoned.total() :]:
+            self._abandoned[calls.kind[number]] += 1
+            self._stale.add(calls.kind[number])
+        settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
-            if exchanges.is_cancelled[number]:
+            if calls.is_cancelled[number]:
                 continue
-            call, outcome = exchanges.kind[number], exchanges.outcome[number]
+            kind, outcome = calls.kind[number], calls.outcome[number]
             if outcome in _ANSWERED:
-                histogram = self._histograms.get(call)
+                histogram = self._histograms.get(kind)
                 if histogram is None:
-                    histogram = self._histograms[call] = Histogram()
-                if not histogram.count or exchanges.latency_ns[number] > histogram.most:
-                    self._slowest[call] = number
-                histogram.add(exchanges.latency_ns[number])
+                    histogram = self._histograms[kind] = Histogram()
+                if not histogram.count or calls.latency_ns[number] > histogram.most:
+                    self._slowest[kind] = number
+                histogram.add(calls.latency_ns[number])
             if outcome in _ERRORS:
-                self._errors[call] += 1
-            self._stale.add(call)
-        return bool(calls or settled)
+                self._errors[kind] += 1
+            self._stale.add(kind)
+        return bool(kinds or settled)
 
     def _write(self) -> bool:
         """Update some of the outdated rows."""
-        calls, rows = self._reading.kinds.all, self.rows
-        while len(rows) < len(calls):
-            rows.append(Figures(len(rows), calls[len(rows)]))
+        kinds, rows = self._reading.kinds.all, self.rows
+        while len(rows) < len(kinds):
+            rows.append(Figures(len(rows), kinds[len(rows)]))
         numbers = [self._stale.pop() for _ in range(min(ROWS_AT_ONCE, len(self._stale)))]
         for number in numbers:
             histogram = self._histograms.get(number, _EMPTY)
@@ -142,7 +142,7 @@ class Latencies:
             counts = self._calls[number], self._errors[number], histogram.count
             rows[number] = Figures(
                 number,
-                calls[number],
+                kinds[number],
                 *counts,
                 p50,
                 p90,
@@ -159,7 +159,7 @@ class Latencies:
 
     def _trace(self) -> bool:
         """Continue the course of the chosen kind."""
-        kind, exchanges = self._kind, self._reading.exchanges
+        kind, calls = self._kind, self._reading.calls
         if kind is None:
             return False
         if self._course[0] != kind:
@@ -172,14 +172,14 @@ class Latencies:
             and self.distribution.is_whole
         ):
             return False
-        for number in exchanges.settled[self._traced : end]:
+        for number in calls.settled[self._traced : end]:
             if (
-                exchanges.kind[number] == kind
-                and exchanges.outcome[number] in _ANSWERED
-                and not exchanges.is_cancelled[number]
-                and exchanges.response[number] != NONE
+                calls.kind[number] == kind
+                and calls.outcome[number] in _ANSWERED
+                and not calls.is_cancelled[number]
+                and calls.response[number] != NONE
             ):
-                course.add(self._reading.index.t_ns(exchanges.response[number]), exchanges.latency_ns[number])
+                course.add(self._reading.index.t_ns(calls.response[number]), calls.latency_ns[number])
         self._traced = end
         octaves = self._histograms.get(kind, _EMPTY).octaves()
         is_whole = end == self._settled

@@ -10,7 +10,7 @@ from analysis.conversation.message import Request, Response, Side, messages
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from analysis.protocol.methods import OPENING
 from captures.frame import Frame
-from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
 
 LARGEST: Final = 1 << 20
@@ -42,24 +42,24 @@ def introductions(reading: Reading, row: int | None) -> list[Introduction]:
         reading: the capture.
         row: None for the end of the capture.
     """
-    exchanges, calls = reading.exchanges, reading.kinds.all
+    calls = reading.calls
     chosen: dict[str, int] = {}
-    kinds = {number: call.method for number, call in enumerate(calls) if call.method in OPENING}
-    for number, kind in enumerate(exchanges.kind[: len(exchanges)]):
-        method = kinds.get(kind)
+    opening = {number: kind.method for number, kind in enumerate(reading.kinds.all) if kind.method in OPENING}
+    for number, kind in enumerate(calls.kind[: len(calls)]):
+        method = opening.get(kind)
         if method is None:
             continue
-        if method not in chosen or row is None or exchanges.request[number] <= row:
+        if method not in chosen or row is None or calls.request[number] <= row:
             chosen[method] = number
     numbers = sorted(chosen.values())
     if not numbers:
         return list(_unasked(reading))
-    return [introduction for number in numbers for introduction in _of_exchange(reading, number)]
+    return [introduction for number in numbers for introduction in _of_call(reading, number)]
 
 
-def _of_exchange(reading: Reading, number: int) -> Iterator[Introduction]:
-    row, answer = reading.exchanges.request[number], reading.exchanges.response[number]
-    method = reading.kinds.all[reading.exchanges.kind[number]].method
+def _of_call(reading: Reading, number: int) -> Iterator[Introduction]:
+    row, answer = reading.calls.request[number], reading.calls.response[number]
+    method = reading.kinds.all[reading.calls.kind[number]].method
     request = _message(reading, row)
     yield _of_request(request) if isinstance(request, Request) else _unread(reading, row, "client", method, request)
     if answer == NONE:
@@ -102,9 +102,9 @@ def _of_response(response: Response, method: str) -> Introduction:
 
 def _unasked(reading: Reading) -> Iterator[Introduction]:
     """What a client says in its first requests, if there is neither a handshake nor a discovery."""
-    exchanges = reading.exchanges
-    for number in range(min(len(exchanges), LOOKED_AT)):
-        request = _message(reading, exchanges.request[number])
+    calls = reading.calls
+    for number in range(min(len(calls), LOOKED_AT)):
+        request = _message(reading, calls.request[number])
         if isinstance(request, Request) and CLIENT_INFO in request.meta:
             yield _of_request(request)
             return

@@ -23,7 +23,7 @@ from captures.reader import Damage, assembled
 from captures.record import Record
 from captures.tail import STEP, Tail
 from mcpproxy.report.records import Remark, remark_on
-from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.row_views import Left, Without
@@ -85,7 +85,7 @@ class Reading(Understanding):
     @property
     def name(self) -> str:
         """Its name in the header, or else the name of its directory. Untrusted."""
-        return self.fold.name or self.path.parent.name
+        return self.conversation.capture.name or self.path.parent.name
 
     @property
     def is_live(self) -> bool:
@@ -95,12 +95,12 @@ class Reading(Understanding):
     @property
     def is_killed(self) -> bool:
         """Whether everything was read, and no record shows a normal end of its recorder."""
-        return self.has_ended and self.fold.ending is None
+        return self.has_ended and self.conversation.capture.ending is None
 
     @property
     def bad_end(self) -> str | None:
         """How it ended, in the words of the list of sessions, if it ended badly or was killed."""
-        return bad_ending(self.fold.ending, self._status, self._signal) if self.has_ended else None
+        return bad_ending(self.conversation.capture.ending, self._status, self._signal) if self.has_ended else None
 
     @property
     def progress(self) -> float:
@@ -169,12 +169,12 @@ class Reading(Understanding):
 
         None if there is a response, or if it does not wait or that is unknown.
         """
-        exchanges, wall_ns = self.exchanges, self.fold.wall_ns
-        if exchanges.response[number] != NONE:
+        calls, wall_ns = self.calls, self.conversation.capture.wall_ns
+        if calls.response[number] != NONE:
             return None
-        if number in exchanges.abandoned_ns:
-            return exchanges.abandoned_ns[number]
-        outcome, sent_ns = self.outcome(number), self.index.t_ns(exchanges.request[number])
+        if number in calls.abandoned_ns:
+            return calls.abandoned_ns[number]
+        outcome, sent_ns = self.outcome(number), self.index.t_ns(calls.request[number])
         if outcome is None and self.is_live and wall_ns is not None:
             return max(0, clock.since_ns(wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
@@ -245,7 +245,7 @@ class Reading(Understanding):
     def _take_all(self, items: Iterable[Frame | Record | Damage], *, has_ended: bool) -> None:
         for item in items:
             # Beyond the last row, only the end of the recording is of interest.
-            if len(self.exchange_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
+            if len(self.call_of) < ROWS or (isinstance(item, Record) and item.rec == "close"):
                 self.take(self.conversation.take(item))
         if has_ended:
             self.finish()

@@ -1,6 +1,6 @@
 """Row facts: what a filter can test about a row of an open capture, worked out only when the filter asks for it.
 
-The fold has been over the row already: its exchange, outcome and session are in the columns of the `Reading`, so no
+The fold has been over the row already: its call, outcome and session are in the columns of the `Reading`, so no
 messages are paired again, and a filter that asks for nothing else needs no frame. The facts are those of
 `show --filter` and `check --filter`.
 """
@@ -19,7 +19,7 @@ from captures.frame import Direction, Frame, Kind
 from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import KEPT, CallKind
-from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at, request_of
 
@@ -66,7 +66,7 @@ def facts_in(
         return
     raw = entry.raw if row not in reading.joined else _joined_raw(reading, row, entry)
     for facts, number in unusual:
-        latency_ns = -1 if number == NONE else reading.exchanges.latency_ns[number]
+        latency_ns = -1 if number == NONE else reading.calls.latency_ns[number]
         yield replace(
             facts,
             raw=raw,
@@ -86,9 +86,9 @@ def _joined_raw(reading: Reading, row: int, first: Frame) -> bytes:
 
 def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
-    if number == NONE or reading.kinds.all[reading.exchanges.kind[number]].method in ENDLESS:
+    if number == NONE or reading.kinds.all[reading.calls.kind[number]].method in ENDLESS:
         return False
-    return reading.outcome(number) in _UNANSWERED or number in reading.exchanges.abandoned_ns
+    return reading.outcome(number) in _UNANSWERED or number in reading.calls.abandoned_ns
 
 
 def _waits(reading: Reading, number: int) -> bool:
@@ -108,7 +108,7 @@ def _findings_at(reading: Reading, row: int) -> RowFindings:
 
 def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
     """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
-    number = reading.exchange_of[row]
+    number = reading.call_of[row]
     if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
         return None
     call = _whole_call(reading, number)
@@ -116,8 +116,8 @@ def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
 
 
 def _whole_call(reading: Reading, number: int) -> CallKind | None:
-    """The kind of an exchange's request, if its texts are whole."""
-    call = reading.kinds.all[reading.exchanges.kind[number]]
+    """The kind of a call's request, if its texts are whole."""
+    call = reading.kinds.all[reading.calls.kind[number]]
     is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
     return call if is_whole else None
 
@@ -136,13 +136,13 @@ class _OfRow(Facts):
 
     @property
     def _number(self) -> int:
-        """The exchange of the row, or NONE."""
-        return self._reading.exchange_of[self._row]
+        """The call of the row, or NONE."""
+        return self._reading.call_of[self._row]
 
     @property
     def _latency_ns(self) -> int:
         number = self._number
-        return -1 if number == NONE else self._reading.exchanges.latency_ns[number]
+        return -1 if number == NONE else self._reading.calls.latency_ns[number]
 
     @property
     def latency_ns(self) -> int | None:
@@ -167,7 +167,7 @@ class _OfRow(Facts):
 
 
 class ColumnFacts(_OfRow):
-    """What the columns say about one half of an exchange that is alone in its row: the facts of `OF_COLUMNS`."""
+    """What the columns say about one half of a call that is alone in its row: the facts of `OF_COLUMNS`."""
 
     __slots__ = ("_call",)
     _call: CallKind
@@ -185,7 +185,7 @@ class ColumnFacts(_OfRow):
 
     @property
     def _is_request(self) -> bool:
-        return self._reading.exchanges.request[self._number] == self._row
+        return self._reading.calls.request[self._number] == self._row
 
     @property
     def method(self) -> str | None:
@@ -329,14 +329,14 @@ class RowFacts(_OfRow):
     @property
     def is_failure(self) -> bool:
         number = self._number
-        if number == NONE or self._reading.exchanges.request[number] != self._row:
+        if number == NONE or self._reading.calls.request[number] != self._row:
             return self.is_error
         return isinstance(self._parsed(), Request) and _has_failed(self._reading, number)
 
     @property
     def is_waiting(self) -> bool:
         number = self._number
-        is_asked = number != NONE and self._reading.exchanges.request[number] == self._row
+        is_asked = number != NONE and self._reading.calls.request[number] == self._row
         return is_asked and isinstance(self._parsed(), Request) and _waits(self._reading, number)
 
     @property

@@ -65,7 +65,7 @@ class Scan:
         self._findings = reading.findings
         self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
         # Rows are tested with what is known by then; only what becomes known later is looked at again.
-        self._settled, self._unusual, self._late = len(reading.exchanges.settled), len(reading.unusual_rows), 0
+        self._settled, self._unusual, self._late = len(reading.calls.settled), len(reading.unusual_rows), 0
 
     @property
     def scanned(self) -> int:
@@ -165,10 +165,10 @@ class Scan:
     def _retest_changed(self) -> bool:
         """Test requests again whose outcome has become known, and lines that turned out to be one message."""
         reading, start = self._reading, (self._settled, self._unusual)
-        settled = reading.exchanges.settled
+        settled = reading.calls.settled
         if self._needs_outcomes:
             while self._settled < min(len(settled), start[0] + AGAIN_AT_ONCE):
-                self._test_again(reading.exchanges.request[settled[self._settled]])
+                self._test_again(reading.calls.request[settled[self._settled]])
                 self._settled += 1
         while self._unusual < min(len(reading.unusual_rows), start[1] + AGAIN_AT_ONCE):
             self._test_again(reading.unusual_rows[self._unusual])

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES
+from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
 RUN: Final = 10_000
@@ -107,19 +107,19 @@ class Sorting:
 
     def _latency(self, row: int) -> int:
         """The latency in the row of a response; how long it has waited in that of a request without one."""
-        number, exchanges = self._reading.exchange(row), self._reading.exchanges
+        number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return -1
-        if exchanges.response[number] == NONE:
-            waited_ns = self._reading.waited_ns(number) if row == exchanges.request[number] else None
+        if calls.response[number] == NONE:
+            waited_ns = self._reading.waited_ns(number) if row == calls.request[number] else None
             return -1 if waited_ns is None else waited_ns
-        return exchanges.latency_ns[number] if self._is_exchanges or exchanges.response[number] == row else -1
+        return calls.latency_ns[number] if self._is_exchanges or calls.response[number] == row else -1
 
     def _status(self, row: int) -> int:
-        number, exchanges = self._reading.exchange(row), self._reading.exchanges
+        number, calls = self._reading.call(row), self._reading.calls
         if number is None:
             return _UNMATCHED.get(self._reading.index.sort(row), -1)
-        if not self._is_exchanges and exchanges.request[number] == row and exchanges.response[number] != NONE:
+        if not self._is_exchanges and calls.request[number] == row and calls.response[number] != NONE:
             return -1
-        code = exchanges.outcome[number]
+        code = calls.outcome[number]
         return _RANK_OPEN if code == OPEN else _RANK_OF[code]

@@ -1,7 +1,7 @@
-"""Timelines: the captures of one client on one clock, with their exchanges, and how each server started.
+"""Timelines: the captures of one client on one clock, with their calls, and how each server started.
 
 The clock's 0 is the start of the open capture. The cost of a query depends on what is shown, not on the size of the
-captures: times are looked up by bisection, and of the exchanges that began before a stretch only blocks with one that
+captures: times are looked up by bisection, and of the calls that began before a stretch only blocks with one that
 was still running are searched.
 """
 
@@ -16,19 +16,19 @@ from analysis.conversation.call import Outcome
 from analysis.protocol.methods import OPENING
 from captures.errors import CaptureError
 from mcpproxy.tui.data.call_kinds import CallKind
+from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.client_captures import ClientCaptures
-from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
 from mcpproxy.tui.data.heat import Heat, HeatKey, HeatMap
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.understanding import ROWS
 
 BLOCK: Final = 256
-"""Exchanges whose ends are summarised together."""
+"""Calls whose ends are summarised together."""
 SETTLED_AT_ONCE: Final = 5000
 LOOKED_AT: Final = 5000
 """Rows at the beginning that are searched for the parts of a startup."""
 INSIDE: Final = 300
-"""Requests after an exchange began that are examined to find how long it waited."""
+"""Requests after a call began that are examined to find how long it waited."""
 MOST_TIMELINES: Final = 24
 """The maximum number of captures shown: those that began nearest to the open capture."""
 MOST_ENTRIES: Final = ROWS
@@ -40,7 +40,7 @@ _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
 
 class Bar(NamedTuple):
-    """An exchange on the clock."""
+    """A call on the clock."""
 
     start_ns: int
     end_ns: int | None
@@ -86,7 +86,7 @@ class Timeline:
         self.is_cut = False
         """Whether reading stopped before its end because the captures are too large."""
         self._ends = array("q")
-        """By block, when the last of its exchanges ended."""
+        """By block, when the last of its calls ended."""
         self._open = array("I")
         """By block, how many have not ended."""
         self._has_ended = bytearray()
@@ -104,20 +104,20 @@ class Timeline:
     def step(self) -> bool:
         """Note what has ended; False if there is nothing new."""
         self._look()
-        exchanges = self.reading.exchanges
-        unknown = len(exchanges) - len(self._has_ended)
+        calls = self.reading.calls
+        unknown = len(calls) - len(self._has_ended)
         for number in range(len(self._has_ended), len(self._has_ended) + min(unknown, SETTLED_AT_ONCE)):
             if number // BLOCK == len(self._ends):
                 self._ends.append(0)
                 self._open.append(0)
             self._open[number // BLOCK] += 1
             self._has_ended.append(0)
-        settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
+        settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         for number in settled:
             if number >= len(self._has_ended):
                 break
             self._settled += 1
-            row = exchanges.end[number]
+            row = calls.end[number]
             if row == NONE:
                 continue
             block = number // BLOCK
@@ -142,12 +142,12 @@ class Timeline:
 
     def startup(self) -> Startup:
         """How the server started."""
-        exchanges = self.reading.exchanges
+        calls = self.reading.calls
         rows: dict[str, int] = {}
-        for number in range(min(len(exchanges), INSIDE)):
-            method = self.reading.kinds.all[exchanges.kind[number]].method
-            if exchanges.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
-                rows.setdefault("list" if method == "tools/list" else "first", exchanges.end[number])
+        for number in range(min(len(calls), INSIDE)):
+            method = self.reading.kinds.all[calls.kind[number]].method
+            if calls.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
+                rows.setdefault("list" if method == "tools/list" else "first", calls.end[number])
         listed = rows.get("list", rows.get("first"))
         return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
 
@@ -155,7 +155,7 @@ class Timeline:
         return None if row is None or row == NONE else self.offset_ns + self.reading.index.t_ns(row)
 
     def count(self, start_ns: int, end_ns: int) -> int:
-        """How many exchanges began in a stretch."""
+        """How many calls began in a stretch."""
         return self._at(end_ns) - self._at(start_ns)
 
     def counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
@@ -170,18 +170,18 @@ class Timeline:
         return counts
 
     def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
-        """The exchanges that ran in a stretch, in the order in which they began; None if there are too many."""
+        """The calls that ran in a stretch, in the order in which they began; None if there are too many."""
         low, high = self._at(start_ns), self._at(end_ns)
         if high - low > most:
             return None
         running: list[int] = []
-        exchanges, index = self.reading.exchanges, self.reading.index
+        calls, index = self.reading.calls, self.reading.index
         since_ns = start_ns - self.offset_ns
         for block in range(min(len(self._ends), -(-low // BLOCK)) - 1, -1, -1):
             if not self._open[block] and self._ends[block] < since_ns:
                 continue
             for number in range(min(low, (block + 1) * BLOCK) - 1, block * BLOCK - 1, -1):
-                row = exchanges.end[number]
+                row = calls.end[number]
                 if row == NONE or index.t_ns(row) >= since_ns:
                     running.append(number)
             if len(running) + high - low > most:
@@ -197,25 +197,25 @@ class Timeline:
         return self.heat.map
 
     def near(self, row: int) -> int | None:
-        """The exchange of a row, or the last one that began before it, or else the first; None without exchanges."""
-        requests, number = self.reading.exchanges.request, self.reading.exchange(row)
+        """The call of a row, or the last one that began before it, or else the first; None without calls."""
+        requests, number = self.reading.calls.request, self.reading.call(row)
         if number is None and len(requests):
             number = max(0, bisect_left(requests, row) - 1)
         return number
 
     def around(self, number: int, most: int) -> tuple[int, int]:
-        """A stretch with an exchange in its middle, in which at most some begin."""
-        requests, index = self.reading.exchanges.request, self.reading.index
+        """A stretch with a call in its middle, in which at most some begin."""
+        requests, index = self.reading.calls.request, self.reading.index
         first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
         return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
     def bar(self, number: int) -> Bar:
-        """An exchange on the clock."""
-        exchanges, index = self.reading.exchanges, self.reading.index
-        start, row = index.t_ns(exchanges.request[number]), exchanges.end[number]
+        """A call on the clock."""
+        calls, index = self.reading.calls, self.reading.index
+        start, row = index.t_ns(calls.request[number]), calls.end[number]
         end = None if row == NONE else index.t_ns(row)
-        call = self.reading.kinds.all[exchanges.kind[number]]
+        call = self.reading.kinds.all[calls.kind[number]]
         waits = [] if call.side == "server" else self._waits(number, end)
         offset = self.offset_ns
         return Bar(
@@ -224,29 +224,29 @@ class Timeline:
             call,
             self.reading.outcome(number),
             tuple((offset + begin, offset + stop) for begin, stop in waits),
-            is_abandoned=number in exchanges.abandoned_ns,
+            is_abandoned=number in calls.abandoned_ns,
         )
 
     def _waits(self, number: int, end_ns: int | None) -> list[tuple[int, int]]:
-        """When requests of the other side were open within an exchange."""
-        exchanges, index, calls = self.reading.exchanges, self.reading.index, self.reading.kinds.all
+        """When requests of the other side were open within a call."""
+        calls, index, kinds = self.reading.calls, self.reading.index, self.reading.kinds.all
         waits: list[tuple[int, int]] = []
-        for other in range(number + 1, min(len(exchanges), number + 1 + INSIDE)):
-            begin_ns = index.t_ns(exchanges.request[other])
+        for other in range(number + 1, min(len(calls), number + 1 + INSIDE)):
+            begin_ns = index.t_ns(calls.request[other])
             if end_ns is not None and begin_ns > end_ns:
                 break
-            if calls[exchanges.kind[other]].side == "server":
-                row = exchanges.end[other]
+            if kinds[calls.kind[other]].side == "server":
+                row = calls.end[other]
                 waits.append(
                     (begin_ns, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
                 )
         return waits
 
     def _at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
-        """The first exchange that began at or after a moment."""
-        exchanges = self.reading.exchanges
-        end = len(exchanges) if high is None else high
-        return bisect_left(exchanges.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
+        """The first call that began at or after a moment."""
+        calls = self.reading.calls
+        end = len(calls) if high is None else high
+        return bisect_left(calls.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
 
 
 class Timelines:

@@ -13,7 +13,7 @@ from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import KEPT
-from mcpproxy.tui.data.exchanges import NONE, OUTCOMES
+from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at
@@ -27,7 +27,7 @@ MOST: Final = 5000
 VERSIONS: Final = 50
 """Definitions of one tool that are distinguished; further ones are only counted."""
 LISTS_AT_ONCE: Final = 2000
-"""Exchanges searched for a list per step."""
+"""Calls searched for a list per step."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
@@ -111,13 +111,13 @@ class Tools:
     # ---- lists
 
     def _find(self) -> bool:
-        exchanges, calls = self._reading.exchanges, self._reading.kinds.all
-        settled = exchanges.settled[self._settled : self._settled + LISTS_AT_ONCE]
+        calls, kinds = self._reading.calls, self._reading.kinds.all
+        settled = calls.settled[self._settled : self._settled + LISTS_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
-            call = calls[exchanges.kind[number]]
-            if call.method == "tools/list" and call.side == "client" and exchanges.outcome[number] == _RESULT:
-                self._lists.append(exchanges.response[number])
+            kind = kinds[calls.kind[number]]
+            if kind.method == "tools/list" and kind.side == "client" and calls.outcome[number] == _RESULT:
+                self._lists.append(calls.response[number])
         return bool(settled)
 
     def _take(self, row: int) -> None:

@@ -1,6 +1,6 @@
 """Understanding: what the fold has found out about the rows of a capture, in columns of some 30 bytes per row.
 
-A row's exchange, its session, the response to a request, how long it took and how it ended: enough to draw, sort and
+A row's call, its session, the response to a request, how long it took and how it ended: enough to draw, sort and
 filter a million rows without pairing their messages again. One thread adds entries in the order of the rows; others may
 read meanwhile, since columns only grow.
 """
@@ -22,14 +22,14 @@ from captures.index import Index
 from captures.reader import Damage
 from captures.record import Record
 from mcpproxy.tui.data.call_kinds import CallKinds
-from mcpproxy.tui.data.exchanges import NONE, OPEN, OUTCOMES, Exchanges
+from mcpproxy.tui.data.calls import NONE, OPEN, OUTCOMES, Calls
 from mcpproxy.tui.data.paces import Paces
 from mcpproxy.tui.data.sorted_rows import holds, insert
 
 LOSSES: Final = 1000
 """Ranges of missing records that are distinguished."""
 ROWS: Final = 1_250_000
-"""The maximum number of rows, and of exchanges: with all columns some 75 bytes per pair. Anything after the last is
+"""The maximum number of rows, and of calls: with all columns some 75 bytes per pair. Anything after the last is
 only counted."""
 SPANNING: Final = 100_000
 ABANDONED: Final = 100_000
@@ -43,7 +43,7 @@ _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
 _MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
-"""States of the ids of responses that belong to no exchange, although a request has that id."""
+"""States of the ids of responses that belong to no call, although a request has that id."""
 _BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
 
 
@@ -68,16 +68,15 @@ class Understanding:
         self.index = index
         self.conversation = Reading()
         """What reads and understands the capture."""
-        self.fold = self.conversation.fold
-        self.exchanges = Exchanges()
+        self.calls = Calls()
         self.kinds = CallKinds()
         """The kinds of requests seen."""
-        self.exchange_of = array("I")
-        """By row, for all understood rows: its exchange, or NONE."""
+        self.call_of = array("I")
+        """By row, for all understood rows: its call, or NONE."""
         self.sessions = array("I")
         """By row, for all understood rows: the number of its session, from 1; 0 if it has no message."""
         self.unusual: dict[int, tuple[tuple[Facts, int], ...]] = {}
-        """The facts, without raw bytes, and the exchanges of messages that are not alone in a row of their own: by the
+        """The facts, without raw bytes, and the calls of messages that are not alone in a row of their own: by the
         (first) row."""
         self.unusual_rows = array("I")
         """These rows, in the order in which they were understood."""
@@ -86,7 +85,7 @@ class Understanding:
         self.bad = array("I")
         """Rows with errors, and frames that are not messages."""
         self.misfits = array("Q")
-        """Rows of responses that belong to no exchange although a request has their id, each with the state of that id,
+        """Rows of responses that belong to no call although a request has their id, each with the state of that id,
         as one number, ascending."""
         self.losses: list[Loss] = []
         """Where records are missing; beyond the maximum, the last range includes all that follow."""
@@ -113,14 +112,14 @@ class Understanding:
     @property
     def understood(self) -> int:
         """How many rows are understood."""
-        return len(self.exchange_of)
+        return len(self.call_of)
 
     @property
     def unknown(self) -> list[str]:
         """What is unknown because there was too much of it, as sentences."""
         sentences = []
-        if self.exchanges.left_out:
-            sentences.append(f"{self.exchanges.left_out:,} requests after the first {ROWS:,} have no exchange here")
+        if self.calls.left_out:
+            sentences.append(f"{self.calls.left_out:,} requests after the first {ROWS:,} have no exchange here")
         if self._unnoted:
             sentences.append(
                 f"{self._unnoted:,} requests were abandoned or probably answered, but are not marked as such here"
@@ -129,13 +128,13 @@ class Understanding:
             sentences.append(
                 f"{self._unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
             )
-        return sentences + [loss.text for loss in self.fold.forgotten]
+        return sentences + [loss.text for loss in self.conversation.forgotten]
 
     # ---- what belongs together
 
-    def exchange(self, row: int) -> int | None:
-        """The number of the exchange to which a row belongs."""
-        number = self.exchange_of[row] if row < len(self.exchange_of) else NONE
+    def call(self, row: int) -> int | None:
+        """The number of the call to which a row belongs."""
+        number = self.call_of[row] if row < len(self.call_of) else NONE
         return None if number == NONE else number
 
     def lines_of(self, row: int) -> list[int]:
@@ -146,21 +145,21 @@ class Understanding:
 
     def partner(self, row: int) -> int | None:
         """The row of the response to a request, or of the request that a response answers."""
-        number = self.exchange(row)
+        number = self.call(row)
         if number is None:
             return None
-        request, response = self.exchanges.request[number], self.exchanges.response[number]
+        request, response = self.calls.request[number], self.calls.response[number]
         partner = response if row == request else request
         return None if partner in (NONE, row) else partner
 
     def misfit(self, row: int) -> IdState | None:
-        """For a response that belongs to no exchange: the state of its id; None for any other row."""
+        """For a response that belongs to no call: the state of its id; None for any other row."""
         first = row * len(_MISFITS)
         return next((state for code, state in enumerate(_MISFITS, first) if holds(self.misfits, code)), None)
 
     def outcome(self, number: int) -> Outcome | None:
-        """How an exchange ended; None while that is unknown."""
-        code = self.exchanges.outcome[number]
+        """How a call ended; None while that is unknown."""
+        code = self.calls.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
     def session_at(self, row: int) -> int | None:
@@ -179,7 +178,7 @@ class Understanding:
 
     def take(self, step: Step) -> None:
         """Process the next step of `conversation`; beyond the last row, it only counts."""
-        entry, row, number = step.item, len(self.exchange_of), NONE
+        entry, row, number = step.item, len(self.call_of), NONE
         if entry is None or row >= ROWS:
             return
         is_bad = isinstance(entry, Damage)
@@ -199,7 +198,7 @@ class Understanding:
         if is_bad:
             self.bad.append(row)
         self.sessions.append(session)
-        self.exchange_of.append(number)
+        self.call_of.append(number)
 
     def _note_loss(self, record: Frame | Record) -> None:
         """Note which records are missing, by a gap record or by skipped numbers."""
@@ -223,11 +222,11 @@ class Understanding:
         Args:
             event: the message.
             row: the row that completed it, or that showed that it is not part of another one.
-            number: the exchange of the row so far.
+            number: the call of the row so far.
             seq: the number of the row's record.
 
         Returns:
-            The exchange of the row, and whether the message is an error or broken.
+            The call of the row, and whether the message is an error or broken.
         """
         message = event.message
         at = row if message.seq == seq else self._row_of(message, row)
@@ -240,13 +239,13 @@ class Understanding:
             self.sessions[at] = event.session.number
         if len(message.frames) > 1 and at != row:
             self._join(message, at, row)
-            self.exchange_of[at] = own
+            self.call_of[at] = own
         return number if own == NONE else own, is_wrong
 
     def _row_of(self, message: Message, row: int) -> int:
         """The row of a message that began before a row."""
         first = self.index.of_seq(message.seq)
-        return row if first is None or first >= len(self.exchange_of) else first
+        return row if first is None or first >= len(self.call_of) else first
 
     def _note_unusual(self, event: Seen, row: int, number: int) -> None:
         """Keep what a filter needs to know of a message that its row alone does not show."""
@@ -261,7 +260,7 @@ class Understanding:
         self.unusual[row] = (*self.unusual.get(row, ()), (facts, number))
 
     def _pair(self, event: Seen, row: int) -> tuple[int, bool]:
-        """Enter a message into its exchange; returns that, or NONE, and whether the message is an error or broken."""
+        """Enter a message into its call; returns that, or NONE, and whether the message is an error or broken."""
         message, number, is_wrong = event.message, NONE, False
         if message.frames[0].exchange is not None:
             self._begin(event.session.number, row)
@@ -270,21 +269,21 @@ class Understanding:
         if event.cancelled is not None:
             self._cancel(event.cancelled, row)
         if isinstance(message, Request) and event.call is not None:
-            if len(self.exchanges) >= ROWS:
-                self.exchanges.left_out += 1
+            if len(self.calls) >= ROWS:
+                self.calls.left_out += 1
                 return NONE, False
-            number = self.exchanges.add(row, self.kinds.number(event.call))
+            number = self.calls.add(row, self.kinds.number(event.call))
             if event.call.is_over:
                 self._settle(event.call)  # its id cannot be answered
         elif isinstance(message, Response):
-            if event.exchange is None:
+            if event.answered is None:
                 if event.meant is not None:
                     self._note_meant(event.meant)
                 if event.id_state in _MISFITS:
                     insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
                 return number, True
-            number = self._answer(event.exchange, row)
-            is_wrong = event.exchange.outcome in _BAD or event.is_converted
+            number = self._answer(event.answered, row)
+            is_wrong = event.answered.outcome in _BAD or event.is_converted
         return number, is_wrong
 
     def _join(self, message: Message, first: int, last: int) -> None:
@@ -305,61 +304,61 @@ class Understanding:
             self._numbers.append(session)
 
     def _number_of(self, call: Call | None) -> int:
-        return call.number if call is not None and call.number < len(self.exchanges) else NONE
+        return call.number if call is not None and call.number < len(self.calls) else NONE
 
     def _answer(self, call: Call, row: int) -> int:
         number = self._number_of(call)
         if number != NONE:
-            self.exchanges.response[number] = row
+            self.calls.response[number] = row
             latency_ns = min(call.latency_ns or 0, (1 << 63) - 1)
-            self.exchanges.latency_ns[number] = latency_ns
-            self.paces.add(self.exchanges.kind[number], latency_ns)
-            self.exchanges.outcome[number] = _CODES[call.outcome]
-            self.exchanges.end[number] = row
-            self.exchanges.settled.append(number)
+            self.calls.latency_ns[number] = latency_ns
+            self.paces.add(self.calls.kind[number], latency_ns)
+            self.calls.outcome[number] = _CODES[call.outcome]
+            self.calls.end[number] = row
+            self.calls.settled.append(number)
         return number
 
     def _cancel(self, call: Call, by: int) -> None:
         number = self._number_of(call)
         if number == NONE:
             return
-        self.exchanges.is_cancelled[number] = True
+        self.calls.is_cancelled[number] = True
         self._note_abandoned(number, call)
-        if self.exchanges.outcome[number] == OPEN:
-            self.exchanges.outcome[number] = _CODES[call.outcome]
-            self.exchanges.end[number] = by
-            self.exchanges.settled.append(number)
+        if self.calls.outcome[number] == OPEN:
+            self.calls.outcome[number] = _CODES[call.outcome]
+            self.calls.end[number] = by
+            self.calls.settled.append(number)
 
     def _note_abandoned(self, number: int, call: Call) -> None:
         if call.response is None and call.abandoned_ns is not None:
-            if len(self.exchanges.abandoned_ns) < ABANDONED or number in self.exchanges.abandoned_ns:
-                self.exchanges.abandoned_ns[number] = call.abandoned_ns
+            if len(self.calls.abandoned_ns) < ABANDONED or number in self.calls.abandoned_ns:
+                self.calls.abandoned_ns[number] = call.abandoned_ns
             else:
                 self._unnoted += 1
-            insert(self.bad, self.exchanges.request[number])
+            insert(self.bad, self.calls.request[number])
 
     def _note_meant(self, meant: Meant) -> None:
         number = self._number_of(meant.call)
-        if number == NONE or number in self.exchanges.probable_answers:
+        if number == NONE or number in self.calls.probable_answers:
             return
-        if len(self.exchanges.probable_answers) < PROBABLE:
-            self.exchanges.probable_answers[number] = meant.answer
+        if len(self.calls.probable_answers) < PROBABLE:
+            self.calls.probable_answers[number] = meant.answer
         else:
             self._unnoted += 1
 
     def _settle(self, call: Call, row: int = NONE) -> None:
         """Settle a call without a response, at the row that ends its HTTP exchange, or at the end of the capture."""
         number = self._number_of(call)
-        if number == NONE or self.exchanges.outcome[number] != OPEN:
+        if number == NONE or self.calls.outcome[number] != OPEN:
             return
         outcome = call.outcome
-        self.exchanges.outcome[number] = _CODES[outcome]
-        self.exchanges.is_cancelled[number] = call.cancelled_ns is not None
+        self.calls.outcome[number] = _CODES[outcome]
+        self.calls.is_cancelled[number] = call.cancelled_ns is not None
         self._note_abandoned(number, call)
-        self.exchanges.end[number] = row
-        self.exchanges.settled.append(number)
+        self.calls.end[number] = row
+        self.calls.settled.append(number)
         if outcome not in (Outcome.CANCELLED, Outcome.NOT_RECORDED):
-            insert(self.bad, self.exchanges.request[number])
+            insert(self.bad, self.calls.request[number])
 
     def finish(self) -> None:
         """Settle what is open: there are no more items."""
@@ -368,7 +367,7 @@ class Understanding:
             # The records left out may contain responses; how a forgotten request ended is unknown.
             for call in step.changed if step.end is not None and not self.index.left_out else ():
                 self._settle(call)
-        for table in self.fold.tables.values():
+        for table in self.conversation.fold.tables.values():
             table.clear()  # no longer needed, and a filter needs as much memory for its own tables
         self.has_ended = True
 

@@ -133,7 +133,7 @@ class Task:
                 "ended": self.has_ended,
                 "tally": self._tally,
                 "faults": sorted(self._reading.faults),
-                "forgotten": [loss.text for loss in self._reading.fold.forgotten],
+                "forgotten": [loss.text for loss in self._reading.forgotten],
             }
         )
         sys.stdout.flush()

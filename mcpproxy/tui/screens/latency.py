@@ -283,7 +283,7 @@ class LatencyScreen(CaptureScreen):
         if slowest is None or slowest.slowest is None:
             notify(self.app, "there is no response")
             return
-        self.app.show(self.reading.exchanges.request[slowest.slowest], is_detailed=True)
+        self.app.show(self.reading.calls.request[slowest.slowest], is_detailed=True)
 
 
 ENTRY: Final = ScreenEntry(

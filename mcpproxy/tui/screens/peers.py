@@ -73,7 +73,7 @@ class PeersScreen(PlacedScreen):
     def _read(self) -> None:
         """Read the introductions, in a thread; again while they may be incomplete."""
         self.show_title()
-        settled = len(self.reading.exchanges.settled)
+        settled = len(self.reading.calls.settled)
         is_complete = any(said.side == "server" for said in self._said)
         if settled == self._read_from or (is_complete and self.entry is not None):
             return
@@ -107,10 +107,10 @@ class PeersScreen(PlacedScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        fold = self.reading.fold
+        revision = self.reading.conversation.capture.revision
         spans = list[Span]()
-        if fold.revision:
-            spans.append(Span(f"  {sanitise(fold.revision, 20)} in use", "dim"))
+        if revision:
+            spans.append(Span(f"  {sanitise(revision, 20)} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
             spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
         self.set_title(spans)

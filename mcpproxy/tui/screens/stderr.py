@@ -129,7 +129,7 @@ class StderrScreen(CaptureScreen):
         """Show the lines so far."""
         self.table.renew()
         nothing = self.query_one("#nothing", Words)
-        http, is_empty = self.reading.fold.transport == "http", not len(self.reading.stderr)
+        http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
         is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
         nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
         if is_fruitless and not (is_empty and http):

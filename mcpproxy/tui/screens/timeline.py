@@ -172,8 +172,8 @@ class TimelineScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Show the title for what the screen shows now."""
-        fold, timelines = self.reading.fold, self.timelines
-        client = fit(peer_text(fold.client), NAME) if fold.client is not None else None
+        speaker, timelines = self.reading.conversation.capture.client, self.timelines
+        client = fit(peer_text(speaker), NAME) if speaker is not None else None
         host = timelines.captures.client
         name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
         servers = count_text(len(timelines.all), "server") + (
@@ -310,7 +310,7 @@ class TimelineScreen(CaptureScreen):
         if text is not None and timeline is self.timelines.own:
             self.app.select(text)
             return
-        row = timeline.reading.exchanges.request[number] if number >= 0 else self._first(timeline)
+        row = timeline.reading.calls.request[number] if number >= 0 else self._first(timeline)
         self.app.show(row, timeline.reading.path)
 
     def _first(self, timeline: Timeline) -> int:

@@ -148,8 +148,8 @@ class TrafficScreen(TrafficFilterScreen):
         """Show the title for what the screen shows now."""
         place = Place(self._paused(), self._scan, self.is_searching, self.beside, self.order_text, self.exporting)
         self.set_title(title(self.reading, place), lambda room: peers(self.reading, room))
-        fold = self.reading.fold
-        begins_at, unrecorded, guesses = fold.begins_at, fold.unrecorded, fold.routing.guesses
+        capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
+        begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
         warnings += [losses_text(self.reading.losses)] if self.reading.losses else []
         warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []

@@ -78,7 +78,7 @@ class TrafficRowsScreen(ArrivalScreen):
     def unsorted(self) -> Sequence[int]:
         """The rows to list, in the order of the capture."""
         if self._rows.is_exchanges:
-            return self.reading.exchanges.request
+            return self.reading.calls.request
         return {ALL: self.reading.shown, MESSAGES: self.reading.frames_only}.get(self.beside, self.reading.folded)
 
     @property
@@ -104,8 +104,8 @@ class TrafficRowsScreen(ArrivalScreen):
 
     def line_of(self, row: int) -> int:
         """The row whose line shows another row: among exchanges, the row of its request."""
-        number = self.reading.exchange(row) if self._rows.is_exchanges else None
-        return row if number is None else self.reading.exchanges.request[number]
+        number = self.reading.call(row) if self._rows.is_exchanges else None
+        return row if number is None else self.reading.calls.request[number]
 
     def go_to(self, entry: int) -> bool:
         """Put the cursor on an entry; False if no row shows it."""

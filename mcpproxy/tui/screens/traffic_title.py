@@ -95,12 +95,12 @@ def _counts(reading: Reading) -> list[Span]:
 
 def peers(reading: Reading, room: int) -> list[Span]:
     """The two sides and their revision, in at most `room` cells: names are cut, or else the sides left out."""
-    fold = reading.fold
-    revision = f" · {fit(sanitise(fold.revision), _REVISION)}" if fold.revision else ""
+    capture = reading.conversation.capture
+    revision = f" · {fit(sanitise(capture.revision), _REVISION)}" if capture.revision else ""
     left = room - cells(revision)
-    names = [peer_text(peer) if peer else "?" for peer in (fold.client, fold.server)]
+    names = [peer_text(peer) if peer else "?" for peer in (capture.client, capture.server)]
     spans = [Span(revision)] if left >= 0 else []
-    if fold.client is None and fold.server is None:
+    if capture.client is None and capture.server is None:
         return spans
     left -= cells(_BEFORE + _BETWEEN)
     if sum(min(_LEAST, cells(name)) for name in names) > left:

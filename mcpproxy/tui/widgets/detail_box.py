@@ -139,7 +139,7 @@ class DetailBox(Vertical):
         reading, entry = self._reading, self._entry()
         if not self.display or entry is None:
             return
-        number = reading.exchange(entry)
+        number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         # A tree keeps its folds, whatever the rules find meanwhile.
         findings = reading.findings

@@ -12,6 +12,7 @@ from captures.envelope import judge
 from captures.frame import Direction, Frame
 from captures.record import Record
 from tests.analysis.judged import Judged
+from tests.analysis.talk import unanswered
 
 S: Final = 1_000_000_000
 MODERN: Final = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -74,9 +75,9 @@ def test_an_answer_that_comes_too_late_is_told_with_its_time() -> None:
     assert cancelled.cancelled is not None
     assert cancelled.cancelled.abandoned_ns == 30 * S
     (answered,) = fold.feed(frame(3, 32.5, "s2c", id=7, result={}))
-    assert answered.exchange is not None
-    assert answered.exchange.outcome is Outcome.RESULT
-    assert (answered.exchange.abandoned_ns, answered.exchange.late_ns) == (30 * S, 5 * S // 2)
+    assert answered.answered is not None
+    assert answered.answered.outcome is Outcome.RESULT
+    assert (answered.answered.abandoned_ns, answered.answered.late_ns) == (30 * S, 5 * S // 2)
 
 
 def test_only_the_first_cancellation_counts() -> None:
@@ -94,7 +95,7 @@ def test_closing_the_response_is_a_cancellation_since_2026(at_s: float, waited_n
     fold = Fold()
     fold.feed(frame(1, 0, "c2s", 3, id=7, method="ping", params={"_meta": MODERN}))
     fold.feed(Record(9, "exchange", int(at_s * S), {"exchange": 3, "stage": "end", "ended_by": "client"}))
-    (exchange,) = fold.let_go
+    (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, waited_ns, 9)
     assert fold.failed == 0
 
@@ -106,7 +107,7 @@ def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_of
     fold.feed(call(exchange=3))
     fold.feed(cancel(30, "timed out")._replace(exchange=4, unit="http_body"))
     fold.feed(Record(9, "exchange", 31 * S, {"exchange": 3, "stage": "end", "ended_by": "client"}))
-    (exchange,) = fold.let_go
+    (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, 30 * S, 2)
     assert fold.failed == 0
 
@@ -115,7 +116,7 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold = Fold()
     fold.feed(call(exchange=3))
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
-    (exchange,) = fold.let_go
+    (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.has_left) == (Outcome.CANCELLED, 3 * S // 2, True)
     assert exchange.broken == (9, 3 * S // 2)
 

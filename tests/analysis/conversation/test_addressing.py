@@ -11,6 +11,7 @@ from analysis.conversation.session import Seen
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
 from captures.record import Record
+from tests.analysis.talk import unanswered
 
 
 class Talk:
@@ -46,7 +47,7 @@ class Talk:
 
 
 def asked_in(seen: Seen) -> int | None:
-    return None if seen.exchange is None else seen.exchange.request.frames[0].exchange
+    return None if seen.answered is None else seen.answered.request.frames[0].exchange
 
 
 def test_the_same_ids_of_many_clients_are_told_apart() -> None:
@@ -201,7 +202,7 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"} if era == "modern" else {}
         talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
-        assert [one.outcome for one in talk.session.let_go] == ([] if outcome is None else [outcome]), (era, end)
+        assert [one.outcome for one in unanswered(talk.session)] == ([] if outcome is None else [outcome]), (era, end)
         assert talk.session.failed == (outcome is Outcome.FAILED)
 
 
@@ -229,9 +230,9 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     again = repeated(talk, 2, **ASKED)
     assert (again.is_again, again.request, again.session) == (True, first.message, first.session)
     answered = talk.answer(2)
-    assert answered.exchange is not None
-    assert (answered.request, answered.exchange.redirects) == (first.message, 1)
-    assert answered.exchange.http is talk.session.exchanges.known(2)
+    assert answered.answered is not None
+    assert (answered.request, answered.answered.redirects) == (first.message, 1)
+    assert answered.answered.http is talk.session.exchanges.known(2)
     assert talk.session.open_calls() == ()
     assert talk.session.routing.count == 1
 
@@ -239,10 +240,10 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
 def test_a_request_that_is_redirected_and_fails_elsewhere_has_failed_there() -> None:
     talk = Talk()
     redirected(talk, 1, **ASKED)
-    assert talk.session.let_go == []
+    assert unanswered(talk.session) == []
     repeated(talk, 2, **ASKED)
     talk.record(2, "end", response={"status": 502}, ended_by="complete")
-    (failed,) = talk.session.let_go
+    (failed,) = unanswered(talk.session)
     assert (failed.outcome, failed.redirects, failed.http) == (Outcome.FAILED, 1, talk.session.exchanges.known(2))
 
 
@@ -269,8 +270,8 @@ def test_a_client_follows_as_soon_as_it_has_the_head() -> None:
         assert repeated(talk, number + 1, **ASKED).is_again
         talk.record(number, "end", response=redirect, ended_by="complete")
         answered = talk.answer(number + 1)
-        assert answered.exchange is not None
-        assert (answered.exchange.outcome, answered.exchange.redirects) == (Outcome.RESULT, 1)
+        assert answered.answered is not None
+        assert (answered.answered.outcome, answered.answered.redirects) == (Outcome.RESULT, 1)
     assert talk.session.open_calls() == ()
 
 
@@ -331,4 +332,4 @@ def test_a_notification_and_a_response_that_come_again_mean_nothing_new() -> Non
     for message in messages:
         redirected(talk, talk.seq, **message)
         again = repeated(talk, talk.seq + 1, **message)
-        assert (again.is_again, again.exchange, again.id_state) == (True, None, None)
+        assert (again.is_again, again.answered, again.id_state) == (True, None, None)

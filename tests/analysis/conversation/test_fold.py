@@ -62,8 +62,8 @@ class Talk:
 
 
 def ended(seen: Seen) -> Call:
-    assert seen.exchange is not None
-    return seen.exchange
+    assert seen.answered is not None
+    return seen.answered
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def talk() -> Talk:
 
 def test_an_answer_ends_the_exchange_of_its_request(talk: Talk) -> None:
     asked = talk.ask(7)
-    assert (asked.exchange, asked.id_state) == (None, IdState.NEVER_SEEN)
+    assert (asked.answered, asked.id_state) == (None, IdState.NEVER_SEEN)
     answered = talk.answer(7)
     exchange = ended(answered)
     assert (exchange.request, exchange.response) == (asked.message, answered.message)
@@ -104,7 +104,7 @@ def test_an_answer_ends_the_exchange_of_its_request(talk: Talk) -> None:
 )
 def test_ids_pair_when_type_and_exact_value_are_equal(talk: Talk, asked: object, answered: object, pairs: bool) -> None:
     talk.ask(asked)
-    assert (talk.answer(answered).exchange is not None) == pairs
+    assert (talk.answer(answered).answered is not None) == pairs
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_ids_pair_when_type_and_exact_value_are_equal(talk: Talk, asked: object,
 def test_ids_pair_however_they_are_spelt(talk: Talk, asked: bytes, answered: bytes) -> None:
     talk.raw("c2s", b'{"jsonrpc":"2.0","id":%b,"method":"m"}' % asked)
     (seen,) = talk.raw("s2c", b'{"jsonrpc":"2.0","id":%b,"result":{}}' % answered)
-    assert seen.exchange is not None
+    assert seen.answered is not None
 
 
 @pytest.mark.parametrize(("asked", "answered"), [(7, "7"), ("7", 7), (7, "7.0"), (2**53 + 1, str(2**53 + 1))])
 def test_an_id_that_changed_its_type_pairs_and_says_so(talk: Talk, asked: object, answered: object) -> None:
     talk.ask(asked)
     seen = talk.answer(answered)
-    assert seen.exchange is not None
+    assert seen.answered is not None
     assert seen.is_converted
     assert not talk.session.open_calls()
 
@@ -129,9 +129,9 @@ def test_an_id_of_the_right_type_goes_before_a_converted_one(talk: Talk) -> None
     talk.ask(7)
     talk.ask("7")
     first, second = talk.answer("7"), talk.answer("7")
-    assert first.exchange is not None
+    assert first.answered is not None
     assert not first.is_converted
-    assert second.exchange is None  # the second answer to "7", and not the first one to 7
+    assert second.answered is None  # the second answer to "7", and not the first one to 7
 
 
 def test_each_side_has_its_own_ids(talk: Talk) -> None:
@@ -145,16 +145,16 @@ def test_each_side_has_its_own_ids(talk: Talk) -> None:
 
 def test_a_side_cannot_answer_its_own_request(talk: Talk) -> None:
     talk.ask(1)
-    assert talk.say("c2s", id=1, result={}).exchange is None
+    assert talk.say("c2s", id=1, result={}).answered is None
 
 
 def test_a_second_answer_and_an_answer_to_nothing_pair_with_nothing(talk: Talk) -> None:
     talk.ask(1)
     talk.answer(1)
     again, unknown, without = talk.answer(1), talk.answer(2), talk.say("s2c", error={"code": 1, "message": ""})
-    assert (again.exchange, again.id_state) == (None, IdState.ANSWERED)
-    assert (unknown.exchange, unknown.id_state) == (None, IdState.NEVER_SEEN)
-    assert (without.exchange, without.id_state) == (None, IdState.NEVER_SEEN)
+    assert (again.answered, again.id_state) == (None, IdState.ANSWERED)
+    assert (unknown.answered, unknown.id_state) == (None, IdState.NEVER_SEEN)
+    assert (without.answered, without.id_state) == (None, IdState.NEVER_SEEN)
 
 
 def test_an_id_used_again_after_its_answer_opens_a_new_exchange(talk: Talk) -> None:
@@ -168,7 +168,7 @@ def test_an_id_used_twice_in_flight_is_answered_in_order(talk: Talk) -> None:
     talk.ask(1, "a")
     assert talk.ask(1, "b").id_state is IdState.OPEN
     assert [ended(talk.answer(1)).request.method for _ in "ab"] == ["a", "b"]
-    assert talk.answer(1).exchange is None
+    assert talk.answer(1).answered is None
 
 
 def test_answers_come_in_any_order(talk: Talk) -> None:
@@ -260,7 +260,7 @@ def test_method_with_result_is_an_answer_where_the_other_side_has_asked(talk: Ta
     talk.ask(1)
     seen = talk.say("s2c", id=1, method="tools/list", result={})
     assert isinstance(seen.message, Response)
-    assert seen.exchange is not None
+    assert seen.answered is not None
 
 
 # Who talks, in which revision.
@@ -475,12 +475,12 @@ def test_pairing_agrees_with_a_plain_model(script: list[tuple[Direction, str, An
                 waiting.append((direction, key, talk.seq))
                 used.add((direction, key))
         elif act == "answer":
-            exchange = talk.say(direction, id=id_, result={}).exchange
+            call = talk.say(direction, id=id_, result={}).answered
             fitting = [one for one in waiting if one[:2] == (other, key)]
             if (other, key) not in used and type(id_) in (int, str):
                 converted = repr(str(id_) if isinstance(id_, int) else int(id_))
                 fitting = [one for one in waiting if one[:2] == (other, converted)]
-            assert (exchange and exchange.request.seq) == (fitting[0][2] if fitting else None)
+            assert (call and call.request.seq) == (fitting[0][2] if fitting else None)
             if fitting:
                 waiting.remove(fitting[0])
         else:
@@ -515,7 +515,7 @@ def test_clean_traces_pair_completely() -> None:
             for one in talk.raw(f["dir"], f["raw"].encode())
         ]
         assert not [one for one in seen if isinstance(one.message, Invalid)]
-        assert all(one.exchange for one in seen if isinstance(one.message, Response))
+        assert all(one.answered for one in seen if isinstance(one.message, Response))
         assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
         assert talk.session.revision == trace["version"]
         assert talk.session.client == Peer("host", "1.0.0")

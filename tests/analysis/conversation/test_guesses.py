@@ -21,7 +21,7 @@ def call(talk: Talk, id_: object, name: str) -> int:
 
 def meant(talk: Talk, id_: object) -> str | None:
     seen = talk.answer(id_)
-    assert seen.exchange is None
+    assert seen.answered is None
     return None if seen.meant is None else seen.meant.text
 
 
@@ -51,7 +51,7 @@ def test_of_several_it_was_for_the_oldest_and_the_next_one_for_the_next(talk: Ta
 def test_what_is_answered_after_all_was_not_meant(talk: Talk) -> None:
     call(talk, 4, "a")
     meant(talk, 99)
-    ended = talk.answer(4).exchange
+    ended = talk.answer(4).answered
     assert ended is not None
     assert (ended.outcome, ended.probable_answer) == (Outcome.RESULT, None)
 

@@ -49,8 +49,8 @@ def test_a_chain_shows_in_messages_and_exchanges() -> None:
     assert (first.chain, other.chain, retry.chain, last.chain) == (None, None, chain, chain)
     assert [one.round.number for one in (interim, retry, last) if one.round is not None] == [1, 2, 2]
     for seen in (interim, last):
-        assert seen.exchange is not None
-        assert seen.exchange.round is seen.round
+        assert seen.answered is not None
+        assert seen.answered.round is seen.round
     assert (chain.outcome, chain.client_ns) == (Outcome.RESULT, 2 * MS)
     talk.ask(4, "tools/call", name="a")
     talk.answer(4, resultType="input_required", requestState="T")
@@ -65,8 +65,8 @@ def test_a_server_cannot_begin_a_chain_with_its_own_request() -> None:
     talk = Talk()
     talk.say("s2c", id=1, method="tools/call", params={"name": "a"})
     seen = talk.say("c2s", id=1, result={"resultType": "input_required", "requestState": "S"})
-    assert seen.exchange is not None
-    assert seen.exchange.outcome is Outcome.INPUT_REQUIRED
+    assert seen.answered is not None
+    assert seen.answered.outcome is Outcome.INPUT_REQUIRED
     assert seen.chain is None
 
 
@@ -93,8 +93,8 @@ def test_tasks_show_in_all_messages_about_them() -> None:
     created = talk.answer(1, task={"taskId": "t", "status": "working"})
     task = created.task
     assert task is not None
-    assert created.exchange is not None
-    assert created.exchange.outcome is Outcome.TASK
+    assert created.answered is not None
+    assert created.answered.outcome is Outcome.TASK
     about = [
         talk.ask(2, "tasks/get", taskId="t"),
         talk.answer(2, taskId="t", status="input_required"),
@@ -205,13 +205,9 @@ def threads_are_whole(every_nth: int) -> None:
         retries = [one.round for one in seen if one.round is not None and not isinstance(one.message, Response)]
         assert len({(one.chain.number, one.number) for one in retries}) == len(retries)
         for one in seen:
-            exchange = one.exchange
-            if (
-                exchange is not None
-                and exchange.outcome is Outcome.INPUT_REQUIRED
-                and exchange.request.sender == "client"
-            ):
-                assert exchange.round is not None
+            call = one.answered
+            if call is not None and call.outcome is Outcome.INPUT_REQUIRED and call.request.sender == "client":
+                assert call.round is not None
         counts["chains"] += fold.links.chains.count
         counts["tasks"] += fold.links.tasks.count
         counts["listenings"] += sum(isinstance(one.subscription, Listening) for one in seen)
@@ -285,5 +281,5 @@ def test_any_conversation_is_followed_without_raising(
             talk.record("stream", exchange=id_, event="opened", last_event_id=method[:1])
             talk.http_end(id_, status=200 + 300 * (act % 2))
         (seen,) = talk.raw(direction, json.dumps(message).encode(), id_ if over_http else None, **more)
-        assert seen.round is None or seen.exchange is None or seen.exchange.round is seen.round
+        assert seen.round is None or seen.answered is None or seen.answered.round is seen.round
     talk.fold.open_calls()

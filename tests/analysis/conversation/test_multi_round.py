@@ -30,9 +30,9 @@ class Calls(Talk):
         message = seen.message
         if isinstance(message, Request) and message.sender == "client":
             self.rounds[message.seq] = self.chains.asked(message, seen.session)
-        elif isinstance(message, Response) and seen.exchange is not None and message.sender == "server":
-            self.chains.answered(seen.exchange, seen.session)
-            self.exchanges[message.seq] = seen.exchange
+        elif isinstance(message, Response) and seen.answered is not None and message.sender == "server":
+            self.chains.answered(seen.answered, seen.session)
+            self.exchanges[message.seq] = seen.answered
 
     def call(self, id_: object, exchange: int | None = None, name: str = "echo", **params: Any) -> Round | None:
         arguments = params.pop("arguments", {"message": "m"})

@@ -39,9 +39,9 @@ class Ear(Talk):
             found = all_.heard(message, message.meta, session)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
             found = all_.asked(message, session)
-        elif isinstance(message, Response) and seen.exchange is not None:
-            if seen.exchange.request.method in REQUESTS:
-                found = all_.answered(seen.exchange, session)
+        elif isinstance(message, Response) and seen.answered is not None:
+            if seen.answered.request.method in REQUESTS:
+                found = all_.answered(seen.answered, session)
         elif seen.cancels is not None and isinstance(message, Notification):
             found = all_.cancelled(seen.cancels, message, session)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS and found is None:

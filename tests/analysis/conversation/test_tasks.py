@@ -33,8 +33,8 @@ class Work(Talk):
         found: Task | None = None
         if isinstance(message, Request) and message.method in REQUESTS:
             found = self.tasks.asked(message, session)
-        elif isinstance(message, Response) and seen.exchange is not None:
-            found = self.tasks.answered(seen.exchange, session) or self.tasks.part_of(seen.exchange.request)
+        elif isinstance(message, Response) and seen.answered is not None:
+            found = self.tasks.answered(seen.answered, session) or self.tasks.part_of(seen.answered.request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.told(message, session)
         if found is None and isinstance(message, Request | Response | Notification):

@@ -105,15 +105,15 @@ def requests_and_their_ends_are_those_of_the_fold(path: Path, connection: duckdb
     asked = Counter((one.message.seq, one.message.index) for one in seen if isinstance(one.message, Request))
     ended: list[tuple[Any, ...]] = [
         (
-            one.exchange.request.seq,
-            one.exchange.request.index,
-            one.exchange.outcome.value,
+            one.answered.request.seq,
+            one.answered.request.index,
+            one.answered.outcome.value,
             one.message.seq,
-            one.exchange.started_ns,
+            one.answered.started_ns,
             one.message.t_ns,
         )
         for one in seen
-        if isinstance(one.message, Response) and one.exchange is not None
+        if isinstance(one.message, Response) and one.answered is not None
     ]
     left: list[tuple[Any, ...]] = [
         (one.request.seq, one.request.index, one.outcome.value, None, one.started_ns, None) for one in fold.open_calls()

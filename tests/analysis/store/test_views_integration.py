@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Notification, Request, Response
+from analysis.conversation.session import Seen
 from analysis.rules.finding import Finding
 from analysis.store.load import Loader, create
 from analysis.store.reference import Relation, relations, view_texts
@@ -34,6 +35,7 @@ from captures.record import Record
 from mcpproxy.report.sql_page import page
 from tests.analysis.judged import Judged
 from tests.analysis.store.written import DAY, MS, OPENED, Written
+from tests.analysis.talk import unanswered
 from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +51,7 @@ class Asked(NamedTuple):
     request: Request
     session: int
     outcome: str
-    exchange: Call | None
+    became: Call | None
 
     @property
     def key(self) -> tuple[str, str, str | None]:
@@ -57,18 +59,18 @@ class Asked(NamedTuple):
 
     @property
     def ms(self) -> float | None:
-        taken = self.exchange.latency_ns if self.exchange else None
+        taken = self.became.latency_ns if self.became else None
         return None if taken is None else taken / 1e6
 
     @property
     def is_cancelled(self) -> bool:
         if self.outcome in ("failed", "unanswered"):
             return False  # it was so before
-        return self.outcome == "cancelled" or (self.exchange is not None and self.exchange.cancelled_ns is not None)
+        return self.outcome == "cancelled" or (self.became is not None and self.became.cancelled_ns is not None)
 
     @property
     def is_abandoned(self) -> bool:
-        return self.outcome == "cancelled" and self.exchange is not None and self.exchange.abandoned_ns is not None
+        return self.outcome == "cancelled" and self.became is not None and self.became.abandoned_ns is not None
 
     @property
     def state(self) -> str:
@@ -105,19 +107,19 @@ class Told:
             for seen in (*fold.feed(item),):
                 self._take(seen, asked, ended)
             if isinstance(item, Record) and item.rec == "exchange":
-                ended.update({exchange.request: exchange for exchange in fold.let_go})
+                ended.update({call.request: call for call in unanswered(fold)})
         for seen in fold.rest():
             self._take(seen, asked, ended)
         self.findings += checker.finish("closed" if checker.fold.ending is not None else "killed")
-        left = {exchange.request: exchange for exchange in fold.open_calls()}
+        left = {call.request: call for call in fold.open_calls()}
         self.name, self.wall_ns = fold.name, fold.wall_ns
         self.calls = []
         for session, request in asked:
-            exchange = ended.get(request) or left.get(request)
-            outcome = str(exchange.outcome) if exchange else "failed" if request.id.pairs else "unanswered"
-            self.calls.append(Asked(request, session, outcome, exchange))
+            call = ended.get(request) or left.get(request)
+            outcome = str(call.outcome) if call else "failed" if request.id.pairs else "unanswered"
+            self.calls.append(Asked(request, session, outcome, call))
 
-    def _take(self, seen: Any, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
+    def _take(self, seen: Seen, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:
         message = seen.message
         self.messages.append((seen.session.number, message))
         if isinstance(message, Request):
@@ -125,10 +127,10 @@ class Told:
             waiting = self._waiting[seen.session.number]
             waiting.add(message)
             self.in_flight[message] = len(waiting)
-        if seen.exchange is not None:
-            ended[seen.exchange.request] = seen.exchange
+        if seen.answered is not None:
+            ended[seen.answered.request] = seen.answered
             self.paired.add(message.seq)
-        for done in (seen.cancels, seen.exchange and seen.exchange.request):
+        for done in (seen.cancels, seen.answered and seen.answered.request):
             for waiting in self._waiting.values():
                 waiting.discard(done)
 
@@ -374,7 +376,7 @@ def test_shares_of_a_histogram_add_up_to_one(base: Base) -> None:
 
 def test_error_rates_are_those_of_the_minutes(base: Base) -> None:
     def minute(one: Told, call: Asked) -> Any:
-        stamp = one.moment(call.exchange.started_ns if call.exchange else call.request.t_ns)
+        stamp = one.moment(call.became.started_ns if call.became else call.request.t_ns)
         return stamp and stamp.replace(second=0, microsecond=0), one.name, *call.key
 
     wanted = grouped(base.told, minute)
@@ -624,8 +626,8 @@ def test_startup_of_the_corpus_is_that_of_its_answers(corpus: Base) -> None:
         firsts: dict[int, int | None] = {}
         for call in one.calls:
             if call.request.sender == "client" and call.outcome == "result" and call.request.method == "initialize":
-                assert call.exchange is not None
-                firsts.setdefault(call.session, call.exchange.ended_ns)
+                assert call.became is not None
+                firsts.setdefault(call.session, call.became.ended_ns)
         assert {row["session"] for row in rows if row["initialize_ms"] is not None} == set(firsts)
         for row in rows:
             known = [row[part] for part in ("process_ms", "initialize_ms", "ready_ms", "first_list_ms")]
@@ -654,7 +656,7 @@ def test_stderr_lines_and_streams_are_those_of_the_records(corpus: Base) -> None
 
 def definitions(told: Told) -> Iterator[tuple[int, dict[str, Any]]]:
     for call in told.calls:
-        answer = call.exchange.response if call.exchange else None
+        answer = call.became.response if call.became else None
         if call.request.method == "tools/list" and isinstance(answer, Response) and isinstance(answer.result, dict):
             for one in answer.result.get("tools", ()):
                 yield call.session, one
@@ -685,7 +687,7 @@ def test_costs_of_tools_are_those_of_their_definitions_and_answers(base: Base) -
         assert row["sessions"] == len(sessions[key])
         assert row["calls"] == len(calls[key])
         assert row["errors"] == sum(call.is_error for call in calls[key])
-        answers = [call.exchange.response for call in calls[key] if call.exchange and call.exchange.response]
+        answers = [call.became.response for call in calls[key] if call.became and call.became.response]
         sizes = [sum(len(frame.raw) for frame in answer.frames) for answer in answers]
         assert row["result_bytes"] == sum(sizes)
         assert row["largest_result_bytes"] == (max(sizes) if sizes else None)

@@ -8,6 +8,7 @@ from analysis.filter import Filter, parse
 from captures.reader import Capture, FrameAssembler
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import LocatedFinding
+from tests.analysis.talk import unanswered
 from tests.analysis.traces import CORPUS, read
 
 
@@ -18,7 +19,7 @@ def failed_requests(path: Path) -> set[int]:
         assembled = assembler.feed(item)
         if assembled is not None:
             fold.feed(assembled)
-            failed |= {one.request.seq for one in fold.let_go if one.outcome is Outcome.FAILED}
+            failed |= {one.request.seq for one in unanswered(fold) if one.outcome is Outcome.FAILED}
     return failed
 
 

@@ -17,8 +17,8 @@ from captures.frame import Frame
 from mcpproxy.report.blocks import blocks, shape, stretched
 from mcpproxy.report.units import brief
 from mcpproxy.tui.data.call_kinds import MOST, CallKind, CallKinds
+from mcpproxy.tui.data.calls import OUTCOMES
 from mcpproxy.tui.data.durations import SLICES, Course
-from mcpproxy.tui.data.exchanges import OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
@@ -92,7 +92,7 @@ class TestCounts:
         assert tool.most_ns == 1_000_000
         (first,) = (one for one in latencies.rows if one.call.method == "initialize")
         assert (first.asked, first.answered, first.call.name) == (1, 1, None)
-        assert sum(one.asked for one in latencies.rows) == len(reading.exchanges)
+        assert sum(one.asked for one in latencies.rows) == len(reading.calls)
         reading.close()
 
     def test_a_cancelled_request_counts_as_no_answer(self, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ class TestCounts:
         latencies, reading = counted(record(tmp_path / "x.mcpcap", middles))
         (only,) = latencies.rows
         assert (only.asked, only.answered, only.errors) == (3, 1, 1)
-        assert [OUTCOMES[code] for code in reading.exchanges.outcome] == [
+        assert [OUTCOMES[code] for code in reading.calls.outcome] == [
             Outcome.RESULT, Outcome.CANCELLED, Outcome.ERROR,
         ]  # fmt: skip
         reading.close()

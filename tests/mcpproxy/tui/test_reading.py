@@ -49,24 +49,24 @@ def pairs_of(path: Path) -> set[tuple[int, int, int, str]]:
     fold, found = Fold(), set()
     for item in read_frames(Capture(path)):
         for seen in fold.feed(item):
-            exchange = seen.exchange
-            if exchange is not None and exchange.response is not None:
-                pair = exchange.request.seq, exchange.response.seq
-                found.add((*pair, exchange.latency_ns or 0, str(exchange.outcome)))
+            call = seen.answered
+            if call is not None and call.response is not None:
+                pair = call.request.seq, call.response.seq
+                found.add((*pair, call.latency_ns or 0, str(call.outcome)))
     return found
 
 
 def pairs_in(reading: Reading) -> set[tuple[int, int, int, str]]:
-    exchanges, index = reading.exchanges, reading.index
+    calls, index = reading.calls, reading.index
     return {
         (
-            index.entry(exchanges.request[number]).seq,
-            index.entry(exchanges.response[number]).seq,
-            exchanges.latency_ns[number],
+            index.entry(calls.request[number]).seq,
+            index.entry(calls.response[number]).seq,
+            calls.latency_ns[number],
             str(reading.outcome(number)),
         )
-        for number in range(len(exchanges))
-        if exchanges.latency_ns[number] >= 0
+        for number in range(len(calls))
+        if calls.latency_ns[number] >= 0
     }
 
 
@@ -102,9 +102,9 @@ def test_exchanges_are_those_of_the_fold(
     assert pairs_in(reading) == pairs_of(path)
     for row in range(len(items)):
         other = reading.partner(row)
-        assert other is None or reading.exchange(other) is not None
+        assert other is None or reading.call(other) is not None
     assert list(reading.bad) == sorted(set(reading.bad))
-    assert all(reading.outcome(number) is not None for number in range(len(reading.exchanges)))
+    assert all(reading.outcome(number) is not None for number in range(len(reading.calls)))
     reading.close()
 
 
@@ -123,7 +123,7 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
         reading.step()
     again = read(tmp_path / "x.mcpcap")
     assert pairs_in(reading) == pairs_in(again) == pairs_of(tmp_path / "x.mcpcap")
-    assert (reading.shown, reading.bad, reading.exchange_of) == (again.shown, again.bad, again.exchange_of)
+    assert (reading.shown, reading.bad, reading.call_of) == (again.shown, again.bad, again.call_of)
     reading.close()
     again.close()
 
@@ -326,9 +326,9 @@ def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path)
 
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=1_000))
-    columns = (reading.exchange_of, reading.shown, reading.exchanges.request, reading.exchanges.response,
-               reading.exchanges.latency_ns, reading.exchanges.outcome, reading.exchanges.kind,
-               reading.exchanges.is_cancelled, reading.exchanges.end, reading.exchanges.settled)  # fmt: skip
+    columns = (reading.call_of, reading.shown, reading.calls.request, reading.calls.response,
+               reading.calls.latency_ns, reading.calls.outcome, reading.calls.kind,
+               reading.calls.is_cancelled, reading.calls.end, reading.calls.settled)  # fmt: skip
     size = reading.index.nbytes + sum(len(column) * column.itemsize for column in columns)
     assert size / len(reading.index) < 60
     reading.close()
@@ -346,7 +346,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
     (told,) = reading.forgotten
     assert told.startswith(f"{count - 100} records after the first 100 are not shown here")
     assert not reading.is_killed
-    assert all(reading.outcome(number) in (None, "result", "error") for number in range(len(reading.exchanges)))
+    assert all(reading.outcome(number) in (None, "result", "error") for number in range(len(reading.calls)))
     scan = Scan(reading, parse("method:tools/call"))
     while not scan.has_ended:
         scan.step()
@@ -371,17 +371,17 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
     path = shaped(tmp_path / "batches.mcpcap", "batches", MIB // 8)
     monkeypatch.setattr(understanding, "ROWS", 1_000)
     reading = read(path)
-    assert len(reading.exchanges) == 1_000
-    assert any(one.startswith(f"{reading.exchanges.left_out:,} requests after") for one in reading.forgotten)
+    assert len(reading.calls) == 1_000
+    assert any(one.startswith(f"{reading.calls.left_out:,} requests after") for one in reading.forgotten)
     reading.close()
 
 
 def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallTable.__init__, "__defaults__", (500, MIB))
     reading = read(shaped(tmp_path / "unanswered.mcpcap", "unanswered", MIB // 2))
-    assert reading.fold.forgotten
+    assert reading.conversation.forgotten
     assert [one for one in reading.forgotten if "requests were forgotten" in one]
-    outcomes = {reading.outcome(number) for number in range(len(reading.exchanges))}
+    outcomes = {reading.outcome(number) for number in range(len(reading.calls))}
     assert outcomes == {None, "result", "unanswered"}
     reading.close()
 

@@ -17,7 +17,7 @@ from mcpproxy.report.units import few
 from mcpproxy.report.wording import asked_and_answered
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
-from mcpproxy.tui.data.exchanges import NONE
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.paces import LEAST, Paces
 from mcpproxy.tui.data.reading import Reading
@@ -111,7 +111,7 @@ class TestOrder:
                 ("latency", "size", "status", "time"), (True, False), (True, False)
             ):
                 case = f"{column}, is_down={is_down}, is_exchanges={is_exchanges}"
-                view = reading.exchanges.request if is_exchanges else reading.shown
+                view = reading.calls.request if is_exchanges else reading.shown
                 sorting = Sorting(reading, view, column, is_down=is_down, is_exchanges=is_exchanges)
                 steps = 0
                 while sorting.step():

@@ -236,7 +236,7 @@ async def the_other_records_are_hidden_and_shown(stage: Stage) -> None:
     assert "all records" not in stage.text()
 
 
-async def an_exchange_offers_the_error_of_its_answer(stage: Stage) -> None:
+async def an_call_offers_the_error_of_its_answer(stage: Stage) -> None:
     await stage.open()
     await stage.press("x", "home", "down", "down", "down", "plus")
     await stage.see(
@@ -319,7 +319,7 @@ def test_the_keys(tmp_path: Path) -> None:
         the_keys_and_the_headings_of_an_order,
         a_value_is_added_and_taken_back,
         a_value_is_excluded,
-        an_exchange_offers_the_error_of_its_answer,
+        an_call_offers_the_error_of_its_answer,
         errors_only,
         what_is_no_message_has_no_term,
         a_single_term_needs_no_choice,

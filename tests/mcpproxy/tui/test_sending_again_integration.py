@@ -20,9 +20,9 @@ def command(capture: Path) -> copy_forms.CopyForm:
     reading = Reading(capture)
     while reading.step():
         pass
-    calls = [number for number, call in enumerate(reading.kinds.all) if call.method == "tools/call"]
-    exchanges = reading.exchanges
-    row = max(row for row, call in zip(exchanges.request, exchanges.kind, strict=True) if call in calls)
+    kinds = [number for number, kind in enumerate(reading.kinds.all) if kind.method == "tools/call"]
+    calls = reading.calls
+    row = max(row for row, kind in zip(calls.request, calls.kind, strict=True) if kind in kinds)
     (form,) = (form for form in copy_forms.forms(reading, row) if form.key == "c")
     reading.close()
     return form

@@ -11,8 +11,8 @@ from analysis.conversation.call import Outcome
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
+from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
-from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.heat import OUTLIERS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.timelines import BLOCK, MOST_TIMELINES, Bar, Startup, Timeline, Timelines, cells_of
@@ -161,7 +161,7 @@ class TestLanes:
         timeline = settled(Timeline(reading, 50 * MS))
         assert timeline.startup() == Startup(51 * MS, 350 * MS, 450 * MS)
         assert timeline.startup().total_ns == 399 * MS
-        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
+        bars = [timeline.bar(number) for number in range(len(reading.calls))]
         assert [(one.call.method, one.start_ns // MS, one.end_ns and one.end_ns // MS) for one in bars] == [
             ("initialize", 52, 390), ("tools/list", 391, 450), ("tools/call", 1050, 1250), ("tools/call", 1150, 1550),
             ("sampling/createMessage", 1300, 1500), ("tools/call", 1950, None),
@@ -190,7 +190,7 @@ class TestLanes:
         made.sort(key=lambda one: one[0])
         reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made))
         timeline = settled(Timeline(reading, 0))
-        bars = [timeline.bar(number) for number in range(len(reading.exchanges))]
+        bars = [timeline.bar(number) for number in range(len(reading.calls))]
         for _ in range(30):
             low = rng.randrange(11_000) * MS
             high = low + rng.randrange(1, 500) * MS
@@ -234,7 +234,7 @@ class TestLanes:
         timeline = settled(Timeline(reading, 0))
         assert timeline.bar(0)[1] == 40 * MS
         assert timeline.bar(0).outcome is Outcome.CANCELLED
-        assert reading.exchanges.end[1] == NONE
+        assert reading.calls.end[1] == NONE
         assert list(timeline._open) == [1]
         reading.close()
 
@@ -319,11 +319,10 @@ class TestScreen:
             pass
         heat_map = timeline.heat_map(7 * MS, 5007 * MS, cells)
         assert heat_map is not None
-        exchanges = reading.exchanges
-        begun = [number for number in range(len(exchanges)) if timeline.bar(number).start_ns < 5007 * MS]
+        begun = [number for number in range(len(reading.calls)) if timeline.bar(number).start_ns < 5007 * MS]
         assert sum(row.count for row in heat_map.rows.values()) == len(begun)
-        slowest = sorted((exchanges.latency_ns[number] for number in begun), reverse=True)[:OUTLIERS]
-        found = sorted((exchanges.latency_ns[number] for number in heat_map.outliers), reverse=True)
+        slowest = sorted((reading.calls.latency_ns[number] for number in begun), reverse=True)[:OUTLIERS]
+        found = sorted((reading.calls.latency_ns[number] for number in heat_map.outliers), reverse=True)
         assert found == [latency for latency in slowest if latency >= 0]
         for row in heat_map.rows.values():
             assert len("".join(span.text for span in heat_cells(row.worst_ns))) == cells

@@ -101,7 +101,7 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     assert screen.selected is not None
     timeline, number = screen.selected
     assert timeline is not screen.timelines.own
-    row = timeline.reading.exchanges.request[number]
+    row = timeline.reading.calls.request[number]
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
     assert stage.traffic.reading.path == timeline.reading.path
@@ -154,12 +154,12 @@ async def every_key(stage: Stage) -> None:
     assert screen.window[1] - screen.window[0] <= 2 * size
     await stage.press("0", "g", "down", "down", "enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-    assert stage.traffic.entry == stage.traffic.reading.exchanges.request[1]
+    assert stage.traffic.entry == stage.traffic.reading.calls.request[1]
 
 
 async def it_opens_at_a_frame_nearby(stage: Stage) -> None:
     await stage.open("library")
-    stage.traffic.reach(stage.traffic.reading.exchanges.request[3])
+    stage.traffic.reach(stage.traffic.reading.calls.request[3])
     await stage.press("T")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)

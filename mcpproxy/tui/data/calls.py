@@ -1,4 +1,4 @@
-"""Exchanges: the requests of a capture and how they ended, as columns of some 25 bytes per request."""
+"""Calls: the requests of a capture and how they ended, as columns of some 25 bytes per request."""
 
 from array import array
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 from analysis.conversation.call import Outcome, ProbableAnswer
 
 NONE: Final = (1 << 32) - 1
-"""No row, or no exchange."""
+"""No row, or no call."""
 OUTCOMES: Final = (*Outcome,)
 OPEN: Final = len(OUTCOMES)
-"""The code of an exchange whose end is not known."""
+"""The code of a call whose end is not known."""
 
 
-class Exchanges:
+class Calls:
     """The calls of a capture as columns, by their numbers."""
 
     def __init__(self) -> None:

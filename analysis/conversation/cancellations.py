@@ -1,0 +1,83 @@
+"""Cancellations by a message: which request each names, and what had become of that before."""
+
+from typing import Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.call import REASON, Call, IdState, Outcome
+from analysis.conversation.call_table import CallTable
+from analysis.conversation.handshake import text_of
+from analysis.conversation.message import Notification, Request, Side, id_of, other_side, parse_exactly
+from analysis.conversation.pairing import Pairing
+from analysis.conversation.session import Session
+from analysis.conversation.under_way import UnderWay
+
+CANCELLATIONS: Final = frozenset({"notifications/cancelled", "cancelled"})
+"""The methods of cancellations, as they should be and as some peers send them."""
+
+# Enumeration members are slow to look up.
+_FAILED: Final = Outcome.FAILED
+_UNANSWERED: Final = Outcome.UNANSWERED
+
+
+class Cancellations:
+    """Cancels the calls that messages name."""
+
+    def __init__(self, tables: dict[Side, CallTable], pairing: Pairing, under_way: UnderWay) -> None:
+        """Cancel calls in these.
+
+        Args:
+            tables: the requests, which the caller keeps.
+            pairing: finds them.
+            under_way: learns which were cancelled.
+        """
+        self._tables, self._pairing, self._under_way = tables, pairing, under_way
+
+    def take(self, notification: Notification, session: Session) -> tuple[IdState, Request | None, Call | None]:
+        """The previous state of the id that a cancellation names, the request it refers to, and its call."""
+        params = notification.params if isinstance(notification.params, dict) else {}
+        value, reason = params.get("requestId"), text_of(params.get("reason"))
+        id_ = id_of(_exact_request_id(notification) if isinstance(value, float) else value)
+        frame, other = notification.frames[0], other_side(notification.sender)
+        table, key = self._tables[notification.sender], self._pairing.find(notification.sender, frame, id_)
+        listening = self._pairing.find(other, frame, id_) if key is None else None
+        if listening is not None and _is_listening(self._tables[other].get(listening)):
+            # The only request that the answering side ends by a cancellation.
+            table, key = self._tables[other], listening
+        state = self._pairing.used(notification.sender, session, id_) if key is None else table.state(key)
+        key = key or Key(frame.exchange, id_)
+        cancelled = table.cancel(key, notification.t_ns, notification.seq, None if reason is None else reason[:REASON])
+        if cancelled is not None:
+            cancelled.fault = _fault(cancelled)
+            self._under_way.cancel(cancelled)
+            return state, cancelled.request, cancelled
+        named = table.get(key)
+        return state, None if named is None else named.request, None
+
+
+def _fault(waiting: Call) -> Outcome | None:
+    """What had become of a request when its sender cancelled it; None if it could still be answered.
+
+    Callers cancel whatever has timed out: a call whose stream has ended or whose server is dead, and `initialize`,
+    which must not be cancelled.
+    """
+    request, session = waiting.request, waiting.session
+    if waiting.broken is not None:
+        return None if waiting.has_left else _FAILED
+    is_gone = session is not None and not session.is_http and "server" in session.closed_ns
+    is_lost = request.sender == "client" and (is_gone or request.method == "initialize")
+    return _UNANSWERED if is_lost else None
+
+
+def _is_listening(waiting: Call | None) -> bool:
+    return waiting is not None and waiting.request.method == "subscriptions/listen"
+
+
+def _exact_request_id(cancellation: Notification) -> object:
+    """The id that a cancellation names; orjson turns `1.0`, and any integer above 64 bits, into a float."""
+    value = cancellation.params["requestId"]
+    if cancellation.index is not None:
+        return value
+    try:
+        return parse_exactly(cancellation.frames[0].raw)["params"]["requestId"]
+    except (ValueError, RecursionError):
+        return value

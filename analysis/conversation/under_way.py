@@ -1,0 +1,107 @@
+"""What calls are under way with: their number, their progress tokens, the client's calls on a pipe, and stalls."""
+
+from typing import Final
+
+from analysis.conversation.addressing import Addressing
+from analysis.conversation.call import Call, token_of
+from analysis.conversation.call_table import CallTable
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Id, Notification, Side, other_side
+from analysis.conversation.session import Session
+from analysis.conversation.stalls import Stalls
+
+ALIKE: Final = 100
+"""How many requests of one batch are searched for the one that is still open."""
+
+
+class UnderWay:
+    """The calls between their request and their end, and which of them the last item changed."""
+
+    def __init__(self, tables: dict[Side, CallTable], addressing: Addressing) -> None:
+        """Begin without calls.
+
+        Args:
+            tables: the requests, which the caller keeps.
+            addressing: which exchange carried them.
+        """
+        self.count = 0
+        """How many calls there were."""
+        self.changed: dict[Call, None] = {}
+        """The calls that the last item has opened, ended or changed otherwise."""
+        self.stalls = Stalls()
+        self._tables, self._addressing = tables, addressing
+        self._on_pipe: dict[Call, None] = {}
+        """The client's calls on stdio that are awaited."""
+        self._by_token: dict[tuple[int, Side, Id], Call] = {}
+        """The open calls with a progress token: by the session, the side that reports, and the token."""
+
+    def begin(self, call: Call) -> None:
+        """Note that a call is under way."""
+        self.count += 1
+        request, session, http = call.request, call.session, call.http
+        assert session is not None
+        session.in_flight += 1
+        call.begin(session.in_flight)
+        if request.sender == "server":
+            call.outer = self._outer(http)
+        elif http is None and request.id.pairs:
+            self._on_pipe[call] = None
+        if call.token is not None and request.id.pairs:
+            self._by_token[session.number, other_side(request.sender), call.token] = call
+        self.changed[call] = None
+        table = self._tables[request.sender]
+        if table.dropped:
+            for forgotten in table.dropped:
+                forgotten.is_forgotten = True
+                self.end(forgotten)
+            table.dropped.clear()
+
+    def end(self, call: Call) -> None:
+        """Note that a call is not under way any more: it was answered, failed or is forgotten."""
+        session = call.session
+        assert session is not None
+        self.measure(call)
+        if call.cancellation is None:
+            session.in_flight -= 1
+            self._on_pipe.pop(call, None)
+        if call.token is not None:
+            key = session.number, other_side(call.request.sender), call.token
+            if self._by_token.get(key) is call:
+                del self._by_token[key]
+        self.changed[call] = None
+
+    def cancel(self, call: Call) -> None:
+        """Note that a call was cancelled: nobody awaits it, but it may still be answered."""
+        self.measure(call)
+        if call.session is not None:
+            call.session.in_flight -= 1
+        self._on_pipe.pop(call, None)
+        self.changed[call] = None
+
+    def progress(self, notification: Notification, session: Session) -> None:
+        """Count a report of progress for the call whose token it has."""
+        if not self._by_token:
+            return
+        params = notification.params
+        token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
+        call = None if token is None else self._by_token.get((session.number, notification.sender, token))
+        if call is not None:
+            call.progress += 1
+            self.changed[call] = None
+
+    def measure(self, call: Call) -> None:
+        """Set how long after its stamp a call was handed on, as far as known."""
+        # Server frames are stamped when they are read, so only client frames wait after their stamp.
+        if call.request.sender == "client":
+            call.stall_ns = self.stalls.waited_ns(call.request.seq)
+
+    def _outer(self, http: HttpExchange | None) -> Call | None:
+        """The only call of the client on which the server can be working, on a pipe or in an exchange."""
+        if http is None:
+            return next(iter(self._on_pipe)) if len(self._on_pipe) == 1 else None
+        asked = self._addressing.asked_in(http.number)
+        if len(asked) > ALIKE:
+            return None
+        table = self._tables["client"]
+        open_ = [call for key in asked if (call := table.get(key)) is not None and call.cancellation is None]
+        return open_[0] if len(open_) == 1 else None

@@ -1,0 +1,20 @@
+"""A rule that names too few oddities misses what it should find."""
+
+import pytest
+
+from analysis.rules.base import Rule
+from analysis.rules.discovery import group_of, rules
+from analysis.rules.odd import NOTHING
+from tests.analysis.traces import check, corpus
+
+
+@pytest.mark.costly("checks every case of seven groups twice")
+def test_a_rule_finds_nothing_in_oddities_that_it_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    naming = [rule for rule in rules().values() if rule.on_odd is not Rule.on_odd]
+    groups = {group_of(rule.id) for rule in naming}
+    cases = [case for group, case in corpus() if group in groups]
+    found = [check(case) for case in cases]
+    for rule in naming:
+        monkeypatch.setattr(rule, "oddities", ~NOTHING)
+    for case, those in zip(cases, found, strict=True):
+        assert check(case) == those, case.name
