@@ -129,9 +129,9 @@ class _Worker:
         self.task = task
         with suppress(OSError):  # it is dead, as its stdout will show
             if task is None:
-                self.process.close_stdin()
+                self.process.send_end()
             else:
-                self.process.send({"path": os.path.abspath(task.path), "id": task.id, **how})
+                self.process.send_line({"path": os.path.abspath(task.path), "id": task.id, **how})
 
     def read_messages(self) -> list[dict[str, Any]] | None:
         """The messages received from it; None if it has ended."""

@@ -45,7 +45,7 @@ class Worker:
         self.number: int | None = None
         """Which of the captures it examines."""
         with suppress(OSError):  # it is dead, as its stdout will show
-            self.process.send(
+            self.process.send_line(
                 {
                     "picked": [*picked],
                     "accepted": [*wanted.baseline],
@@ -58,7 +58,7 @@ class Worker:
         """Assign a capture."""
         self.number = number
         with suppress(OSError):
-            self.process.send(str(path))
+            self.process.send_line(str(path))
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ class SqlClient:
             self.start()
             assert self._process is not None
             places = [os.path.abspath(path) for path in paths]
-            self._process.send({"turn": self._turn, "paths": places, **question})
+            self._process.send_line({"turn": self._turn, "paths": places, **question})
         except OSError as error:
             self._fail(f"cannot run the query: {error}")
 
@@ -137,7 +137,7 @@ class SqlClient:
                 process.kill()
 
         with suppress(OSError, ValueError):  # it has just ended
-            process.send({"stop": turn})
+            process.send_line({"stop": turn})
         timer = threading.Timer(GRACE_S, insist)
         timer.daemon = True
         timer.start()

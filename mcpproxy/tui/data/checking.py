@@ -67,7 +67,7 @@ class Checking:
                     # It blocks on the worker's output, so it needs a thread of its own.
                     threading.Thread(target=self._receive, args=(self._worker,), name="findings", daemon=True).start()
                 self._jobs[self._number] = _Job(findings, self._worker)
-                self._worker.send(order)
+                self._worker.send_line(order)
             except BrokenPipeError:
                 # The worker has just died; the thread that reads its output will report that.
                 pass
@@ -81,7 +81,7 @@ class Checking:
                 if job.findings is findings:
                     del self._jobs[number]
                     with suppress(OSError):
-                        job.worker.send({"n": number})
+                        job.worker.send_line({"n": number})
 
     def close(self) -> None:
         """End the worker."""
@@ -104,7 +104,7 @@ class Checking:
             worker.kill()
         status = worker.wait()
         with self._lock:
-            worker.close_stdin()
+            worker.send_end()
             unfinished = {number: job for number, job in self._jobs.items() if job.worker is worker}
             for number in unfinished:
                 del self._jobs[number]
