@@ -58,10 +58,11 @@ class _Incoming:
 
     def __init__(self, pipe: IO[bytes], longest: int) -> None:
         self._pipe, self._longest = pipe, longest
-        self._start = bytearray()
+        self._word = _poll(pipe, select.POLLIN)
+        self._pieces: list[bytes] = []
         """What has come of a message that is not complete."""
-        self._needed = 0
-        """Bytes of it that must have come before it is worth another look."""
+        self._size = self._needed = 0
+        """Bytes of it that have come, and that must have come before it is worth another look."""
         self._waiting: deque[bytes] = deque()
 
     def some(self) -> list[bytes] | None:
@@ -72,7 +73,7 @@ class _Incoming:
     def next(self, until_s: float | None = None) -> bytes | None:
         """Wait for a message; None at the end of the pipe."""
         while not self._waiting:
-            _wait(self._pipe, select.POLLIN, until_s)
+            _wait(self._word, until_s)
             messages = self.some()
             if messages is None:
                 return None
@@ -80,10 +81,11 @@ class _Incoming:
         return self._waiting.popleft()
 
     def _cut(self, data: bytes) -> list[bytes]:
-        self._start += data
-        if len(self._start) < self._needed:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size < self._needed:
             return []
-        data, messages, at = bytes(self._start), [], 0
+        data, messages, at = b"".join(self._pieces), [], 0
         self._needed = _LENGTH.size
         while (start := at + _LENGTH.size) <= len(data):
             (length,) = _LENGTH.unpack_from(data, at)
@@ -96,7 +98,7 @@ class _Incoming:
             messages.append(data[start:end])
             at = end
         # Last, so that Ctrl-C loses nothing.
-        del self._start[:at]
+        self._pieces, self._size = [data[at:]] if at < len(data) else [], len(data) - at
         return messages
 
 
@@ -135,6 +137,7 @@ class PythonChild:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._room = _poll(self._stdin, select.POLLOUT)
         self._incoming = _Incoming(self._stdout, longest)
         self._owner = os.getpid()
         self._has_listener = False
@@ -176,10 +179,12 @@ class PythonChild:
             TimeoutError: it does not read; part of the message may have been sent.
         """
         rest = memoryview(_LENGTH.pack(len(message)) + message)
-        with suppress(BrokenPipeError, ValueError):  # it has ended, or its stdin is closed
-            while rest:
-                _wait(self._stdin, select.POLLOUT, until_s)
+        while rest and not self._stdin.closed:
+            _wait(self._room, until_s)
+            try:
                 rest = rest[self._stdin.write(rest if until_s is None else rest[: select.PIPE_BUF]) :]
+            except (BrokenPipeError, ValueError):  # it has ended, or its stdin has just been closed
+                return
 
     def send_end(self) -> None:
         """Tell it that nothing more will come, at which it ends."""
@@ -409,12 +414,15 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _wait(pipe: IO[bytes], event: int, until_s: float | None) -> None:
-    """Wait until a pipe can be read, or takes `PIPE_BUF` bytes; without a limit, reading or writing it waits itself."""
-    if until_s is None:
-        return
+def _poll(pipe: IO[bytes], event: int) -> "select.poll":
     poll = select.poll()
     poll.register(pipe, event)
-    left_s = until_s - time.monotonic()
-    if left_s <= 0 or not poll.poll(left_s * 1000):
-        raise TimeoutError
+    return poll
+
+
+def _wait(poll: "select.poll", until_s: float | None) -> None:
+    """Wait until a pipe has something, or takes `PIPE_BUF` bytes; without a limit, whoever reads or writes waits."""
+    if until_s is not None:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0 or not poll.poll(left_s * 1000):
+            raise TimeoutError
