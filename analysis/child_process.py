@@ -141,7 +141,6 @@ class PythonChild:
         self._incoming = _Incoming(self._stdout, longest)
         self._owner = os.getpid()
         self._has_listener = False
-        self._start_of_line = bytearray()
 
     @property
     def pid(self) -> int:
@@ -232,42 +231,6 @@ class PythonChild:
 
         self._has_listener = True
         threading.Thread(target=run, name="child", daemon=True).start()
-
-    # ---- lines of JSON, as long as some pairs use them
-
-    def send_line(self, message: object) -> None:
-        """Write a message as a line of JSON."""
-        write_all(self.stdin, json.dumps(message).encode() + b"\n")
-
-    def read_lines(self, longest: int) -> list[bytes] | None:
-        """Wait for output once; the lines that are complete now, without line ends, or None at the end."""
-        data = os.read(self.stdout, _PIECE)
-        if not data:
-            return None
-        start, newline, _ = data.rpartition(b"\n")
-        if not newline:
-            self._start_of_line += data
-            lines = []
-        else:
-            lines = bytes(self._start_of_line + start).split(b"\n")
-            self._start_of_line = bytearray(data[len(start) + 1 :])
-        if len(self._start_of_line) > longest:
-            raise ValueError(f"a line of more than {longest} bytes")
-        return lines
-
-    def lines(self, longest: int) -> Iterator[bytes]:
-        """Its output by lines, until it ends; then the pipe is closed. Raises what `read_lines` raises."""
-        with self._stdout:
-            while (lines := self.read_lines(longest)) is not None:
-                yield from lines
-
-    def end(self) -> None:
-        """Kill it and wait for it. Its output can still be read: another thread may be doing that."""
-        self.kill()
-        self.wait()
-        self.send_end()
-
-    # ----
 
     def kill(self) -> None:
         """Kill it, whatever it is doing; its pipes stay open."""
