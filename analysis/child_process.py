@@ -59,10 +59,11 @@ class _Incoming:
     def __init__(self, pipe: IO[bytes], longest: int) -> None:
         self._pipe, self._longest = pipe, longest
         self._word = _poll(pipe, select.POLLIN)
-        self._pieces: list[bytes] = []
+        # Not the pieces: of single bytes, a list would take fifty times their memory.
+        self._start = bytearray()
         """What has come of a message that is not complete."""
-        self._size = self._needed = 0
-        """Bytes of it that have come, and that must have come before it is worth another look."""
+        self._needed = 0
+        """Bytes of it that must have come before it is worth another look."""
         self._waiting: deque[bytes] = deque()
 
     def some(self) -> list[bytes] | None:
@@ -81,11 +82,10 @@ class _Incoming:
         return self._waiting.popleft()
 
     def _cut(self, data: bytes) -> list[bytes]:
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size < self._needed:
+        self._start += data
+        if len(self._start) < self._needed:
             return []
-        data, messages, at = b"".join(self._pieces), [], 0
+        data, messages, at = bytes(self._start), [], 0
         self._needed = _LENGTH.size
         while (start := at + _LENGTH.size) <= len(data):
             (length,) = _LENGTH.unpack_from(data, at)
@@ -98,7 +98,7 @@ class _Incoming:
             messages.append(data[start:end])
             at = end
         # Last, so that Ctrl-C loses nothing.
-        self._pieces, self._size = [data[at:]] if at < len(data) else [], len(data) - at
+        del self._start[:at]
         return messages
 
 

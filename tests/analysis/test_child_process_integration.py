@@ -5,15 +5,17 @@ import os
 import signal
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from io import FileIO
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from analysis.child_process import PythonChild, Team, as_json, from_json
+from analysis.child_process import PythonChild, Team, _Incoming, as_json, from_json
 from tests.harness import DEADLINE_S, wait_until
 
 ECHO = """
@@ -44,6 +46,7 @@ def main():
 """What it writes, each piece once something was sent."""
 BUSY = """
 import time
+import tracemalloc
 from analysis.child_process import Parent
 def main():
     parent = Parent()
@@ -53,6 +56,7 @@ def main():
 """
 DEAF = """
 import time
+import tracemalloc
 def main():
     time.sleep(600)
 """
@@ -143,6 +147,21 @@ def test_a_message_may_come_in_any_pieces(module: Path) -> None:
         assert [child.receive(soon()) for _ in range(3)] == [b"abc", b"", b"d"]
         with pytest.raises(BrokenPipeError):
             child.receive(soon())
+
+
+def test_a_message_that_comes_byte_by_byte_takes_no_more_memory_than_another() -> None:
+    reading, writing = os.pipe()
+    with FileIO(reading) as pipe, FileIO(writing, "w") as other:
+        incoming = _Incoming(pipe, 1 << 20)
+        other.write((1 << 20).to_bytes(4))
+        tracemalloc.start()
+        try:
+            for _ in range(20_000):
+                other.write(b"x")
+                assert incoming.some() == []
+            assert tracemalloc.get_traced_memory()[0] < 200_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_a_time_limit_holds_for_reading_and_for_writing(module: Path) -> None:
