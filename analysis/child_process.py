@@ -1,18 +1,29 @@
-"""Child processes that run one of our modules: how to start them, talk to them over two pipes, and end them.
+"""Child processes that run one of our modules: how they start, how messages cross their pipes, and how they end.
 
-`PythonChild` is the parent's end; `take_pipes` and `write_all` are for the child's. Every child reads from its stdin
-and ends when that does, so none outlives its parent, however the parent ends. What the messages look like is up to the
-two modules that exchange them; `send` and `lines` serve those that use lines of JSON.
+`PythonChild` is the parent's end, and `Parent` the child's; a `Team` is several children that are heard together. The
+two modules that talk decide what a message says: JSON, as from `as_json`, or any bytes. On the way it has four bytes of
+length before it, which are checked before any of its bytes is awaited: a child that handles what strangers wrote may
+send anything.
+
+Every child ends when its stdin does, so none outlives its parent, however the parent ends. A parent learns at the
+child's output, and nowhere else, that the child has ended.
 """
 
 import json
 import os
+import select
+import selectors
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final, Generic, NoReturn, Self, TypeVar
 
 _BOOT: Final = (
     "import sys; from importlib import import_module; "
@@ -21,12 +32,74 @@ _BOOT: Final = (
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables that some interpreters need to start."""
 _PIECE: Final = 1 << 16
-"""Bytes of one read."""
+"""Bytes of one read, and of the messages that a child collects before it writes them."""
+_LENGTH: Final = struct.Struct("!I")
+_TO_JSON: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def usable_processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def as_json(message: object) -> bytes:
+    """A message as JSON, in ASCII: unlike with orjson, paths and text of peers may hold lone surrogates."""
+    return _TO_JSON(message).encode()
+
+
+def from_json(message: bytes) -> Any:
+    """What `as_json` made a message of; ValueError if it is no such message."""
+    # From bytes, `json` would first guess an encoding, which takes longer than the rest of a short message.
+    return json.loads(message.decode("ascii"))
+
+
+class _Incoming:
+    """The messages that come out of a pipe, which stays open."""
+
+    def __init__(self, pipe: IO[bytes], longest: int) -> None:
+        self._pipe, self._longest = pipe, longest
+        self._word = _poll(pipe, select.POLLIN)
+        # Not the pieces: of single bytes, a list would take fifty times their memory.
+        self._start = bytearray()
+        """What has come of a message that is not complete."""
+        self._needed = 0
+        """Bytes of it that must have come before it is worth another look."""
+        self._waiting: deque[bytes] = deque()
+
+    def some(self) -> list[bytes] | None:
+        """Wait for the pipe once; the messages that are complete now, or None at its end."""
+        data = self._pipe.read(_PIECE)
+        return self._cut(data) if data else None
+
+    def next(self, until_s: float | None = None) -> bytes | None:
+        """Wait for a message; None at the end of the pipe."""
+        while not self._waiting:
+            _wait(self._word, until_s)
+            messages = self.some()
+            if messages is None:
+                return None
+            self._waiting += messages
+        return self._waiting.popleft()
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        self._start += data
+        if len(self._start) < self._needed:
+            return []
+        data, messages, at = bytes(self._start), [], 0
+        self._needed = _LENGTH.size
+        while (start := at + _LENGTH.size) <= len(data):
+            (length,) = _LENGTH.unpack_from(data, at)
+            if length > self._longest:
+                raise ValueError(f"a message of more than {self._longest} bytes")
+            end = start + length
+            if end > len(data):
+                self._needed += length
+                break
+            messages.append(data[start:end])
+            at = end
+        # Last, so that Ctrl-C loses nothing.
+        del self._start[:at]
+        return messages
 
 
 class PythonChild:
@@ -36,12 +109,13 @@ class PythonChild:
     is discarded: it would be drawn across the screen.
     """
 
-    def __init__(self, module: str, *, bare: bool = False) -> None:
+    def __init__(self, module: str, *, bare: bool = False, longest: int = 1 << 20) -> None:
         """Start it.
 
         Args:
             module: its full name.
             bare: give it no environment and no working directory of ours.
+            longest: bytes of a message that it may send.
 
         Raises:
             OSError: the system cannot start a process.
@@ -63,8 +137,10 @@ class PythonChild:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._room = _poll(self._stdin, select.POLLOUT)
+        self._incoming = _Incoming(self._stdout, longest)
         self._owner = os.getpid()
-        self._start_of_line = bytearray()
+        self._has_listener = False
 
     @property
     def pid(self) -> int:
@@ -73,20 +149,12 @@ class PythonChild:
 
     @property
     def stdin(self) -> int:
-        """The descriptor that it reads from.
-
-        Raises:
-            ValueError: it is closed.
-        """
+        """The descriptor that it reads from."""
         return self._stdin.fileno()
 
     @property
     def stdout(self) -> int:
-        """The descriptor that it writes to.
-
-        Raises:
-            ValueError: it is closed.
-        """
+        """The descriptor that it writes to."""
         return self._stdout.fileno()
 
     @property
@@ -99,49 +167,70 @@ class PythonChild:
         """Whether it is running."""
         return self._process.poll() is None
 
-    def send(self, message: object) -> None:
-        """Write a message as a line of JSON.
+    def send(self, message: bytes, until_s: float | None = None) -> None:
+        """Send a message; one to a child that has ended is lost.
+
+        Args:
+            message: what it says.
+            until_s: when to give up, by the monotonic clock.
 
         Raises:
-            OSError: it has ended.
-            ValueError: its stdin is closed.
+            TimeoutError: it does not read; part of the message may have been sent.
         """
-        # Not orjson: a path may hold bytes that are not UTF-8.
-        write_all(self.stdin, json.dumps(message).encode() + b"\n")
+        rest = memoryview(_LENGTH.pack(len(message)) + message)
+        while rest and not self._stdin.closed:
+            _wait(self._room, until_s)
+            try:
+                rest = rest[self._stdin.write(rest if until_s is None else rest[: select.PIPE_BUF]) :]
+            except (BrokenPipeError, ValueError):  # it has ended, or its stdin has just been closed
+                return
 
-    def close_stdin(self) -> None:
-        """Tell it that nothing more will come."""
+    def send_end(self) -> None:
+        """Tell it that nothing more will come, at which it ends."""
         with suppress(OSError):
             self._stdin.close()
 
-    def read_lines(self, longest: int) -> list[bytes] | None:
-        """Wait for output once; the lines that are complete now, without line ends, or None at the end.
+    def receive(self, until_s: float | None = None) -> bytes:
+        """Wait for its next message.
 
         Args:
-            longest: bytes of a line.
+            until_s: when to give up, by the monotonic clock.
 
         Raises:
-            ValueError: a line is longer, or its stdout is closed.
+            TimeoutError: there is none yet; what has come of it is kept.
+            BrokenPipeError: it has ended.
+            ValueError: the message is too long.
         """
-        data = os.read(self.stdout, _PIECE)
-        if not data:
-            return None
-        start, newline, _ = data.rpartition(b"\n")
-        if not newline:
-            self._start_of_line += data
-            lines = []
-        else:
-            lines = bytes(self._start_of_line + start).split(b"\n")
-            self._start_of_line = bytearray(data[len(start) + 1 :])
-        if len(self._start_of_line) > longest:
-            raise ValueError(f"a line of more than {longest} bytes")
-        return lines
+        message = None if self._stdout.closed else self._incoming.next(until_s)
+        if message is None:
+            raise BrokenPipeError
+        return message
 
-    def lines(self, longest: int) -> Iterator[bytes]:
-        """Its output by lines, until it ends; then the pipe is closed. Raises what `read_lines` raises."""
-        with self._stdout:
-            while (lines := self.read_lines(longest)) is not None:
-                yield from lines
+    def listen(self, take: Callable[[bytes], None], ended: Callable[[int, Exception | None], None]) -> None:
+        """Have a thread take its messages until it ends.
+
+        Args:
+            take: called with each; if it finds no sense in one, the child is killed.
+            ended: called at the end, with the exit status, or the negative number of the signal that killed the child,
+                and the error if its last message was too long or made no sense.
+        """
+
+        def run() -> None:
+            fault = None
+            try:
+                while (messages := self._incoming.some()) is not None:
+                    for message in messages:
+                        take(message)
+            except (LookupError, OSError, TypeError, ValueError) as error:
+                fault = error
+                self.kill()
+            status = self.wait()
+            self._stdout.close()
+            self.send_end()
+            ended(status, fault)
+
+        self._has_listener = True
+        threading.Thread(target=run, name="child", daemon=True).start()
 
     def kill(self) -> None:
         """Kill it, whatever it is doing; its pipes stay open."""
@@ -151,24 +240,124 @@ class PythonChild:
         """Wait until it has ended; its exit status, or the negative number of the signal that killed it."""
         return self._process.wait()
 
-    def end(self) -> None:
-        """Kill it and wait for it. Its output can still be read: another thread may be doing that."""
-        self.kill()
-        self.wait()
-        self.close_stdin()
-
     def close(self) -> None:
-        """Kill it, close its pipes, and wait for it; a child of the process that we were forked from is left alone."""
+        """Kill it, wait for it and close its pipes; a child of the process that we were forked from is left alone."""
         if self.is_ours:
-            self.end()
-            self._stdout.close()
+            self.kill()
+            self.wait()
+            self.send_end()
+            if not self._has_listener:
+                self._stdout.close()
+
+
+Child = TypeVar("Child", bound=PythonChild)
+
+
+class Team(Generic[Child]):
+    """Children that work side by side; use it with `with` to be sure that all end."""
+
+    def __init__(self) -> None:
+        """Start without children."""
+        self.children: list[Child] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        for child in self.children:
+            child.close()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether any child may still say something."""
+        return bool(self._selector.get_map())
+
+    def add(self, child: Child) -> None:
+        """Take a child in."""
+        self.children.append(child)
+        self._selector.register(child.stdout, selectors.EVENT_READ, child)
+
+    def hear(self, alone: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
+        """Wait until a child says something, or ends.
+
+        Args:
+            alone: hear nobody else: the others wait when their pipes are full.
+
+        Yields:
+            A child, and its complete messages; None if it has ended.
+
+        Raises:
+            ValueError: a message is too long.
+        """
+        for child in [key.data for key, _ in self._selector.select()] if alone is None else [alone]:
+            messages = child._incoming.some()
+            if messages is None:
+                self._selector.unregister(child.stdout)
+            yield child, messages
+
+
+class Parent:
+    """In a child: what the parent says, and the way back. The child ends when there is no parent any more.
+
+    Whatever a library prints goes nowhere, and so does not look like a message.
+    """
+
+    def __init__(self) -> None:
+        """Take the pipes."""
+        requests, self._answers = take_pipes()
+        # A parent is trusted.
+        self._incoming = _Incoming(FileIO(requests), 1 << 32)
+        self._unsent = bytearray()
+
+    def receive(self) -> bytes:
+        """Wait for the next message; without one, this process ends."""
+        message = self._incoming.next()
+        if message is None:
+            os._exit(0)
+        return message
+
+    def listen(self, take: Callable[[bytes], None]) -> None:
+        """Have a thread take each message, so that this process ends with its parent, whatever else it is doing.
+
+        Args:
+            take: called with each; if it raises an error, this process ends.
+        """
+
+        def run() -> NoReturn:
+            try:
+                while True:
+                    take(self.receive())
+            finally:
+                os._exit(1)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def send(self, message: bytes) -> None:
+        """Send a message, at once."""
+        self.put(message)
+        self.flush()
+
+    def put(self, message: bytes) -> None:
+        """Send a message with those that follow: many small ones cost one write."""
+        self._unsent += _LENGTH.pack(len(message)) + message
+        if len(self._unsent) >= _PIECE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what has been put off."""
+        unsent, self._unsent = self._unsent, bytearray()
+        try:
+            write_all(self._answers, unsent)
+        except BrokenPipeError:
+            os._exit(0)
 
 
 def take_pipes() -> tuple[int, int]:
     """In a child: its stdin and stdout under other numbers.
 
-    Whatever a library prints then goes nowhere, and so does not look like a message; and no code that opens the
-    standard streams by name reads what the parent sends.
+    What is printed then goes nowhere, and no code that opens the standard streams by name reads what the parent sends.
     """
     requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
@@ -177,7 +366,7 @@ def take_pipes() -> tuple[int, int]:
     return requests, answers
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     """Write all of some bytes to a descriptor that blocks.
 
     Raises:
@@ -186,3 +375,17 @@ def write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
+
+
+def _poll(pipe: IO[bytes], event: int) -> "select.poll":
+    poll = select.poll()
+    poll.register(pipe, event)
+    return poll
+
+
+def _wait(poll: "select.poll", until_s: float | None) -> None:
+    """Wait until a pipe has something, or takes `PIPE_BUF` bytes; without a limit, whoever reads or writes waits."""
+    if until_s is not None:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0 or not poll.poll(left_s * 1000):
+            raise TimeoutError

@@ -8,17 +8,16 @@ closes when the parent ends, and then it ends, too.
 A child that dies is restarted for the next question, but not for ever: after many deaths, every answer is unknown.
 """
 
-import os
 import resource
-import select
 import signal
 import threading
+import time
 import weakref
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import orjson
 
-from analysis.child_process import PythonChild, take_pipes
+from analysis.child_process import Parent, PythonChild
 
 BUDGET_S: Final = 0.1
 """Processor time for one question."""
@@ -52,7 +51,7 @@ class Worker:
         self.deaths = 0
         """How many children died while answering a question."""
         self._lock = threading.Lock()
-        self._child: _Child | None = None
+        self._child: PythonChild | None = None
         self._answered = 0
 
     def ask(self, draft: str, schema: bytes, value: bytes) -> Answer | None:
@@ -76,82 +75,39 @@ class Worker:
         if len(schema) + len(value) > MOST:
             return None
         if self._child is None or not self._child.is_ours:
-            self._child = _Child()
-        head = f"{draft} {len(schema)} {len(value)}\n".encode()
-        spent, fits, pointer, text = self._child.ask(head + schema + value)
+            self._child = PythonChild(__name__, bare=True, longest=MOST)
+            self._close = weakref.finalize(self, self._child.close)
+        until_s = time.monotonic() + PATIENCE_S
+        self._child.send(f"{draft} {len(schema)}\n".encode() + schema + value, until_s)
+        spent, fits, pointer, text = orjson.loads(self._child.receive(until_s))
         self._answered += 1
         return Answer(int(spent), fits if isinstance(fits, bool) else None, str(pointer), str(text))
 
     def _end(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.close()
-
-
-class _Child:
-    """A process, and the pipes to it."""
-
-    def __init__(self) -> None:
-        self._process = PythonChild(__name__, bare=True)
-        self._questions, self._answers = self._process.stdin, self._process.stdout
-        os.set_blocking(self._questions, False)
-        self._room, self._word = select.poll(), select.poll()
-        self._room.register(self._questions, select.POLLOUT)
-        self._word.register(self._answers, select.POLLIN)
-        self.close = weakref.finalize(self, self._process.close)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process started it."""
-        return self._process.is_ours
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def ask(self, question: bytes) -> Any:
-        """The answer to one question.
-
-        Raises:
-            OSError: it died, or took too long.
-            ValueError: its answer is invalid.
-        """
-        rest = memoryview(question)
-        while rest:
-            if not self._room.poll(PATIENCE_S * 1000):
-                raise TimeoutError
-            rest = rest[os.write(self._questions, rest[: 1 << 16]) :]
-        answer = b""
-        while not answer.endswith(b"\n"):
-            piece = os.read(self._answers, 1 << 16) if self._word.poll(PATIENCE_S * 1000) else b""
-            if not piece or len(answer) > MOST:
-                raise BrokenPipeError
-            answer += piece
-        return orjson.loads(answer)
+        if self._child is not None:
+            self._child = None
+            self._close()
 
 
 # ---- in the child
 
 
 def main() -> NoReturn:
-    """Answer questions from stdin until it ends."""
-    stdin, answers = take_pipes()
-    questions = os.fdopen(stdin, "rb")
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    """Answer questions until stdin ends."""
+    parent = Parent()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     from analysis.json_schema.validator import Judge
 
     judge = Judge()
     _lock_up()
-    while head := questions.readline():
-        draft, schema, value = head.split()
-        texts = questions.read(int(schema)), questions.read(int(value))
+    while True:
+        head, _, texts = parent.receive().partition(b"\n")
+        draft, size = head.split()
+        schema, value = texts[: int(size)], texts[int(size) :]
         signal.setitimer(signal.ITIMER_PROF, BUDGET_S)
-        answer = judge.answer(draft.decode(), *texts)
+        answer = judge.answer(draft.decode(), schema, value)
         left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        os.write(answers, orjson.dumps([int((BUDGET_S - left) * 1e6), *answer]) + b"\n")
-    os._exit(0)
+        parent.send(orjson.dumps([int((BUDGET_S - left) * 1e6), *answer]))
 
 
 def _lock_up() -> None:

@@ -1,20 +1,18 @@
 """Builds missing cache files in parallel, with one process for each processor.
 
 Loading a capture keeps one core busy, and captures are independent of each other. Workers are separate processes that
-read tasks from stdin and answer on stdout, one line of JSON each; they end with the parent, as their stdin ends, or
-when they have finished their current task. A worker that dies costs only time: its capture, and all tasks not taken,
-are left to the caller.
+are sent a task at a time, and say how far they are and what has become of it. A worker that dies costs only time: its
+capture, and all tasks not taken, are left to the caller.
 """
 
-import json
 import os
-import selectors
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from queue import SimpleQueue
+from typing import Final, NamedTuple
 
-from analysis.child_process import PythonChild, take_pipes, usable_processors, write_all
+from analysis.child_process import Parent, PythonChild, Team, as_json, from_json, usable_processors
 from analysis.store import cache
 from captures.errors import CaptureError
 
@@ -25,8 +23,6 @@ SHARE: Final = 128_000_000
 
 _STEP: Final = 1 << 20
 """Bytes of a capture between two reports of progress."""
-_LONGEST_LINE: Final = 1 << 20
-"""Bytes of a message: a path, or a reason."""
 
 
 class Task(NamedTuple):
@@ -98,118 +94,79 @@ def fill(
     """
     # The largest first, so that none of them is still running when all others are done.
     left = sorted(tasks, key=lambda task: task.size)
-    stay = [os.fspath(path) for path in keep]
+    how = {"findings": findings, "keep": [os.fspath(path) for path in keep], "memory": memory}
     done = 0
-    with _Crew(count) as crew:
-        for worker in crew.workers:
-            worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
-        for worker, message in crew.messages():
-            if "read" in message:
-                worker.read = int(message["read"])
-            elif worker.task is not None:
-                done, worker.read = done + worker.task.size, 0
-                file = None if message["file"] is None else Path(message["file"])
-                yield Result(worker.task, file, message["refused"])
-                worker.give(left.pop() if left else None, findings=findings, keep=stay, memory=memory)
-            report(done + sum(worker.read for worker in crew.workers))
+    with Team[_Worker]() as team:
+        with suppress(OSError):  # the workers that did start do the work
+            for _ in range(count):
+                team.add(_Worker())
+        for worker in team.children:
+            worker.give(left.pop() if left else None, how)
+        while team.is_heard:
+            for worker, messages in team.hear():
+                if messages is None:
+                    worker.read = 0
+                for message in map(from_json, messages or ()):
+                    if "read" in message:
+                        worker.read = int(message["read"])
+                    elif worker.task is not None:
+                        done, worker.read = done + worker.task.size, 0
+                        file = None if message["file"] is None else Path(message["file"])
+                        yield Result(worker.task, file, message["refused"])
+                        worker.give(left.pop() if left else None, how)
+                    report(done + sum(worker.read for worker in team.children))
 
 
-class _Worker:
+class _Worker(PythonChild):
     """One process."""
 
     def __init__(self) -> None:
-        self.process = PythonChild(__name__)
+        super().__init__(__name__)
         self.task: Task | None = None
         """The task in progress."""
         self.read = 0
         """How many bytes of its capture have been read."""
 
-    def give(self, task: Task | None, **how: object) -> None:
+    def give(self, task: Task | None, how: dict[str, object]) -> None:
         """Assign a task; None if there are no more."""
         self.task = task
-        with suppress(OSError):  # it is dead, as its stdout will show
-            if task is None:
-                self.process.close_stdin()
-            else:
-                self.process.send({"path": os.path.abspath(task.path), "id": task.id, **how})
-
-    def read_messages(self) -> list[dict[str, Any]] | None:
-        """The messages received from it; None if it has ended."""
-        lines = self.process.read_lines(_LONGEST_LINE)
-        return None if lines is None else [json.loads(line) for line in lines]
-
-
-class _Crew:
-    """Several workers; use it with `with` to be sure that all end."""
-
-    def __init__(self, count: int) -> None:
-        self.workers: list[_Worker] = []
-        self._count = count
-
-    def __enter__(self) -> Self:
-        try:
-            for _ in range(self._count):
-                self.workers.append(_Worker())
-        except OSError:
-            pass  # the workers that did start do the work
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self.workers:
-            worker.process.close()
-
-    def messages(self) -> Iterator[tuple[_Worker, dict[str, Any]]]:
-        """The messages of the workers, until all have ended."""
-        with selectors.DefaultSelector() as selector:
-            for worker in self.workers:
-                selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    messages = key.data.read_messages()
-                    if messages is None:
-                        key.data.task, key.data.read = None, 0
-                        selector.unregister(key.fileobj)
-                    for message in messages or ():
-                        yield key.data, message
+        if task is None:
+            self.send_end()
+        else:
+            self.send(as_json({"path": os.path.abspath(task.path), "id": task.id, **how}))
 
 
 def main() -> None:
-    """Run a worker: make the files that stdin names until it ends."""
+    """Run a worker: make the files that the parent names."""
     # DuckDB takes `python -c` for an interactive prompt: during a slow statement it draws a progress bar on stdout.
-    stdin, answers = take_pipes()
-    try:
-        for line in os.fdopen(stdin, "rb"):
-            request = json.loads(line)
-            progress = _Progress(answers)
-            result, refused = None, None
-            try:
-                result = cache.store(
-                    Path(request["path"]),
-                    request["id"],
-                    findings=request["findings"],
-                    keep=[Path(path) for path in request["keep"]],
-                    progress=progress.tell,
-                    memory=request["memory"],
-                )
-            except CaptureError as error:
-                refused = str(error)
-            _say(answers, file=result and os.fspath(result), refused=refused)
-    except BrokenPipeError:
-        os._exit(0)  # it is no longer needed
+    parent = Parent()
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    parent.listen(requests.put)
+    while True:
+        request = from_json(requests.get())
+        file, refused = None, None
+        try:
+            file = cache.store(
+                Path(request["path"]),
+                request["id"],
+                findings=request["findings"],
+                keep=[Path(path) for path in request["keep"]],
+                progress=_Progress(parent).tell,
+                memory=request["memory"],
+            )
+        except CaptureError as error:
+            refused = str(error)
+        parent.send(as_json({"file": file and os.fspath(file), "refused": refused}))
 
 
 class _Progress:
     """Reports the progress of a worker, once per megabyte."""
 
-    def __init__(self, answers: int) -> None:
-        self._answers = answers
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
         self._next = _STEP
 
     def tell(self, read: int) -> None:
         if read >= self._next:
             self._next = read + _STEP
-            _say(self._answers, read=read)
-
-
-def _say(answers: int, **message: object) -> None:
-    write_all(answers, json.dumps(message).encode() + b"\n")
+            self._parent.send(as_json({"read": read}))

@@ -7,22 +7,21 @@ which their workers are left to wait for us. A single capture is shared out by r
 A worker that dies costs only time: this process then examines its capture, from the first event not yet passed on.
 """
 
-import selectors
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from analysis.child_process import usable_processors
+from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import decoded, is_last
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import Ended, Event
 from mcpproxy.examination.shares import examined_in_shares, processes_of_one
-from mcpproxy.examination.workers import LONGEST_LINE, Worker
+from mcpproxy.examination.workers import Worker
 
 WORTH: Final = 4 << 20
 """Bytes of captures that justify another process: starting it takes as long as examining 2 MB."""
@@ -60,7 +59,8 @@ def examined_all(paths: Sequence[Path], wanted: Wanted, count: int) -> Iterator[
     if len(paths) == 1:
         yield paths[0], examined_in_shares(paths[0], wanted, count)
         return
-    with _Crew(paths, wanted, count) as crew:
+    with Team[Worker]() as team:
+        crew = _Crew(team, paths, wanted, count)
         for number, path in enumerate(paths):
             yield path, crew.events(number)
 
@@ -74,36 +74,21 @@ def _size(path: Path) -> int:
 
 
 class _Crew:
-    """Several workers and their captures; use it with `with` to be sure that all end."""
+    """Several workers and their captures."""
 
-    def __init__(self, paths: Sequence[Path], wanted: Wanted, count: int) -> None:
-        self._paths, self._wanted, self._count = paths, wanted, count
-        self._workers: list[Worker] = []
+    def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: Wanted, count: int) -> None:
+        self._team, self._paths, self._wanted = team, paths, wanted
         self._given = 0
         """How many captures have been given out."""
         self._waiting: dict[int, deque[bytes]] = {}
         """Events that are not yet passed on, by capture."""
         self._waiting_bytes = 0
-        self._selector = selectors.DefaultSelector()
-
-    def __enter__(self) -> Self:
-        picked = [rule for rule in rules() if self._wanted.picks(rule)]
-        try:
-            with suppress(OSError):  # the workers that did start do the work
-                for _ in range(self._count):
-                    worker = Worker(picked, self._wanted)
-                    self._workers.append(worker)
-                    self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
-                    self._give(worker)
-        except BaseException:  # Ctrl-C
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._selector.close()
-        for worker in self._workers:
-            worker.process.close()
+        picked = [rule for rule in rules() if wanted.picks(rule)]
+        with suppress(OSError):  # the workers that did start do the work
+            for _ in range(count):
+                worker = Worker(picked, wanted)
+                team.add(worker)
+                self._give(worker)
 
     def events(self, number: int) -> Iterator[Event]:
         """The events of a capture.
@@ -115,8 +100,8 @@ class _Crew:
             CaptureError: it cannot be read.
         """
         passed_on = 0
-        while (line := self._next(number)) is not None:
-            _, event = decoded(line)
+        while (message := self._next(number)) is not None:
+            _, event = decoded(message)
             if isinstance(event, CaptureError):
                 raise event
             yield event
@@ -127,32 +112,27 @@ class _Crew:
 
     def _next(self, number: int) -> bytes | None:
         """The next event of a capture, as soon as there is one; None if no worker will deliver it."""
-        while not (lines := self._waiting.get(number)):
-            worker = next((one for one in self._workers if one.number == number), None)
+        while not (waiting := self._waiting.get(number)):
+            worker = next((one for one in self._team.children if one.number == number), None)
             if worker is None:
                 return None
-            if self._waiting_bytes > MOST_WAITING:
-                self._read(worker)
-            else:
-                for key, _ in self._selector.select():
-                    self._read(key.data)
-        line = lines.popleft()
-        self._waiting_bytes -= len(line)
-        if not lines:
+            for heard, messages in self._team.hear(worker if self._waiting_bytes > MOST_WAITING else None):
+                self._take(heard, messages)
+        message = waiting.popleft()
+        self._waiting_bytes -= len(message)
+        if not waiting:
             del self._waiting[number]
-        return line
+        return message
 
-    def _read(self, worker: Worker) -> None:
-        lines = worker.process.read_lines(LONGEST_LINE)
-        if lines is None:
+    def _take(self, worker: Worker, messages: list[bytes] | None) -> None:
+        if messages is None:
             worker.number = None
-            self._selector.unregister(worker.process.stdout)
             return
-        for line in lines:
+        for message in messages:
             assert worker.number is not None
-            self._waiting.setdefault(worker.number, deque()).append(line)
-            self._waiting_bytes += len(line)
-            if is_last(line):
+            self._waiting.setdefault(worker.number, deque()).append(message)
+            self._waiting_bytes += len(message)
+            if is_last(message):
                 self._give(worker)
 
     def _give(self, worker: Worker) -> None:

@@ -1,13 +1,13 @@
-"""Events of an examination, with their steps, as lines of JSON: for processes that examine, and the one that reports.
+"""Events of an examination, with their steps, as messages: for processes that examine, and the one that reports.
 
 Encoding and decoding give an equal event, so a report does not depend on where a capture was examined.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.child_process import as_json, from_json
 from analysis.conversation.limited import Forgotten
 from analysis.rules.finding import Finding, Level
 from captures.errors import CaptureError
@@ -16,20 +16,19 @@ from mcpproxy.examination.result import Ended, Event, LocatedFinding, Place, Rea
 
 
 def encoded(step: int, event: Event | CaptureError) -> bytes:
-    """An event, or the reason why a capture cannot be read, on one line."""
-    # Not orjson: paths and text of peers may hold lone surrogates.
-    return json.dumps((*_members(event), step), separators=(",", ":")).encode() + b"\n"
+    """An event, or the reason why a capture cannot be read, as a message."""
+    return as_json((*_members(event), step))
 
 
-def decoded(line: bytes) -> tuple[int, Event | CaptureError]:
-    """The step and the event on a line that `encoded` wrote."""
-    name, values, step = json.loads(line)
+def decoded(message: bytes) -> tuple[int, Event | CaptureError]:
+    """The step and the event in a message that `encoded` made."""
+    name, values, step = from_json(message)
     return step, _FROM[name](values)
 
 
-def is_last(line: bytes) -> bool:
-    """Whether no event of the same capture follows that on a line."""
-    return line.startswith((b'["ended"', b'["unreadable"'))
+def is_last(message: bytes) -> bool:
+    """Whether no event of the same capture follows that in a message."""
+    return message.startswith((b'["ended"', b'["unreadable"'))
 
 
 def _members(event: Event | CaptureError) -> tuple[str, list[Any]]:

@@ -10,17 +10,16 @@ for everything. So two processes are 1.3 to 1.4 times as fast as one, and more t
 If a worker dies, this process examines the capture, from the first event not yet passed on.
 """
 
-import selectors
 from collections import deque
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from analysis.checking.checker import place_of
 from analysis.checking.shares import shares
-from analysis.child_process import usable_processors
+from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules, rules_for
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -28,7 +27,7 @@ from captures.reader import Capture
 from mcpproxy.examination.encoding import decoded
 from mcpproxy.examination.examine import Wanted, examined
 from mcpproxy.examination.result import Ended, Event, LocatedFinding
-from mcpproxy.examination.workers import LONGEST_LINE, Worker
+from mcpproxy.examination.workers import Worker
 
 WORTH: Final = 64 << 20
 """Bytes of a capture that justify the processes: of one of a quarter of that, they save just what their start takes."""
@@ -71,13 +70,12 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
         CaptureError: it cannot be read.
     """
     passed_on = 0
-    with ExitStack() as ended, suppress(_Dead, OSError):
-        workers = []
+    with Team[_Stream]() as team, suppress(_Dead, OSError):
         for picked in shares(wanted.picks, count):
-            workers.append(Worker(picked, wanted))
-            ended.callback(workers[-1].process.close)
-            workers[-1].give(0, path)
-        for event in _Merge(workers).events():
+            stream = _Stream(picked, wanted)
+            team.add(stream)
+            stream.give(0, path)
+        for event in _Merge(team).events():
             yield event
             passed_on += 1
             if isinstance(event, Ended):
@@ -85,12 +83,12 @@ def examined_in_shares(path: Path, wanted: Wanted, count: int) -> Iterator[Event
     yield from islice(examined(path, wanted), passed_on, None)
 
 
-class _Stream:
-    """The events of a worker: the next one, its place in the order of all, and lines that wait for their turn."""
+class _Stream(Worker):
+    """A worker and its events: the next one, its place in the order of all, and those that wait for their turn."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.process = worker.process
-        self.lines: deque[bytes] = deque()
+    def __init__(self, picked: Iterable[str], wanted: Wanted) -> None:
+        super().__init__(picked, wanted)
+        self.waiting: deque[bytes] = deque()
         self.is_over = False
         self.event: Event
         self.place: tuple[int, ...]
@@ -99,12 +97,9 @@ class _Stream:
 class _Merge:
     """Puts the events of several workers in order. None of them has to wait while another one is slower."""
 
-    def __init__(self, workers: list[Worker]) -> None:
-        self._streams = [_Stream(worker) for worker in workers]
+    def __init__(self, team: Team[_Stream]) -> None:
+        self._team = team
         self._waiting_bytes = 0
-        self._selector = selectors.DefaultSelector()
-        for stream in self._streams:
-            self._selector.register(stream.process.stdout, selectors.EVENT_READ, stream)
 
     def events(self) -> Iterator[Event]:
         """The events in order.
@@ -113,46 +108,35 @@ class _Merge:
             CaptureError: the capture cannot be read.
             _Dead: a worker has ended before its last event.
         """
-        with self._selector:
-            for stream in self._streams:
+        for stream in self._team.children:
+            self._go_on(stream)
+        while True:
+            place = min(stream.place for stream in self._team.children)
+            at = [stream for stream in self._team.children if stream.place == place]
+            event = at[0].event
+            if isinstance(event, Ended):
+                yield _joined([stream.event for stream in self._team.children if isinstance(stream.event, Ended)])
+                return
+            yield event
+            for stream in at:
                 self._go_on(stream)
-            while True:
-                place = min(stream.place for stream in self._streams)
-                at = [stream for stream in self._streams if stream.place == place]
-                event = at[0].event
-                if isinstance(event, Ended):
-                    yield _joined([stream.event for stream in self._streams if isinstance(stream.event, Ended)])
-                    return
-                yield event
-                for stream in at:
-                    self._go_on(stream)
 
     def _go_on(self, stream: _Stream) -> None:
         """Wait for the next event of a worker."""
-        while not stream.lines:
+        while not stream.waiting:
             if stream.is_over:
                 raise _Dead
-            if self._waiting_bytes > MOST_WAITING:
-                self._read(stream)
-            else:
-                for key, _ in self._selector.select():
-                    self._read(key.data)
-        line = stream.lines.popleft()
-        self._waiting_bytes -= len(line)
-        step, event = decoded(line)
+            for heard, messages in self._team.hear(stream if self._waiting_bytes > MOST_WAITING else None):
+                heard.is_over = messages is None
+                heard.waiting += messages or ()
+                self._waiting_bytes += sum(map(len, messages or ()))
+        message = stream.waiting.popleft()
+        self._waiting_bytes -= len(message)
+        step, event = decoded(message)
         if isinstance(event, CaptureError):
             raise event
         stream.event = event
         stream.place = (step, 0, *place_of(event.finding)) if isinstance(event, LocatedFinding) else (step, 1)
-
-    def _read(self, stream: _Stream) -> None:
-        lines = stream.process.read_lines(LONGEST_LINE)
-        if lines is None:
-            stream.is_over = True
-            self._selector.unregister(stream.process.stdout)
-            return
-        stream.lines += lines
-        self._waiting_bytes += sum(map(len, lines))
 
 
 def _joined(outcomes: list[Ended]) -> Ended:

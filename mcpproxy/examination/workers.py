@@ -1,34 +1,26 @@
 """Worker processes, which examine captures for the process that reports.
 
-They read paths from stdin, and answer on stdout with the events of each capture, as lines of JSON. The first line that
-they read names the rules, the baseline and the filter.
+They are sent the rules, the baseline and the filter, then paths, and answer with the events of each capture.
 """
 
-import json
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
 from typing import Final
 
 from analysis.checking.baseline import Baseline
-from analysis.child_process import PythonChild, take_pipes, write_all
+from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import encoded
 from mcpproxy.examination.examine import Wanted, numbered, spare_collections
 from mcpproxy.examination.result import Reached
 
-LONGEST_LINE: Final = 16 << 20
+LONGEST: Final = 16 << 20
 """Bytes of an event; the text of a finding is truncated long before."""
 
-_PIECE: Final = 1 << 16
-"""Bytes of events that a worker collects before it writes them."""
 
-
-class Worker:
+class Worker(PythonChild):
     """One process."""
 
     def __init__(self, picked: Iterable[str], wanted: Wanted) -> None:
@@ -41,33 +33,30 @@ class Worker:
         Raises:
             OSError: the system cannot start a process.
         """
-        self.process = PythonChild(__name__)
+        super().__init__(__name__, longest=LONGEST)
         self.number: int | None = None
         """Which of the captures it examines."""
-        with suppress(OSError):  # it is dead, as its stdout will show
-            self.process.send(
-                {
-                    "picked": [*picked],
-                    "accepted": [*wanted.baseline],
-                    "only": None if wanted.only is None else wanted.only.text,
-                    "counts_consequences": wanted.counts_consequences,
-                }
-            )
+        setup = {
+            "picked": [*picked],
+            "accepted": [*wanted.baseline],
+            "only": None if wanted.only is None else wanted.only.text,
+            "counts_consequences": wanted.counts_consequences,
+        }
+        self.send(as_json(setup))
 
     def give(self, number: int, path: Path) -> None:
         """Assign a capture."""
         self.number = number
-        with suppress(OSError):
-            self.process.send(str(path))
+        self.send(as_json(str(path)))
 
 
 def main() -> None:
-    """Run a worker: examine the captures that stdin names."""
-    stdin, answers = take_pipes()
+    """Run a worker: examine the captures that the parent names."""
+    parent = Parent()
     requests: SimpleQueue[bytes] = SimpleQueue()
-    Thread(target=_receive, args=(stdin, requests), daemon=True).start()
+    parent.listen(requests.put)
     spare_collections()
-    setup = json.loads(requests.get())
+    setup = from_json(requests.get())
     wanted = Wanted(
         frozenset(setup["picked"]).__contains__,
         Baseline(setup["accepted"]),
@@ -75,21 +64,12 @@ def main() -> None:
         counts_consequences=setup["counts_consequences"],
     )
     while True:
-        events = bytearray()
         step = 0
         try:
-            for step, event in numbered(Path(json.loads(requests.get())), wanted):
-                events += encoded(step, event)
-                if len(events) >= _PIECE or isinstance(event, Reached):
-                    write_all(answers, bytes(events))
-                    events.clear()
+            for step, event in numbered(Path(from_json(requests.get())), wanted):
+                parent.put(encoded(step, event))
+                if isinstance(event, Reached):
+                    parent.flush()
         except CaptureError as error:
-            events += encoded(step, error)
-        write_all(answers, bytes(events))
-
-
-def _receive(stdin: int, requests: "SimpleQueue[bytes]") -> None:
-    """Pass on the requests; end the process when the parent ends, whatever it is doing."""
-    for line in os.fdopen(stdin, "rb"):
-        requests.put(line)
-    os._exit(0)
+            parent.put(encoded(step, error))
+        parent.flush()

@@ -7,13 +7,12 @@ dies, that is reported, and the next query starts another. No database is loaded
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
-from analysis.child_process import PythonChild
+from analysis.child_process import PythonChild, as_json
 
 GRACE_S: Final = 3.0
 """How long a process may take to stop a query before it is killed."""
@@ -83,9 +82,8 @@ class SqlClient:
         """Start the process, which reports the available relations."""
         if self._process is not None and self._process.is_alive:
             return
-        self._end()
-        self._process = PythonChild("mcpproxy.sql.worker")
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        self._process = process = PythonChild("mcpproxy.sql.worker", longest=LONGEST)
+        process.listen(self._take, lambda _status, _fault: self._ended(process))
 
     def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
         """Run a query; stops the one that is running.
@@ -121,7 +119,7 @@ class SqlClient:
             self.start()
             assert self._process is not None
             places = [os.path.abspath(path) for path in paths]
-            self._process.send({"turn": self._turn, "paths": places, **question})
+            self._process.send(as_json({"turn": self._turn, "paths": places, **question}))
         except OSError as error:
             self._fail(f"cannot run the query: {error}")
 
@@ -136,8 +134,7 @@ class SqlClient:
                 self._killed = turn
                 process.kill()
 
-        with suppress(OSError, ValueError):  # it has just ended
-            process.send({"stop": turn})
+        process.send(as_json({"stop": turn}))
         timer = threading.Timer(GRACE_S, insist)
         timer.daemon = True
         timer.start()
@@ -146,23 +143,13 @@ class SqlClient:
     def close(self) -> None:
         """End the process."""
         self.hear = None
-        self._end()
-
-    def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.end()
+            process.close()
 
     # ---- in a thread
 
-    def _listen(self, process: PythonChild) -> None:
-        try:
-            for line in process.lines(LONGEST):
-                self._take(orjson.loads(line))
-                self._tell()
-        except (TypeError, ValueError, KeyError, OSError):
-            process.kill()  # what it wrote makes no sense
-        process.wait()
+    def _ended(self, process: PythonChild) -> None:
         if process is self._process and self.is_busy:
             has_died = self._killed != self._turn
             self._fail("the process that answers has ended; ask again to start another" if has_died else "stopped")
@@ -176,7 +163,8 @@ class SqlClient:
     def _fail(self, reason: str) -> None:
         self.error, self.is_busy = (reason,), False
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _take(self, data: bytes) -> None:
+        message = orjson.loads(data)
         if "relations" in message:
             self.relations = [
                 Relation(**{**relation, "columns": [tuple(c) for c in relation["columns"]]})
@@ -199,3 +187,4 @@ class SqlClient:
             columns = [(name, right) for name, right in answer["columns"]]
             self.answer = Answer(columns, answer["rows"], answer["more"], answer["took_s"], answer["grown"])
             self.is_busy = False
+        self._tell()

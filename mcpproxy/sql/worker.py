@@ -1,4 +1,4 @@
-"""The process that runs SQL for the screens: a line of JSON in, lines of JSON out (`mcpproxy.sql.client` starts it).
+"""The process that runs SQL for the screens, which ask in JSON and are answered in JSON by `mcpproxy.sql.client`.
 
 The screens never load a database, and never wait for one. Their queries go to this process, which loads the captures
 and queries the sandbox, a child process of its own. It ends with its stdin, and the sandbox ends with it, so neither
@@ -12,20 +12,18 @@ Answers:  `{"relations": […], "keywords": […]}` once; then, with the `turn` 
           `more` says that rows were left out.
 """
 
-import json
-import os
 import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread, main_thread
+from threading import main_thread
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 import orjson
 
-from analysis.child_process import take_pipes, write_all
+from analysis.child_process import Parent, from_json
 from analysis.store.reference import relations
 from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
@@ -49,14 +47,14 @@ _STOPPED: Final = {"error": ["stopped"], "kind": "stopped"}
 
 def main() -> NoReturn:
     """Answer until stdin ends."""
-    SqlWorker(*take_pipes()).serve()
+    SqlWorker(Parent()).serve()
 
 
 class SqlWorker:
     """Runs queries on one set of captures at a time."""
 
-    def __init__(self, requests: int, answers: int) -> None:
-        self._requests, self._answers = requests, answers
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
         self._queries: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._session: SqlSession | None = None
         self._paths: list[Path] = []
@@ -73,7 +71,7 @@ class SqlWorker:
     def serve(self) -> NoReturn:
         """Run queries, one after another."""
         signal.signal(signal.SIGINT, self._interrupted)
-        Thread(target=self._listen, daemon=True).start()
+        self._parent.listen(self._take)
         known = [
             {
                 "name": relation.name,
@@ -95,17 +93,13 @@ class SqlWorker:
                 reply = _STOPPED
             self._reply(reply)
 
-    def _listen(self) -> NoReturn:
-        """Receive queries. When stdin ends, so does this process, whatever is running."""
-        for line in os.fdopen(self._requests, "rb"):
-            # Not orjson: a path may hold bytes that are not UTF-8.
-            request = json.loads(line)
-            if "stop" in request:
-                self._stopped = request["stop"]
-                signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
-            else:
-                self._queries.put(request)
-        os._exit(0)
+    def _take(self, message: bytes) -> None:
+        request = from_json(message)
+        if "stop" in request:
+            self._stopped = request["stop"]
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        else:
+            self._queries.put(request)
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
         # A signal for an earlier turn must not stop this one.
@@ -204,12 +198,9 @@ class SqlWorker:
             self._reply({"progress": [done, total]})
 
     def _reply(self, message: dict[str, Any]) -> None:
-        # A line split by a signal would be invalid.
+        # A message split by a signal would be invalid.
         may_stop, self._may_stop = self._may_stop, False
-        try:
-            write_all(self._answers, orjson.dumps({"turn": self._turn, **message}) + b"\n")
-        except OSError:
-            os._exit(0)
+        self._parent.send(orjson.dumps({"turn": self._turn, **message}))
         self._may_stop = may_stop
 
 

@@ -21,7 +21,7 @@ import orjson
 
 from analysis.child_process import take_pipes
 from analysis.store.connection import connect
-from analysis.store.sandbox.protocol import read, write
+from analysis.store.plain.pipes import read, write
 from analysis.store.sql_files import sql_of
 from analysis.store.tables import clocked, creation
 

@@ -21,7 +21,7 @@ from analysis.store.plain.exchanges import Exchanges
 from analysis.store.plain.lines import Lines, most_odd
 from analysis.store.plain.odd import OddFrame, facts, judged, key
 from analysis.store.plain.opening import Opening, opening_of
-from analysis.store.sandbox.protocol import write
+from analysis.store.plain.pipes import write
 from analysis.store.values import LARGEST, text, wall
 from captures.file import is_live
 from captures.reader import Capture

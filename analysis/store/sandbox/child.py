@@ -22,11 +22,11 @@ from typing import Any, Final, NoReturn
 import duckdb
 import orjson
 
-from analysis.child_process import take_pipes
+from analysis.child_process import Parent
 from analysis.store.connection import connect
 from analysis.store.open import Source, prepare
 from analysis.store.renamed import present_name
-from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders, read, write
+from analysis.store.sandbox.protocol import OVER_MEMORY, ROW_LIMIT, Cells, Column, QueryError, encoders
 
 THREADS: Final = 4
 BATCH: Final = 256 << 10
@@ -48,28 +48,23 @@ _REPORT: Final = 1 << 20
 
 
 def main() -> NoReturn:
-    """Read the sources from stdin, lock the process, and answer requests until stdin ends."""
-    # Nothing that DuckDB prints may look like an answer, and no SQL may read the requests.
-    requests, answers = take_pipes()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    """Take the sources, lock the process, and answer requests until stdin ends."""
+    parent = Parent()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    setup = read(requests)
-    if setup is not None:
-        try:
-            child = Child(setup, answers)
-        except Exception as error:  # noqa: BLE001 - the parent must learn of any failure here
-            _reply(answers, {"error": _error_members(error)})
-            os._exit(1)
-        child.serve(requests)
-    os._exit(0)
+    try:
+        child = Child(orjson.loads(parent.receive()), parent)
+    except Exception as error:  # noqa: BLE001 - the parent must learn of any failure here
+        parent.send(orjson.dumps({"error": _error_members(error)}))
+        os._exit(1)
+    child.serve()
 
 
 class Child:
-    """A locked connection and the two pipes."""
+    """A locked connection, and who asks."""
 
-    def __init__(self, setup: dict[str, Any], answers: int) -> None:
+    def __init__(self, setup: dict[str, Any], parent: Parent) -> None:
         """Load, attach, lock."""
-        self._answers = answers
+        self._parent = parent
         self._memory: int = setup["memory"]
         self._by_resident: bool = setup["by_resident"]
         self._processor_s = int(setup["timeout_s"] * THREADS) + 10
@@ -104,12 +99,12 @@ class Child:
         # Descriptors that are open stay open, and there can be no other: no file, no socket, no pipe.
         _limit(resource.RLIMIT_NOFILE, 0)
 
-    def serve(self, requests: int) -> NoReturn:
+    def serve(self) -> NoReturn:
         """Answer until stdin ends."""
-        Thread(target=self._listen, args=(requests,), daemon=True).start()
+        self._parent.listen(self._take)
         if self._by_resident:
             Thread(target=self._watch, daemon=True).start()
-        _reply(self._answers, {"ready": self._refused})
+        self._reply({"ready": self._refused})
         while True:
             sql = self._queries.get()
             used = resource.getrusage(resource.RUSAGE_SELF)
@@ -121,19 +116,21 @@ class Child:
                 end = {"error": self._explained(error, sql)}
             # First: the next request comes as soon as the parent hears of the end.
             self._is_idle.set()
-            _reply(self._answers, end)
+            self._reply(end)
 
-    def _listen(self, requests: int) -> None:
-        """Receive requests while a query runs. When stdin ends, the process ends, whatever is running."""
-        while (request := read(requests)) is not None:
-            if "sql" in request:
-                self._is_idle.clear()
-                self._queries.put(request["sql"])
-                continue
-            # Again and again: DuckDB forgets what comes before a statement has begun.
-            while not self._is_idle.wait(INSIST_S):
-                self._connection.interrupt()
-        os._exit(0)
+    def _take(self, message: bytes) -> None:
+        """Take a request while a query runs."""
+        request = orjson.loads(message)
+        if "sql" in request:
+            self._is_idle.clear()
+            self._queries.put(request["sql"])
+            return
+        # Again and again: DuckDB forgets what comes before a statement has begun.
+        while not self._is_idle.wait(INSIST_S):
+            self._connection.interrupt()
+
+    def _reply(self, message: dict[str, Any]) -> None:
+        self._parent.send(orjson.dumps(message))
 
     def _watch(self) -> None:
         while _resident() <= self._most:
@@ -143,7 +140,7 @@ class Child:
     def _report(self, done: int, total: int) -> None:
         if done - self._reported >= _REPORT:
             self._reported = done
-            _reply(self._answers, {"progress": [done, total]})
+            self._reply({"progress": [done, total]})
 
     def _answer(self, sql: str) -> None:
         statements = self._connection.extract_statements(sql)
@@ -156,10 +153,10 @@ class Child:
         for statement in statements[:-1]:
             self._connection.execute(statement)
         columns, cursor = self._run(statements[-1])
-        _reply(self._answers, {"columns": [list(column) for column in columns]})
+        self._reply({"columns": [list(column) for column in columns]})
         if columns:
             for batch in _batches(cursor, encoders(columns)):
-                write(self._answers, b'{"rows":[' + b",".join(batch) + b"]}")
+                self._parent.send(b'{"rows":[' + b",".join(batch) + b"]}")
 
     def _run(self, statement: duckdb.Statement) -> tuple[list[Column], duckdb.DuckDBPyConnection]:
         """Start a statement: its columns, and where to fetch its rows.
@@ -314,7 +311,3 @@ def _error_members(error: Exception) -> dict[str, Any]:
 
 def _path(digits: str) -> Path:
     return Path(os.fsdecode(bytes.fromhex(digits)))
-
-
-def _reply(fd: int, message: dict[str, Any]) -> None:
-    write(fd, orjson.dumps(message))

@@ -12,7 +12,6 @@ a query time out. The child dies with the parent, as its stdin ends.
 """
 
 import os
-import select
 import signal
 import sys
 import time
@@ -31,7 +30,6 @@ from analysis.store.sandbox.protocol import (
     QueryError,
     Value,
     decoders,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -107,11 +105,7 @@ class Sandbox:
         self._counts_reader = False
         self._turn = 0
         self._is_busy = False
-        self._heard = bytearray()
-        self._process = PythonChild("analysis.store.sandbox.child", bare=True)
-        self._requests, self._answers = self._process.stdin, self._process.stdout
-        self._poll = select.poll()
-        self._poll.register(self._answers, select.POLLIN)
+        self._process = PythonChild("analysis.store.sandbox.child", bare=True, longest=MESSAGE_LIMIT)
         setup = {
             # The child has another working directory, so relative paths would break. In digits, as the bytes of
             # a path need be no UTF-8.
@@ -164,9 +158,11 @@ class Sandbox:
         self._is_busy = True
         try:
             self._send({"sql": sql})
-        except QueryError:
+        except TypeError:
             self._is_busy = False
-            raise
+            raise QueryError("parser", "the statement is not UTF-8") from None
+        except TimeoutError:
+            self._give_up()
         try:
             columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
         except (TypeError, ValueError):
@@ -177,9 +173,9 @@ class Sandbox:
         """Stop the query that is being answered, if any; the child survives if it obeys in time."""
         if not self._is_busy:
             return
+        self._until_s = time.monotonic() + GRACE_S
         try:
             self._send({"stop": True})
-            self._until_s = time.monotonic() + GRACE_S
             while not {"done", "error"} & set(self._message()):
                 pass
         except (QueryError, TimeoutError):
@@ -192,8 +188,6 @@ class Sandbox:
 
     def close(self) -> None:
         """End the child, whatever it is doing."""
-        # Their numbers will be reused for other files.
-        self._requests = self._answers = -1
         self._process.close()
 
     # ---- messages
@@ -231,9 +225,7 @@ class Sandbox:
         try:
             message = self._message()
         except TimeoutError:
-            self.stop()
-            text = f"stopped after {self._limits.timeout_s:g} s, which is the limit of a query"
-            raise QueryError("timeout", text) from None
+            self._give_up()
         except KeyboardInterrupt:
             self.stop()
             raise
@@ -258,37 +250,24 @@ class Sandbox:
 
     def _message(self) -> dict[str, Any]:
         """The next message. A partly read one is kept if Ctrl-C interrupts."""
-        self._hear(4)
-        size = 4 + int.from_bytes(self._heard[:4])
-        if size > MESSAGE_LIMIT:
-            self._refuse()
-        self._hear(size)
-        body, self._heard = self._heard[4:size], self._heard[size:]
         try:
-            message = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            message = orjson.loads(self._process.receive(self._until_s))
+        except BrokenPipeError:
+            self._say_how_it_died()
+        except ValueError:
             self._refuse()
         if not isinstance(message, dict):
             self._refuse()
         return message
 
-    def _hear(self, size: int) -> None:
-        while len(self._heard) < size:
-            left_s = None if self._until_s is None else max(0.0, self._until_s - time.monotonic())
-            if left_s == 0 or not self._poll.poll(None if left_s is None else left_s * 1000):
-                raise TimeoutError
-            piece = b"" if self._answers < 0 else os.read(self._answers, 1 << 18)
-            if not piece:
-                self._say_how_it_died()
-            self._heard += piece
-
     def _send(self, request: dict[str, Any]) -> None:
-        try:
-            write(self._requests, orjson.dumps(request))
-        except TypeError:
-            raise QueryError("parser", "the statement is not UTF-8") from None
-        except OSError:
-            self._say_how_it_died()
+        self._process.send(orjson.dumps(request), self._until_s)
+
+    def _give_up(self) -> NoReturn:
+        self.stop()
+        raise QueryError(
+            "timeout", f"stopped after {self._limits.timeout_s:g} s, which is the limit of a query"
+        ) from None
 
     def _say_how_it_died(self) -> NoReturn:
         self.close()

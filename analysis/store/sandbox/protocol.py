@@ -1,21 +1,15 @@
 """The protocol between the sandbox's parent and child: requests, columns, rows, errors.
 
-A message is four bytes of length, then JSON. Values that JSON cannot express are text: large integers, NaN and
-infinities, decimals, times; bytes are base64. A length is checked before any of its bytes is awaited, and a value of a
-type other than its column's is an error, because a compromised child may send anything.
+A message is JSON. Values that JSON cannot express are text: large integers, NaN and infinities, decimals, times; bytes
+are base64. A value of a type other than its column's is an error, because a compromised child may send anything.
 """
 
-import os
 import re
 import sys
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
-
-import orjson
-
-from analysis.child_process import write_all
 
 ROW_LIMIT: Final = 64 << 20
 """Bytes of one row as JSON."""
@@ -72,25 +66,6 @@ class QueryError(Exception):
         `empty`, `row size`, `memory`, `timeout`, `interrupted`, `died`, `jail`."""
         self.nearest = tuple(nearest)
         """Tables, views or columns that may have been meant, the likeliest first."""
-
-
-def write(fd: int, message: bytes) -> None:
-    """Write a message, all of it."""
-    write_all(fd, len(message).to_bytes(4) + message)
-
-
-def read(fd: int) -> dict[str, Any] | None:
-    """The next message from a trusted writer; None at the end."""
-    wanted, data = 4, bytearray()
-    while len(data) < wanted:
-        piece = os.read(fd, wanted - len(data))
-        if not piece:
-            return None
-        data += piece
-        if len(data) == 4:
-            wanted += int.from_bytes(data)
-    message: dict[str, Any] = orjson.loads(data[4:])
-    return message
 
 
 # ---- cells

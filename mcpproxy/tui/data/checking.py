@@ -1,26 +1,21 @@
 """Checking: the worker process that runs the rules (`worker.py`), and its results for each capture.
 
 The first check starts the worker, which then checks all captures; a thread receives its output. If the worker dies, the
-captures that it was checking report this, and nothing else happens: the next check starts another worker. It ends with
-this process, because its stdin is then closed.
+captures that it was checking report this, and nothing else happens: the next check starts another worker.
 """
 
-import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from analysis.child_process import PythonChild
+from analysis.child_process import PythonChild, as_json, from_json
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
 from mcpproxy.tui.data.findings import Findings
-
-LONGEST_LINE: Final = 1 << 20
-"""Bytes. The worker never writes a longer line."""
 
 
 class _Job(NamedTuple):
@@ -63,14 +58,10 @@ class Checking:
             order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "in_full": in_full}
             try:
                 if self._worker is None or not self._worker.is_alive:
-                    self._worker = PythonChild("mcpproxy.tui.data.worker")
-                    # It blocks on the worker's output, so it needs a thread of its own.
-                    threading.Thread(target=self._receive, args=(self._worker,), name="findings", daemon=True).start()
+                    self._worker = worker = PythonChild("mcpproxy.tui.data.worker")
+                    worker.listen(self._take, lambda status, fault: self._ended(worker, status, fault))
                 self._jobs[self._number] = _Job(findings, self._worker)
-                self._worker.send(order)
-            except BrokenPipeError:
-                # The worker has just died; the thread that reads its output will report that.
-                pass
+                self._worker.send(as_json(order))
             except OSError as error:
                 findings.trouble = f"the process that runs the rules cannot be started: {error.strerror}"
 
@@ -80,48 +71,36 @@ class Checking:
             for number, job in list(self._jobs.items()):
                 if job.findings is findings:
                     del self._jobs[number]
-                    with suppress(OSError):
-                        job.worker.send({"n": number})
+                    job.worker.send(as_json({"n": number}))
 
     def close(self) -> None:
         """End the worker."""
         with self._lock:
             worker, self._worker = self._worker, None
             self._jobs.clear()
-        if worker is None:
-            return
-        # Closing its stdin would have the same effect, but only once it has started, and quitting would wait for that.
-        worker.end()
+        if worker is not None:
+            worker.close()
 
     # ---- in the thread
 
-    def _receive(self, worker: PythonChild) -> None:
-        why = ""
-        try:
-            self._take_all(worker.lines(LONGEST_LINE))
-        except (ValueError, TypeError, KeyError, OSError) as error:
-            why = f"its output is invalid ({type(error).__name__})"
-            worker.kill()
-        status = worker.wait()
+    def _ended(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
+        why = _ending(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
         with self._lock:
-            worker.close_stdin()
             unfinished = {number: job for number, job in self._jobs.items() if job.worker is worker}
             for number in unfinished:
                 del self._jobs[number]
             self._worker = None if self._worker is worker else self._worker
         for job in unfinished.values():
-            job.findings.trouble = f"the process that runs the rules has ended: {why or _ending(status)}"
+            job.findings.trouble = f"the process that runs the rules has ended: {why}"
         if unfinished:
             self._notify()
 
-    def _take_all(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            report = json.loads(line)
-            job = self._jobs.get(report["n"])
-            if job is not None:
-                self._take(report, job.findings)
-
-    def _take(self, report: dict[str, Any], findings: Findings) -> None:
+    def _take(self, message: bytes) -> None:
+        report: dict[str, Any] = from_json(message)
+        job = self._jobs.get(report["n"])
+        if job is None:
+            return
+        findings = job.findings
         if "found" in report:
             finding = Finding(*report["found"])
             findings.take(finding._replace(level=Level(finding.level), related=tuple(finding.related)))

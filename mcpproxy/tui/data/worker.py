@@ -1,20 +1,17 @@
 """Worker: the process that runs the rules, so that the screen never waits for them.
 
-`checking.py` starts it and sends it the captures to check, as lines of JSON. It follows captures that grow, and reports
-findings and progress. It ends when its stdin is closed: whatever happens to the screen, even `kill -9`, no process is
-left behind. It runs at low priority (nice), and writes no file except the tally of a capture, in the cache.
+`checking.py` starts it and sends it the captures to check. It follows captures that grow, and reports findings and
+progress. Whatever happens to the screen, even `kill -9`, it ends with it. It runs at low priority (nice), and writes no
+file except the tally of a capture, in the cache.
 
 If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
 """
 
 import gc
-import json
 import os
 import queue
 import resource
 import signal
-import sys
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -22,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.checking.checker import Rules
+from analysis.child_process import Parent, as_json, from_json
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, keep, key_of
@@ -48,10 +46,11 @@ RELATED: Final = 20
 class Task:
     """One capture, which is checked to its current end and then followed."""
 
-    def __init__(self, number: int, path: Path, *, in_full: bool) -> None:
+    def __init__(self, parent: Parent, number: int, path: Path, *, in_full: bool) -> None:
         """Open it.
 
         Args:
+            parent: who learns of the findings.
             number: identifies it in all reports.
             path: the capture.
             in_full: whether to report the findings, or only their number.
@@ -59,6 +58,7 @@ class Task:
         Raises:
             NotACapture, NewerFormat: as `Capture`.
         """
+        self._parent = parent
         self.number, self.in_full = number, in_full
         self.has_ended = False
         self._path, self._key = path, key_of(path)
@@ -119,29 +119,23 @@ class Task:
                 method=finding.method[:LONGEST],
                 related=finding.related[:RELATED],
             )
-            report({"n": self.number, "found": cut})
+            report: dict[str, Any] = {"found": cut}
         else:
-            report({"n": self.number, "more": [finding.rule, finding.level, finding.frame, finding.stands_for]})
+            report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
+        self._parent.put(as_json({"n": self.number, **report}))
 
     def _report_progress(self, *, has_caught_up: bool) -> None:
         self._reported_s, self._reported = time.monotonic(), self._entries if has_caught_up else -1
-        report(
-            {
-                "n": self.number,
-                "checked": self._entries,
-                "even": has_caught_up,
-                "ended": self.has_ended,
-                "tally": self._tally,
-                "faults": sorted(self._reading.faults),
-                "forgotten": [loss.text for loss in self._reading.forgotten],
-            }
-        )
-        sys.stdout.flush()
-
-
-def report(value: dict[str, Any]) -> None:
-    """Write a line, in ASCII, because untrusted text may contain lone surrogates."""
-    sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
+        report = {
+            "n": self.number,
+            "checked": self._entries,
+            "even": has_caught_up,
+            "ended": self.has_ended,
+            "tally": self._tally,
+            "faults": sorted(self._reading.faults),
+            "forgotten": [loss.text for loss in self._reading.forgotten],
+        }
+        self._parent.send(as_json(report))
 
 
 def main() -> None:
@@ -153,26 +147,20 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # As in `check`: nearly all of millions of objects die young.
     gc.set_threshold(50_000, 20, 50)
-    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    parent = Parent()
+    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    parent.listen(orders.put)
     tasks: dict[int, Task] = {}
     while True:
-        is_busy = _work(tasks)
+        is_busy = _work(parent, tasks)
         with suppress(queue.Empty):
             order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
             while True:
-                _handle(order, tasks)
+                _handle(parent, from_json(order), tasks)
                 order = orders.get_nowait()
 
 
-def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
-    for line in sys.stdin.buffer:
-        orders.put(json.loads(line))
-    # The other end is closed or gone, so there is no recipient for a report.
-    os._exit(0)
-
-
-def _handle(order: dict[str, Any], tasks: dict[int, Task]) -> None:
+def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> None:
     number = order["n"]
     if "path" not in order:
         task = tasks.pop(number, None)
@@ -180,12 +168,12 @@ def _handle(order: dict[str, Any], tasks: dict[int, Task]) -> None:
             task.close()
         return
     try:
-        tasks[number] = Task(number, Path(os.fsdecode(bytes.fromhex(order["path"]))), in_full=order["in_full"])
+        tasks[number] = Task(parent, number, Path(os.fsdecode(bytes.fromhex(order["path"]))), in_full=order["in_full"])
     except CaptureError as error:
-        _fail(number, str(error))
+        _fail(parent, number, str(error))
 
 
-def _work(tasks: dict[int, Task]) -> bool:
+def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
     """Run a step of the first task with work: the visible capture, then in order of arrival."""
     for task in sorted(tasks.values(), key=lambda task: (not task.in_full, task.number)):
         try:
@@ -193,7 +181,7 @@ def _work(tasks: dict[int, Task]) -> bool:
         except Exception as error:  # noqa: BLE001 - a capture that cannot be checked must not stop the others
             task.close()
             del tasks[task.number]
-            _fail(task.number, f"{type(error).__name__}: {error}"[:LONGEST])
+            _fail(parent, task.number, f"{type(error).__name__}: {error}"[:LONGEST])
             return True
         if task.has_ended:
             task.close()
@@ -204,6 +192,5 @@ def _work(tasks: dict[int, Task]) -> bool:
     return False
 
 
-def _fail(number: int, why: str) -> None:
-    report({"n": number, "failed": why})
-    sys.stdout.flush()
+def _fail(parent: Parent, number: int, why: str) -> None:
+    parent.send(as_json({"n": number, "failed": why}))

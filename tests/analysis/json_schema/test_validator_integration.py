@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import child_process
 from analysis.json_schema.fast_path import proof_of, proves
 from analysis.json_schema.validator import LARGEST, WORKER, Refusal, dialect, schema_of
-from analysis.json_schema.worker import DEATHS, Worker
+from analysis.json_schema.worker import DEATHS, MOST, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until
 
@@ -196,6 +197,25 @@ def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.
     for _ in range(DEATHS + 5):
         assert worker.ask("7", b"{}", b"1") is None
     assert worker.deaths == DEATHS + 1
+
+
+LIES = [
+    MOST.to_bytes(4) + b"x" * MOST,
+    (MOST + 1).to_bytes(4),
+    b"\0\0\0\x09[1,true,\xff",
+    b"\0\0\0\x02{}",
+    b'\0\0\0\x10["x",true,"",""]',
+    b"\0\0\0",
+]
+
+
+def test_a_child_that_lies_or_breaks_off_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker()
+    for number, lie in enumerate(LIES, 1):
+        code = f"import os, sys; lie = {lie[:100]!r}; os.write(1, lie + b'x' * ({len(lie)} - len(lie)))"
+        monkeypatch.setattr(child_process, "_BOOT", f"{code}; os.close(1); os.read(0, 1)")
+        assert worker.ask("7", b"{}", b"1") is None, lie[:100]
+        assert worker.deaths == number
 
 
 def test_the_child_ends_with_its_parent() -> None:

@@ -16,7 +16,7 @@ from analysis.store.load import Loader
 from analysis.store.plain import child, parent
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.parent import load_plain
-from analysis.store.sandbox.protocol import read, write
+from analysis.store.plain.pipes import read, write
 from analysis.store.tables import NAMES, creation
 
 MEMORY = 256_000_000

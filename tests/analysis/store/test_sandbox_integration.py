@@ -550,7 +550,8 @@ class Clock:
 
 def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(parent, "time", clock)
+    for module in (parent, child_process):
+        monkeypatch.setattr(module, "time", clock)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         # More than fits into a pipe, so the child waits, too.
         answer = iter(own.ask("select i, repeat('x', 1000) from range(500) t(i)"))
@@ -563,7 +564,8 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(parent, "time", clock)
+    for module in (parent, child_process):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(parent, "GRACE_S", DEADLINE_S)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         answer = iter(own.ask("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
@@ -866,6 +868,23 @@ def test_a_child_that_lies_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
                 rows(own, "select 1")
             assert caught.value.kind == "jail", lie
             assert not own.is_alive, lie
+
+
+STOPPED = """
+import os, signal
+os.write(1, b'\\0\\0\\0\\x0c{"ready":[]}')
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_child_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_BOOT", STOPPED)
+    monkeypatch.setattr(parent, "GRACE_S", 0.1)
+    with Sandbox([], limits=Limits(timeout_s=0.1)) as own:
+        with pytest.raises(QueryError, match=r"stopped after 0\.1 s") as caught:
+            own.ask("select '" + "x" * (1 << 20) + "'")
+        assert caught.value.kind == "timeout"
+        assert not own.is_alive
 
 
 def test_a_child_that_dies_is_told_of(sandbox: Sandbox) -> None:

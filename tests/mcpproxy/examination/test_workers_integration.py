@@ -61,10 +61,10 @@ def hold(check: Callable[..., None], *captures: Path) -> None:
 def test_every_event_survives_the_way(captures: list[Path]) -> None:
     for path in captures:
         for event in all_of(examined(path, Wanted())):
-            line = encoded(7, CaptureError(event) if isinstance(event, str) else event)
-            _, back = decoded(line)
+            message = encoded(7, CaptureError(event) if isinstance(event, str) else event)
+            _, back = decoded(message)
             assert (str(back) if isinstance(back, CaptureError) else back) == event
-            assert is_last(line) == isinstance(event, Ended | str)
+            assert is_last(message) == isinstance(event, Ended | str)
 
 
 def test_they_find_the_same_in_the_same_order(captures: list[Path]) -> None:

@@ -24,7 +24,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from analysis.child_process import PythonChild
+from analysis.child_process import _Incoming
 from captures.frame import Direction
 from captures.record import members, seal, stderr_members
 from mcpproxy.clients.overview import RoutedServer
@@ -185,7 +185,7 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
     at = ours[0].f_code
     if at is StepThread._run.__code__:
         return inner.f_globals.get("__name__") == "threading"
-    return at is PythonChild.read_lines.__code__ and inner is ours[0]
+    return at is _Incoming.some.__code__ and inner is ours[0]
 
 
 def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float]]:
