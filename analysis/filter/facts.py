@@ -5,9 +5,10 @@ Callers decide what is known by when. A fact is None if it does not apply, or is
 
 from dataclasses import dataclass
 
-from analysis.conversation.call import Call, Outcome, name_in, outcome_of
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response
+from analysis.conversation.call import Call
+from analysis.conversation.message import Id, Notification, Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 
@@ -81,8 +82,7 @@ def facts_of(
     exchange = exchange or seen.exchange
     named = exchange.request if exchange is not None and isinstance(message, Response) else message
     frames = message.frames
-    raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
-    is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
+    has_failed = is_error(message)
     asked = exchange if isinstance(message, Request) else None
     is_waiting = is_open and asked is not None and asked.is_open
     return Facts(
@@ -93,10 +93,10 @@ def facts_of(
         kind=kind_of(message),
         is_batched=message.index is not None,
         latency_ns=exchange.latency_ns if exchange is not None else None,
-        size=sum(len(frame.raw) for frame in frames),
+        size=size_of(frames),
         code=code_of(message),
-        is_error=is_error,
-        is_failure=is_error or (asked is not None and not is_waiting and asked.is_failure),
+        is_error=has_failed,
+        is_failure=has_failed or (asked is not None and not is_waiting and asked.is_failure),
         is_waiting=is_waiting,
         is_answered=exchange is not None and exchange.response is not None,
         problem=None if seen.is_beside else problem_of(message),
@@ -106,7 +106,7 @@ def facts_of(
         exchange=frames[0].exchange,
         index=message.index,
         frames=(frames[0].seq, frames[-1].seq),
-        raw=raw,
+        raw=raw_of(frames),
     )
 
 
@@ -143,30 +143,3 @@ def facts_of_record(record: Record) -> Facts:
         exchange=exchange if type(exchange) is int else None,
         frames=(record.seq, record.seq),
     )
-
-
-def kind_of(message: Message) -> Kind:
-    """What a message is by itself."""
-    if isinstance(message, Request):
-        return "request"
-    if isinstance(message, Notification):
-        return "notification"
-    if isinstance(message, Response):
-        return "error" if message.is_error else "response"
-    return "unjudged" if message.reason == "unjudged" else "invalid"
-
-
-def code_of(message: Message) -> int | None:
-    """The code of a JSON-RPC error."""
-    error = message.error if isinstance(message, Response) and message.is_error else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if type(code) is int else None
-
-
-def problem_of(message: Message) -> str | None:
-    """The problem of a message by itself; a problem of its batch is reported for the batch."""
-    frame = message.frames[0]
-    if frame.is_ignored:
-        return None
-    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
-    return reason if frame.verdict.kind == "batch" else frame.problem or reason

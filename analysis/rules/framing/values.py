@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.conversation.session import Seen
+from analysis.facts import raw_of
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.message_text import FrameRule, cut, is_value, oddities, raw_of, reason
+from analysis.rules.support.message_text import FrameRule, cut, is_value, oddities, reason
 from captures.exact import nesting
 from captures.limits import DEEP
 
@@ -31,7 +32,7 @@ class TooDeep(FrameRule):
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         message = seen.message
-        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message)) > DEEP):
+        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message.frames)) > DEEP):
             yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
 
 

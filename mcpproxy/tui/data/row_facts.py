@@ -11,10 +11,10 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Final, TypedDict
 
-from analysis.conversation.call import ENDLESS, Outcome, name_in, outcome_of
+from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
 from analysis.conversation.message import Id, Message, Notification, Request, Response, messages
+from analysis.facts import code_of, is_error, kind_of, name_in, problem_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
-from analysis.filter.facts import code_of, kind_of, problem_of
 from captures.frame import Direction, Frame, Kind
 from captures.reader import Damage
 from captures.record import Record
@@ -23,8 +23,6 @@ from mcpproxy.tui.data.exchanges import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.row_text import message_at, request_of
 
-_WRONG: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
-_UNANSWERED: Final = (Outcome.UNANSWERED, Outcome.FAILED)
 _set: Final = object.__setattr__
 
 
@@ -88,7 +86,7 @@ def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
     if number == NONE or reading.kinds.all[reading.exchanges.kind[number]].method in ENDLESS:
         return False
-    return reading.outcome(number) in _UNANSWERED or number in reading.exchanges.abandoned_ns
+    return reading.outcome(number) in FAILURES or number in reading.exchanges.abandoned_ns
 
 
 def _waits(reading: Reading, number: int) -> bool:
@@ -211,7 +209,7 @@ class ColumnFacts(_OfRow):
 
     @property
     def is_error(self) -> bool:
-        return not self._is_request and self._reading.outcome(self._number) in _WRONG
+        return not self._is_request and self._reading.outcome(self._number) in ERRORS
 
     @property
     def is_failure(self) -> bool:
@@ -323,8 +321,7 @@ class RowFacts(_OfRow):
 
     @property
     def is_error(self) -> bool:
-        message = self._parsed()
-        return isinstance(message, Response) and outcome_of(message, None) in _WRONG
+        return is_error(self._parsed())
 
     @property
     def is_failure(self) -> bool:

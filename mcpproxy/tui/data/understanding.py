@@ -10,10 +10,11 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call import ERRORS, Call, IdState, Outcome
 from analysis.conversation.guesses import Meant
 from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import size_of
 from analysis.filter import Facts, facts_of
 from analysis.reading import Reading, Step
 from captures.frame import Frame
@@ -44,7 +45,6 @@ _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
 _MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
 """States of the ids of responses that belong to no exchange, although a request has that id."""
-_BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
 
 
 class Loss(NamedTuple):
@@ -250,7 +250,7 @@ class Understanding:
 
     def _note_unusual(self, event: Seen, row: int, number: int) -> None:
         """Keep what a filter needs to know of a message that its row alone does not show."""
-        size = sum(len(frame.raw) for frame in event.message.frames)
+        size = size_of(event.message.frames)
         if self._unusual_bytes + size > UNUSUAL_BYTES:
             return
         self._unusual_bytes += size + 400
@@ -284,7 +284,7 @@ class Understanding:
                     insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
                 return number, True
             number = self._answer(event.exchange, row)
-            is_wrong = event.exchange.outcome in _BAD or event.is_converted
+            is_wrong = event.exchange.outcome in ERRORS or event.is_converted
         return number, is_wrong
 
     def _join(self, message: Message, first: int, last: int) -> None:
