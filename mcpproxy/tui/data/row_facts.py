@@ -5,6 +5,8 @@ messages are paired again, and a filter that asks for nothing else needs no fram
 `show --filter` and `check --filter`.
 """
 
+# ruff: noqa: D102 - each fact is the one of that name in `Facts`
+
 from collections.abc import Container, Iterator
 from typing import Final
 
@@ -54,19 +56,19 @@ class Row(Facts):
         self._number = reading.exchange_of[row] if number is None else number
 
     @Fact
-    def message(self) -> Message | None:  # noqa: D102 - as all facts here, it is what `Facts` says
+    def message(self) -> Message | None:
         if self._given is not None or self._frame is None:
             return self._given
         return message_at(self._reading, self._row, self._frame)
 
     @Fact
-    def parts(self) -> tuple[Frame, ...]:  # noqa: D102
+    def parts(self) -> tuple[Frame, ...]:
         if self._given is not None:
             return self._given.frames
         return () if self._frame is None else (self._frame,)
 
     @Fact
-    def is_beside(self) -> bool:  # noqa: D102
+    def is_beside(self) -> bool:
         return self._row in self._reading.beside
 
     @Fact
@@ -82,7 +84,7 @@ class Row(Facts):
         return self._reading.outcome(self._number) if is_last and self._given is None else None
 
     @Fact
-    def method(self) -> str | None:  # noqa: D102
+    def method(self) -> str | None:
         call = call_of(self._reading, self._number)
         if call is not None:
             return call.method
@@ -90,7 +92,7 @@ class Row(Facts):
         return None if named is None else named.method
 
     @Fact
-    def name(self) -> str | None:  # noqa: D102
+    def name(self) -> str | None:
         call = call_of(self._reading, self._number)
         if call is not None:
             return call.name
@@ -105,11 +107,11 @@ class Row(Facts):
         return message if isinstance(message, Request | Notification) else None
 
     @Fact
-    def dir(self) -> Direction | None:  # noqa: D102
+    def dir(self) -> Direction | None:
         return self._reading.index.entry(self._row).dir
 
     @Fact
-    def kind(self) -> Kind | None:  # noqa: D102
+    def kind(self) -> Kind | None:
         if self.is_request:
             return "request"
         if self.answered is not None:
@@ -117,58 +119,58 @@ class Row(Facts):
         return None if self.message is None else kind_of(self.message)
 
     @Fact
-    def index(self) -> int | None:  # noqa: D102
+    def index(self) -> int | None:
         return None if self._given is None else self._given.index
 
     @Fact
-    def is_batched(self) -> bool:  # noqa: D102
+    def is_batched(self) -> bool:
         return self.index is not None
 
     @Fact
-    def latency_ns(self) -> int | None:  # noqa: D102
+    def latency_ns(self) -> int | None:
         latency_ns = -1 if self._number == NONE else self._reading.exchanges.latency_ns[self._number]
         return latency_ns if latency_ns >= 0 else None
 
     @Fact
-    def is_answered(self) -> bool:  # noqa: D102
+    def is_answered(self) -> bool:
         return self.latency_ns is not None
 
     @Fact
-    def is_error(self) -> bool:  # noqa: D102
+    def is_error(self) -> bool:
         if self.answered is not None:
             return self.answered in ERRORS
         return not self.is_request and self.message is not None and is_error(self.message)
 
     @Fact
-    def is_failure(self) -> bool:  # noqa: D102
+    def is_failure(self) -> bool:
         return _has_failed(self._reading, self._number) if self.is_request else self.is_error
 
     @Fact
-    def is_waiting(self) -> bool:  # noqa: D102
+    def is_waiting(self) -> bool:
         return self.is_request and _waits(self._reading, self._number)
 
     @Fact
-    def rules(self) -> tuple[str, ...]:  # noqa: D102
+    def rules(self) -> tuple[str, ...]:
         return self._reading.findings.rules_at(self._row)
 
     @Fact
-    def level(self) -> str | None:  # noqa: D102
+    def level(self) -> str | None:
         level, _ = self._reading.findings.at(self._row)
         return None if level is None else str(level)
 
     @Fact
-    def session(self) -> int | None:  # noqa: D102
+    def session(self) -> int | None:
         return self._reading.sessions[self._row] or None
 
     @Fact
-    def frames(self) -> tuple[int, int]:  # noqa: D102
+    def frames(self) -> tuple[int, int]:
         if self._given is not None:
             return self._given.frames[0].seq, self._given.frames[-1].seq
         seq = self._reading.index.entry(self._row).seq
         return seq, seq
 
     @Fact
-    def is_marked(self) -> bool:  # noqa: D102
+    def is_marked(self) -> bool:
         return self._reading.index.entry(self._row).seq in self._marks
 
 
@@ -177,6 +179,8 @@ def column_facts(reading: Reading, row: int) -> Row | None:
     number = reading.exchange_of[row]
     if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
         return None
+    if row not in (reading.exchanges.request[number], reading.exchanges.response[number]):
+        return None  # a request that was repeated after a redirect
     return None if call_of(reading, number) is None else Row(reading, row, number=number)
 
 
