@@ -3,8 +3,7 @@
 Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
 """
 
-from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 
 from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Message, Notification, Request, Response
@@ -13,30 +12,21 @@ from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    Fact = property
+else:
 
+    class Fact:
+        """A property that is worked out once. `cached_property` is too slow: in Python 3.11 it takes a lock."""
 
-class Fact(Generic[T]):
-    """A fact that is worked out once. `cached_property` does the same, but takes a lock each time in Python 3.11."""
+        def __init__(self, work_out):
+            self._work_out = work_out
+            self._name = work_out.__name__
+            self.__doc__ = work_out.__doc__
 
-    def __init__(self, work_out: Callable[[Any], T]) -> None:
-        self._work_out = work_out
-        self.__doc__ = work_out.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, facts: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, facts: "Facts", owner: type) -> T: ...
-
-    def __get__(self, facts: "Facts | None", owner: type) -> Self | T:
-        if facts is None:
-            return self
-        value = facts.__dict__[self._name] = self._work_out(facts)
-        return value
+        def __get__(self, facts, owner):
+            value = facts.__dict__[self._name] = self._work_out(facts)
+            return value
 
 
 class Facts:

@@ -12,7 +12,7 @@ from typing import Final
 
 from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
 from analysis.conversation.message import Message, Notification, Request, Response, messages
-from analysis.facts import is_error, kind_of, name_in
+from analysis.facts import is_error, kind_of, name_in, raw_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
 from captures.frame import Direction, Frame, Kind
@@ -57,47 +57,56 @@ class Row(Facts):
 
     @Fact
     def message(self) -> Message | None:
-        if self._given is not None or self._frame is None:
+        if self._given is not None:
             return self._given
-        return message_at(self._reading, self._row, self._frame)
+        frame = self._frame or self._reading.index.item(self._row)
+        return message_at(self._reading, self._row, frame) if isinstance(frame, Frame) else None
 
-    @Fact
+    @property
     def parts(self) -> tuple[Frame, ...]:
         if self._given is not None:
             return self._given.frames
         return () if self._frame is None else (self._frame,)
 
-    @Fact
+    @property
     def is_beside(self) -> bool:
         return self._row in self._reading.beside
 
-    @Fact
+    @property
     def is_request(self) -> bool:
         """Whether it is the request of its exchange."""
         is_first = self._number != NONE and self._reading.exchanges.request[self._number] == self._row
         return is_first and (self._given is None or isinstance(self._given, Request))
 
-    @Fact
+    @property
     def answered(self) -> Outcome | None:
         """If it is alone in its row and the response of its exchange: the outcome of that."""
         is_last = self._number != NONE and self._reading.exchanges.response[self._number] == self._row
         return self._reading.outcome(self._number) if is_last and self._given is None else None
 
-    @Fact
+    @property
     def method(self) -> str | None:
-        call = call_of(self._reading, self._number)
+        call = self._call
         if call is not None:
             return call.method
         named = self._named()
         return None if named is None else named.method
 
-    @Fact
+    @property
     def name(self) -> str | None:
-        call = call_of(self._reading, self._number)
+        call = self._call
         if call is not None:
             return call.name
         named = self._named()
         return None if named is None else name_in(named.params)
+
+    @property
+    def _call(self) -> CallKind | None:
+        """The kind of the request of its exchange, if its texts are whole."""
+        if self._number == NONE:
+            return None
+        call = self._reading.kinds.all[self._reading.exchanges.kind[self._number]]
+        return call if call.is_whole else None
 
     def _named(self) -> Request | Notification | None:
         """The message with the method: for a response, its request."""
@@ -106,11 +115,11 @@ class Row(Facts):
             return _request(self._reading, self._number)
         return message if isinstance(message, Request | Notification) else None
 
-    @Fact
+    @property
     def dir(self) -> Direction | None:
         return self._reading.index.entry(self._row).dir
 
-    @Fact
+    @property
     def kind(self) -> Kind | None:
         if self.is_request:
             return "request"
@@ -118,58 +127,62 @@ class Row(Facts):
             return "error" if self.answered is Outcome.ERROR else "response"
         return None if self.message is None else kind_of(self.message)
 
-    @Fact
+    @property
     def index(self) -> int | None:
         return None if self._given is None else self._given.index
 
-    @Fact
+    @property
     def is_batched(self) -> bool:
         return self.index is not None
 
-    @Fact
+    @property
     def latency_ns(self) -> int | None:
         latency_ns = -1 if self._number == NONE else self._reading.exchanges.latency_ns[self._number]
         return latency_ns if latency_ns >= 0 else None
 
-    @Fact
+    @property
     def is_answered(self) -> bool:
         return self.latency_ns is not None
 
-    @Fact
+    @property
     def is_error(self) -> bool:
         if self.answered is not None:
             return self.answered in ERRORS
         return not self.is_request and self.message is not None and is_error(self.message)
 
-    @Fact
+    @property
     def is_failure(self) -> bool:
         return _has_failed(self._reading, self._number) if self.is_request else self.is_error
 
-    @Fact
+    @property
     def is_waiting(self) -> bool:
         return self.is_request and _waits(self._reading, self._number)
 
-    @Fact
+    @property
     def rules(self) -> tuple[str, ...]:
         return self._reading.findings.rules_at(self._row)
 
-    @Fact
+    @property
     def level(self) -> str | None:
         level, _ = self._reading.findings.at(self._row)
         return None if level is None else str(level)
 
-    @Fact
+    @property
     def session(self) -> int | None:
         return self._reading.sessions[self._row] or None
 
-    @Fact
+    @property
     def frames(self) -> tuple[int, int]:
         if self._given is not None:
             return self._given.frames[0].seq, self._given.frames[-1].seq
         seq = self._reading.index.entry(self._row).seq
         return seq, seq
 
-    @Fact
+    @property
+    def raw(self) -> bytes:
+        return self._frame.raw if self._given is None and self._frame is not None else raw_of(self.parts)
+
+    @property
     def is_marked(self) -> bool:
         return self._reading.index.entry(self._row).seq in self._marks
 
@@ -181,7 +194,7 @@ def column_facts(reading: Reading, row: int) -> Row | None:
         return None
     if row not in (reading.exchanges.request[number], reading.exchanges.response[number]):
         return None  # a request that was repeated after a redirect
-    return None if call_of(reading, number) is None else Row(reading, row, number=number)
+    return Row(reading, row, number=number)
 
 
 def facts_in(
@@ -216,12 +229,6 @@ def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> 
     """Facts with what is known of their row."""
     of_row = Row(reading, row, marks=marks)
     return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
-
-
-def call_of(reading: Reading, number: int) -> CallKind | None:
-    """The kind of an exchange's request, if its texts are whole."""
-    call = None if number == NONE else reading.kinds.all[reading.exchanges.kind[number]]
-    return call if call is not None and call.is_whole else None
 
 
 def _request(reading: Reading, number: int) -> Request | None:
