@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
 from analysis.cached import READING, put, version_of
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import Item, Reading
@@ -39,7 +39,7 @@ LARGEST: Final = 16 << 10
 """Bytes. A larger cache file is not one of ours."""
 
 _SHORTEST_NS: Final = 1 << 20
-_BAD: Final = (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED)
+_BAD: Final = ERRORS | {Outcome.FAILED}
 _SUFFIX: Final = ".json"
 _TEXT: Final = 200
 """The most characters of a name that are kept."""
@@ -148,8 +148,8 @@ class Summarizer:
             state="live" if live else "died" if ending else "ended",
             wall_ns=fold.wall_ns,
             duration_ns=fold.t_ns,
-            client=_short(fold.client and _peer_text(fold.client)),
-            server=_short(fold.server and _peer_text(fold.server)),
+            client=_short(fold.client and fold.client.text),
+            server=_short(fold.server and fold.server.text),
             revision=_short(fold.revision),
             frames=self.frames,
             errors=self.errors + sum(call.outcome in _BAD for call in left),
@@ -315,12 +315,8 @@ def _is_client(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and _is_count(value[1])
 
 
-def _peer_text(peer: Peer) -> str:
-    return " ".join(filter(None, peer))
-
-
 def _client_text(client: Peer | None) -> str:
-    return "" if client is None else _peer_text(client)[:_TEXT]
+    return "" if client is None else client.text[:_TEXT]
 
 
 def _short(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from analysis.conversation.message import Invalid, Message, message_of, messages, parse_exactly, sender
+from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.limits import READER_LIMIT, TOO_DEEP
 
@@ -134,7 +135,7 @@ class _Unfinished:
     def joined(self) -> Iterator[Message]:
         """All lines as one message, or each by itself if they do not form one."""
         frames = tuple(self.frames)
-        raw = b"\n".join(frame.raw for frame in frames)
+        raw = raw_of(frames)
         try:
             body = parse_exactly(raw)
         except (ValueError, RecursionError):

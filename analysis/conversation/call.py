@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from analysis.conversation.message import Id, Request, Response, id_of
+from analysis.facts import is_tool_error, name_in
 from analysis.protocol.error_codes import REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era
 
@@ -77,6 +78,10 @@ _NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _ID_OPEN: Final = IdState.OPEN
 _ID_CANCELLED: Final = IdState.CANCELLED
 _ID_FAILED: Final = IdState.FAILED
+ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
+"""Outcomes with a response that is an error."""
+FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
+"""Outcomes without a response although one was due."""
 ENDLESS: Final = frozenset({"subscriptions/listen"})
 """Methods of requests that normally get no response, and end by a cancellation."""
 _NO_SUCCESS: Final = 300
@@ -295,7 +300,7 @@ class Call:
         """Whether it got no response although it should have, or was abandoned; an error is another matter."""
         if self.request.method in ENDLESS:
             return False
-        return self.outcome in (_UNANSWERED, _FAILED) or self.abandoned_ns is not None
+        return self.outcome in FAILURES or self.abandoned_ns is not None
 
     @property
     def is_due(self) -> bool:
@@ -362,19 +367,6 @@ class Call:
                 outer.spans.append((self.request.t_ns, response.t_ns))
 
 
-def name_in(params: Any) -> str | None:
-    """The name in params, given directly or by a reference to a prompt or resource."""
-    if not isinstance(params, dict):
-        return None
-    reference = params.get("ref")
-    for place in (params, reference if isinstance(reference, dict) else {}):
-        for member in ("name", "uri"):
-            value = place.get(member)
-            if isinstance(value, str):
-                return value
-    return None
-
-
 def token_of(value: object) -> Id | None:
     """A progress token as a key."""
     return id_of(value) if isinstance(value, str | int | float) else None
@@ -389,11 +381,11 @@ def outcome_of(response: Response, request: Request | None) -> Outcome:
     """The outcome that a response means for its request, or by itself if that is unknown."""
     if response.is_error:
         return _ERROR
+    if is_tool_error(response):
+        return _TOOL_ERROR
     result: Any = response.result
     if not isinstance(result, dict):
         return _RESULT
-    if result.get("isError") is True:
-        return _TOOL_ERROR
     type_ = result.get("resultType")
     if type_ == "input_required":
         return _INPUT_REQUIRED

@@ -38,6 +38,7 @@ from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_f
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
 from analysis.conversation.under_way import UnderWay
+from analysis.facts import code_of
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.revisions import Era
 from captures.frame import Frame
@@ -338,7 +339,7 @@ class Fold:
             waiting.revision = answering(waiting, response, session)
         elif waiting.request.method == "initialize" and session.initialize is waiting.request:
             session.handshake = None
-        if by_server and is_error and _code(response) in MODERN_CODES:
+        if by_server and is_error and code_of(response) in MODERN_CODES:
             session.server_is_modern = True
         return Seen(
             response,
@@ -602,8 +603,3 @@ def _is_unread(response: Response, http: HttpExchange) -> bool:
 
 def _integer(value: object) -> int | None:
     return value if type(value) is int else None
-
-
-def _code(response: Response) -> int | None:
-    error = response.error
-    return _integer(error.get("code")) if isinstance(error, dict) else None

@@ -9,6 +9,7 @@ from analysis.conversation.limited import Limited
 from analysis.conversation.response_text import LONGEST, gist
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionIds
+from analysis.facts import size_of
 from analysis.protocol.revisions import era_of, rank_of
 
 if TYPE_CHECKING:
@@ -571,7 +572,7 @@ class HttpExchanges:
 
     def hold(self, http: HttpExchange, seen: "Seen") -> None:
         """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
-        size = sum([len(frame.raw) for frame in seen.message.frames])
+        size = size_of(seen.message.frames)
         http.held_bytes += size
         self._held_bytes += size
         self._whole.append((seen, size))

@@ -25,6 +25,7 @@ import orjson
 
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Id, Request, id_of
+from analysis.facts import size_of
 
 if TYPE_CHECKING:
     from analysis.conversation.session import Session
@@ -328,5 +329,4 @@ def fingerprint(params: object) -> bytes | None:
 
 
 def _size(call: Call) -> int:
-    answer = call.response.frames if call.response is not None else ()
-    return sum(len(frame.raw) for frame in (*call.request.frames, *answer))
+    return size_of(call.request.frames) + (0 if call.response is None else size_of(call.response.frames))

@@ -46,6 +46,11 @@ class Peer(NamedTuple):
     version: str
     """Empty if it gives none."""
 
+    @property
+    def text(self) -> str:
+        """Both in one line."""
+        return " ".join(filter(None, self))
+
 
 class Session:
     """The state of one session so far."""

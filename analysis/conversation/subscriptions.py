@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call
-from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
+from analysis.conversation.message import Id, Notification, Request, Response, id_of, parse_exactly
+from analysis.facts import size_of
 
 if TYPE_CHECKING:
     from analysis.conversation.http_exchange import HttpExchange
@@ -138,7 +139,7 @@ class ResourceSubscription:
         """The number of notifications from it."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
-        self.size = _size(request)
+        self.size = size_of(request.frames)
 
     @property
     def is_open(self) -> bool:
@@ -177,7 +178,7 @@ class Listening:
         """How it ended: `complete`, `client`, `server`, `proxy` or `error`."""
         self.memory: dict[str, Any] = {}
         """What rules remember, by their ids."""
-        self.size = _size(request)
+        self.size = size_of(request.frames)
 
     @property
     def id(self) -> Id:
@@ -316,8 +317,8 @@ class Subscriptions:
                 params = message.params
                 listening.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
                 listening.acknowledged_ns = message.t_ns
-                listening.size += _size(message)
-                self._bytes += _size(message)
+                listening.size += size_of(message.frames)
+                self._bytes += size_of(message.frames)
                 self._bound()
         return listening
 
@@ -486,7 +487,3 @@ def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
         except (ValueError, RecursionError, LookupError, TypeError):
             return id_of(value)
     return id_of(value)
-
-
-def _size(message: Message) -> int:
-    return sum(len(frame.raw) for frame in message.frames)

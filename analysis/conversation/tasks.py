@@ -28,6 +28,7 @@ from analysis.conversation.message import (
     id_of,
     other_side,
 )
+from analysis.facts import size_of
 
 if TYPE_CHECKING:
     from analysis.conversation.session import Session
@@ -300,7 +301,7 @@ class Tasks:
             # Otherwise a notification has overtaken the response, or a client knows the id from elsewhere.
             task = self._add(key, session)
         task.request, task.seq, task.created_ns, task.repeats = request, request.seq, response.t_ns, repeats
-        task.size = sum(len(frame.raw) for frame in request.frames)
+        task.size = size_of(request.frames)
         self._bytes += task.size
         if response.sender == "server":
             self._created.setdefault(task.id, []).append(task)

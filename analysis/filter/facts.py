@@ -1,112 +1,216 @@
-"""The facts about one message that a filter can use, and where they come from.
+"""What a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
 
 Callers decide what is known by when. A fact is None if it does not apply, or is unknown.
 """
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
-from analysis.conversation.call import Call, Outcome, name_in, outcome_of
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response
+from analysis.conversation.call import Call
+from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
 
+if TYPE_CHECKING:
+    Fact = property
+else:
 
-@dataclass(frozen=True, slots=True)
+    class Fact:
+        """A property that is worked out once. `cached_property` is too slow: in Python 3.11 it takes a lock."""
+
+        def __init__(self, work_out):
+            self._work_out = work_out
+            self._name = work_out.__name__
+            self.__doc__ = work_out.__doc__
+
+        def __get__(self, facts, owner):
+            value = facts.__dict__[self._name] = self._work_out(facts)
+            return value
+
+
 class Facts:
-    """Everything that a filter can test about one message; None if it does not apply, or is unknown."""
+    """Everything that a filter can test about one message, a batch as a whole, or another record."""
 
-    method: str | None = None
-    """For a response, the method of its request."""
-    name: str | None = None
-    """The tool, the prompt or the URI of the resource that the params name; for a response, from its request."""
-    id: Id | None = None
-    dir: Direction | None = None
-    kind: Kind | None = None
-    """For a message in a batch, its own kind; `batch` is the frame that holds them."""
-    is_batched: bool = False
-    """Whether it is one of several messages in a frame."""
-    latency_ns: int | None = None
-    """How long the response took, for both halves of a call."""
-    size: int | None = None
-    """Bytes of its frames."""
-    code: int | None = None
-    """The code of a JSON-RPC error."""
-    is_error: bool = False
-    """Whether it is a JSON-RPC error, or the result of a tool that failed."""
-    is_failure: bool = False
-    """Whether it is that, or a request that failed, that got no response, or that was abandoned."""
-    is_waiting: bool = False
-    """Whether it is a request that is still open at the end of a capture that is being recorded."""
-    is_answered: bool = False
-    """Whether it is one half of a call that has both."""
-    problem: str | None = None
-    """The rule that the frame breaks by itself."""
-    rules: tuple[str, ...] = ()
-    """The rules that have findings about it."""
-    level: str | None = None
-    """The most severe level of these: `note`, `warning` or `error`."""
-    session: int | None = None
-    """Number of its session in the capture, from 1."""
-    exchange: int | None = None
-    """Number of the HTTP exchange that carried it."""
-    index: int | None = None
-    """Its place in a batch; -1 for the batch as a whole."""
-    frames: tuple[int, int] | None = None
-    """Numbers of its first and last frame; for a record that is not a frame, its own number."""
-    is_marked: bool = False
-    """Whether the user has marked it."""
-    raw: bytes = b""
-    """The bytes that crossed; for a message in a batch, the whole batch."""
+    def __init__(self, **known: Any) -> None:
+        """Take what is known; the message, if it is given, says the rest.
+
+        Args:
+            known: facts by their names.
+        """
+        self.__dict__.update(known)
+
+    def add(self, **known: Any) -> Self:
+        """Take more facts, which replace those of these names."""
+        self.__dict__.update(known)
+        return self
+
+    def let_go(self) -> None:
+        """Keep what was worked out, and not the message and its call."""
+        self.add(message=None, call=None, parts=())
+
+    # ---- where facts come from
+
+    @Fact
+    def message(self) -> Message | None:
+        """The message; None for a batch as a whole, and for a record that is not a message."""
+        return None
+
+    @Fact
+    def call(self) -> Call | None:
+        """The call that a response answers; for a request its own, once its outcome is known."""
+        return None
+
+    @Fact
+    def parts(self) -> tuple[Frame, ...]:
+        """The frames of the message."""
+        return () if self.message is None else self.message.frames
+
+    @Fact
+    def is_open(self) -> bool:
+        """Whether the capture is still being recorded, so that a response may still come."""
+        return False
+
+    @Fact
+    def is_beside(self) -> bool:
+        """See `Seen.is_beside`."""
+        return False
+
+    # ---- facts
+
+    @Fact
+    def method(self) -> str | None:
+        """For a response, the method of its request."""
+        message, call = self.message, self.call
+        if isinstance(message, Response):
+            return None if call is None else call.request.method
+        return message.method if isinstance(message, Request | Notification) else None
+
+    @Fact
+    def name(self) -> str | None:
+        """The tool, the prompt or the URI of the resource that the params name; for a response, from its request."""
+        message, call = self.message, self.call
+        if isinstance(message, Response):
+            return None if call is None else call.name
+        return name_in(message.params) if isinstance(message, Request | Notification) else None
+
+    @Fact
+    def id(self) -> Id | None:
+        """As the message writes it."""
+        return self.message.id if isinstance(self.message, Request | Response) else None
+
+    @Fact
+    def dir(self) -> Direction | None:
+        """Its direction."""
+        return self.parts[0].dir if self.parts else None
+
+    @Fact
+    def kind(self) -> Kind | None:
+        """For a message in a batch, its own kind; `batch` is the frame that holds them."""
+        return None if self.message is None else kind_of(self.message)
+
+    @Fact
+    def index(self) -> int | None:
+        """Its place in a batch; -1 for the batch as a whole."""
+        return None if self.message is None else self.message.index
+
+    @Fact
+    def is_batched(self) -> bool:
+        """Whether it is one of several messages in a frame."""
+        return self.message is not None and self.index is not None
+
+    @Fact
+    def latency_ns(self) -> int | None:
+        """How long the response took, for both halves of a call."""
+        return None if self.call is None else self.call.latency_ns
+
+    @Fact
+    def size(self) -> int | None:
+        """Bytes of its frames."""
+        return size_of(self.parts) if self.parts else None
+
+    @Fact
+    def code(self) -> int | None:
+        """The code of a JSON-RPC error."""
+        return None if self.message is None else code_of(self.message)
+
+    @Fact
+    def is_error(self) -> bool:
+        """Whether it is a JSON-RPC error, or the result of a tool that failed."""
+        return self.message is not None and is_error(self.message)
+
+    @Fact
+    def is_failure(self) -> bool:
+        """Whether it is that, or a request that failed, that got no response, or that was abandoned."""
+        if not isinstance(self.message, Request):
+            return self.is_error
+        return self.call is not None and not self.is_waiting and self.call.is_failure
+
+    @Fact
+    def is_waiting(self) -> bool:
+        """Whether it is a request that is still open at the end of a capture that is being recorded."""
+        return self.is_open and isinstance(self.message, Request) and self.call is not None and self.call.is_open
+
+    @Fact
+    def is_answered(self) -> bool:
+        """Whether it is one half of a call that has both."""
+        return self.call is not None and self.call.response is not None
+
+    @Fact
+    def problem(self) -> str | None:
+        """The rule that the frame breaks by itself."""
+        return None if self.message is None or self.is_beside else problem_of(self.message)
+
+    @Fact
+    def rules(self) -> tuple[str, ...]:
+        """The rules that have findings about it."""
+        return ()
+
+    @Fact
+    def level(self) -> str | None:
+        """The most severe level of these: `note`, `warning` or `error`."""
+        return None
+
+    @Fact
+    def session(self) -> int | None:
+        """Number of its session in the capture, from 1."""
+        return None
+
+    @Fact
+    def exchange(self) -> int | None:
+        """Number of the HTTP exchange that carried it."""
+        return self.parts[0].exchange if self.parts else None
+
+    @Fact
+    def frames(self) -> tuple[int, int] | None:
+        """Numbers of its first and last frame; for a record that is not a frame, its own number."""
+        return (self.parts[0].seq, self.parts[-1].seq) if self.parts else None
+
+    @Fact
+    def is_marked(self) -> bool:
+        """Whether the user has marked it."""
+        return False
+
+    @Fact
+    def raw(self) -> bytes:
+        """The bytes that crossed; for a message in a batch, the whole batch."""
+        return raw_of(self.parts) if self.parts else b""
 
 
-def facts_of(
-    seen: Seen,
-    call: Call | None = None,
-    *,
-    rules: tuple[str, ...] = (),
-    level: str | None = None,
-    is_open: bool = False,
-) -> Facts:
+def facts_of(seen: Seen, call: Call | None = None, *, is_open: bool = False) -> Facts:
     """The facts of a message.
 
     Args:
         seen: the message, as the fold saw it.
         call: for a request, its outcome once known. For a response it is known from `seen`.
-        rules: the rules that have findings about it.
-        level: the most severe level of these.
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
-    message = seen.message
-    call = call or seen.answered
-    named = call.request if call is not None and isinstance(message, Response) else message
-    frames = message.frames
-    raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
-    is_error = isinstance(message, Response) and outcome_of(message, None) in (Outcome.ERROR, Outcome.TOOL_ERROR)
-    asked = call if isinstance(message, Request) else None
-    is_waiting = is_open and asked is not None and asked.is_open
     return Facts(
-        method=named.method if isinstance(named, Request | Notification) else None,
-        name=name_in(named.params) if isinstance(named, Request | Notification) else None,
-        id=message.id if isinstance(message, Request | Response) else None,
-        dir=frames[0].dir,
-        kind=kind_of(message),
-        is_batched=message.index is not None,
-        latency_ns=call.latency_ns if call is not None else None,
-        size=sum(len(frame.raw) for frame in frames),
-        code=code_of(message),
-        is_error=is_error,
-        is_failure=is_error or (asked is not None and not is_waiting and asked.is_failure),
-        is_waiting=is_waiting,
-        is_answered=call is not None and call.response is not None,
-        problem=None if seen.is_beside else problem_of(message),
-        rules=rules,
-        level=level,
+        message=seen.message,
+        call=call or seen.answered,
+        is_open=is_open,
+        is_beside=seen.is_beside,
         session=seen.session.number or None,
-        exchange=frames[0].exchange,
-        index=message.index,
-        frames=(frames[0].seq, frames[-1].seq),
-        raw=raw,
     )
 
 
@@ -123,16 +227,7 @@ def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
 
 def facts_of_batch(frame: Frame) -> Facts:
     """The facts of a frame with several messages, as one."""
-    return Facts(
-        dir=frame.dir,
-        kind=frame.verdict.kind,
-        size=len(frame.raw),
-        problem=frame.problem,
-        exchange=frame.exchange,
-        index=-1,
-        frames=(frame.seq, frame.seq),
-        raw=frame.raw,
-    )
+    return Facts(parts=(frame,), kind=frame.verdict.kind, problem=frame.problem, index=-1)
 
 
 def facts_of_record(record: Record) -> Facts:
@@ -143,30 +238,3 @@ def facts_of_record(record: Record) -> Facts:
         exchange=exchange if type(exchange) is int else None,
         frames=(record.seq, record.seq),
     )
-
-
-def kind_of(message: Message) -> Kind:
-    """What a message is by itself."""
-    if isinstance(message, Request):
-        return "request"
-    if isinstance(message, Notification):
-        return "notification"
-    if isinstance(message, Response):
-        return "error" if message.is_error else "response"
-    return "unjudged" if message.reason == "unjudged" else "invalid"
-
-
-def code_of(message: Message) -> int | None:
-    """The code of a JSON-RPC error."""
-    error = message.error if isinstance(message, Response) and message.is_error else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if type(code) is int else None
-
-
-def problem_of(message: Message) -> str | None:
-    """The problem of a message by itself; a problem of its batch is reported for the batch."""
-    frame = message.frames[0]
-    if frame.is_ignored:
-        return None
-    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
-    return reason if frame.verdict.kind == "batch" else frame.problem or reason

@@ -5,13 +5,14 @@ Users cannot give regular expressions: patterns have `*` and `?`, and take time 
 
 import re
 from collections.abc import Callable, Mapping
-from operator import attrgetter, eq, ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.rules.old_ids import current_id
+from captures.frame import Kind
 
 Test: TypeAlias = Callable[[Facts], bool]
 
@@ -56,9 +57,7 @@ def _matcher(value: Value) -> Callable[[str], bool]:
     return lambda name: matches(name) is not None
 
 
-def _names(attribute: str) -> Key:
-    get: Callable[[Facts], str | None] = attrgetter(attribute)
-
+def _names(get: Callable[[Facts], str | None]) -> Key:
     def read(value: Value) -> Test:
         match = _matcher(value)
         return lambda facts: (name := get(facts)) is not None and match(name)
@@ -93,15 +92,14 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {":": eq, "=": eq, ">
 _QUANTITY: Final = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
 
-def _numbers(attribute: str, wanted: str, units: Mapping[str, int]) -> Key:
+def _numbers(get: Callable[[Facts], int | None], wanted: str, units: Mapping[str, int]) -> Key:
     """A key whose values are numbers that compare.
 
     Args:
-        attribute: the fact.
+        get: the fact.
         wanted: what was expected, for errors.
         units: the factor of each; with only the empty unit, numbers are integers.
     """
-    get: Callable[[Facts], int | None] = attrgetter(attribute)
 
     def read(value: Value) -> Test:
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
@@ -151,26 +149,25 @@ def _words(tests: Mapping[str, Test]) -> Key:
     return Key(read)
 
 
-def _is(attribute: str, word: str) -> Test:
-    get = attrgetter(attribute)
-    return lambda facts: bool(get(facts) == word)
-
-
 def _listed(words: Mapping[str, object]) -> str:
     *most, last = words
     return f"{', '.join(most)} or {last}"
 
 
-_KINDS: Final = ("request", "response", "error", "notification", "invalid", "unjudged")
+def _is_kind(kind: Kind) -> Test:
+    return lambda facts: facts.kind == kind
+
+
+_KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "invalid", "unjudged")
 
 KEYS: Final[dict[str, Key]] = {
-    "method": _names("method"),
-    "name": _names("name"),
+    "method": _names(lambda facts: facts.method),
+    "name": _names(lambda facts: facts.name),
     "id": Key(_id),
-    "dir": _words({word: _is("dir", word) for word in ("c2s", "s2c")}),
+    "dir": _words({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
     "kind": _words(
         {
-            **{word: _is("kind", word) for word in _KINDS},
+            **{kind: _is_kind(kind) for kind in _KINDS},
             "batch": lambda facts: facts.is_batched or facts.kind == "batch",
         }
     ),
@@ -187,18 +184,20 @@ KEYS: Final[dict[str, Key]] = {
         }
     ),
     "latency": _numbers(
-        "latency_ns",
+        lambda facts: facts.latency_ns,
         "a time such as 100ms, in ns, us, ms or s",
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
     ),
-    "size": _numbers("size", "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}),
-    "code": _numbers("code", f"an error code such as {INVALID_PARAMS}", {"": 1}),
-    "problem": _names("problem"),
+    "size": _numbers(
+        lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
+    ),
+    "code": _numbers(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
+    "problem": _names(lambda facts: facts.problem),
     "rule": Key(_rule),
     "level": Key(_level, is_ordered=True),
     "frame": Key(_frame, is_ordered=True),
-    "session": _numbers("session", "the number of a session", {"": 1}),
-    "exchange": _numbers("exchange", "the number of an exchange", {"": 1}),
+    "session": _numbers(lambda facts: facts.session, "the number of a session", {"": 1}),
+    "exchange": _numbers(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
 }
 """What can come before an operator."""
 

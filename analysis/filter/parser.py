@@ -26,6 +26,8 @@ class Filter:
     """Whether it selects a message."""
     terms: tuple[str, ...] = field(compare=False, default=())
     """The texts that all have to select a message: those joined by `and`, or all of the expression."""
+    tests: tuple[Test, ...] = field(compare=False, repr=False, default=())
+    """The tests of its terms, each by itself."""
 
     def __str__(self) -> str:
         return self.text
@@ -34,6 +36,13 @@ class Filter:
     def needs_findings(self) -> bool:
         """Whether rules must have run before it can be applied."""
         return any(key in OF_FINDINGS for key in self.keys)
+
+    def keep(self, facts: Facts) -> Facts:
+        """Have facts outlive their message: what can be asked of them is worked out, and the message let go."""
+        for test in self.tests:
+            test(facts)
+        facts.let_go()
+        return facts
 
 
 class FilterError(ValueError):
@@ -122,13 +131,14 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._keys: dict[str, int] = {}
+        self._tests: list[Test] = []
         self._token = self._read()
 
     def filter(self) -> Filter:
         part = self._either()
         if self._token.kind == ")":
             self._fail("expected no `)` here, as no `(` is open", self._token.at)
-        return Filter(part.text, self._keys, part.test, part.terms or (part.text,))
+        return Filter(part.text, self._keys, part.test, part.terms or (part.text,), tuple(self._tests))
 
     def _fail(self, wrong: str, at: int) -> NoReturn:
         raise FilterError(wrong, self._text, at)
@@ -236,8 +246,7 @@ class _Parser:
         if not text:
             self._fail("expected text between the quotes", at + 1)
         wanted = text.encode()
-        self._keys.setdefault("text", at)
-        return _Part(lambda facts: wanted in facts.raw, self._text[at : self._at])
+        return self._term("text", at, lambda facts: wanted in facts.raw, self._text[at : self._at])
 
     def _keyed(self, match: re.Match[str]) -> _Part:
         name, operator = match.groups()
@@ -257,8 +266,13 @@ class _Parser:
             test = key.test(Value(operator, text, is_quoted))
         except InvalidValue as error:
             self._fail(str(error), at)
-        self._keys.setdefault(f"has:{text}" if name == "has" else name, match.start())
-        return _Part(test, f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}")
+        written = f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}"
+        return self._term(f"has:{text}" if name == "has" else name, match.start(), test, written)
+
+    def _term(self, key: str, at: int, test: Test, text: str) -> _Part:
+        self._keys.setdefault(key, at)
+        self._tests.append(test)
+        return _Part(test, text)
 
 
 def _unknown(name: str) -> str:

@@ -6,11 +6,12 @@ from typing import ClassVar, Final
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Message, Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State
+from analysis.facts import code_of
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, code_of, listed, modern_initialize, short
+from analysis.rules.support.eras import Everywhere, listed, modern_initialize, short
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"

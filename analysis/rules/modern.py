@@ -7,6 +7,7 @@ from analysis.conversation.envelope import envelope, lacks
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO, Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -20,7 +21,7 @@ from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
 from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
-from analysis.rules.support.eras import Everywhere, code_of, data_of, member, result_type, short, speaks_modern
+from analysis.rules.support.eras import Everywhere, data_of, member, result_type, short, speaks_modern
 from analysis.rules.unchanged_content import Words
 
 _INDEX: Final = "2026-07-28 basic/index"

@@ -5,6 +5,7 @@ from typing import ClassVar, Final, Literal
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -15,7 +16,7 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
-from analysis.rules.error.codes import code_of, shown
+from analysis.rules.error.codes import shown
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
@@ -223,7 +224,7 @@ class BadCursorCode(_Walking):
     source = "2024-11-05 server/utilities/pagination"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        request, code = seen.request, code_of(seen)
+        request, code = seen.request, code_of(seen.message)
         if request is None or code is None or code in _BEFORE or _fault(seen, request) is None:
             return
         text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not {INVALID_PARAMS}"

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from analysis.conversation.session import Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import USER_REJECTED
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import code_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import METHODS
@@ -275,7 +275,7 @@ class Rejected(Rule):
     source = "2024-11-05 client/sampling"
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        if code_of(seen) != USER_REJECTED or seen.request is None:
+        if code_of(seen.message) != USER_REJECTED or seen.request is None:
             return ()
         return [self.finding(seen, "the user has declined the request", pointer="/error", related=(seen.request.seq,))]
 

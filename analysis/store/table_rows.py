@@ -13,6 +13,7 @@ from analysis.conversation.failure import failed_by
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
+from analysis.facts import code_of, size_of, text_of_error, texts_in
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row, ordered
@@ -287,26 +288,14 @@ def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, s
     if response is None:
         return None, None
     if outcome is Outcome.ERROR:
-        error = response.error
-        return (
-            (integer(error.get("code")), text(error.get("message"), _ERROR))
-            if isinstance(error, dict)
-            else (None, None)
-        )
-    if outcome is not Outcome.TOOL_ERROR:
-        return None, None
-    content = response.result.get("content")
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and isinstance(block.get("text"), str):
-            return None, text(block["text"], _ERROR)
-    return None, None
+        return integer(code_of(response)), text(text_of_error(response), _ERROR)
+    return None, text(next(texts_in(response.result), None), _ERROR) if outcome is Outcome.TOOL_ERROR else None
 
 
 def _size(message: Request | Response) -> int:
     """Bytes of the frames of a message; in a batch, only its own bytes."""
     if message.index is None:
-        frames = message.frames
-        return len(frames[0].raw) if len(frames) == 1 else sum([len(frame.raw) for frame in frames])
+        return size_of(message.frames)
     try:
         return len(orjson.dumps(message.body))
     except orjson.JSONEncodeError:

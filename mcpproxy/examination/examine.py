@@ -8,7 +8,6 @@ checker's state.
 import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from analysis.checking.checker import Rules
 from analysis.checking.profile import Costs
 from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
+from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
 from analysis.filter import Facts, Filter, facts_of, facts_of_call
 from analysis.reading import End, Reading, Step
@@ -112,8 +112,8 @@ class Examination:
         self._has_findings = False
         self._wanted = wanted
         self._sites = Sites(path)
-        self._onlooker = _Onlooker()
-        shown = self._onlooker.look if wanted.only is not None else None
+        self._onlooker = None if wanted.only is None else _Onlooker(wanted.only)
+        shown = None if self._onlooker is None else self._onlooker.look
         is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
         self.reading = Reading(path, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
 
@@ -160,13 +160,13 @@ class Examination:
         if isinstance(item, Frame):
             self.frames += 1
             self._from_server += item.dir == "s2c"
-        if self._wanted.only is not None:
-            self._note_outcomes(step.unanswered)
+        if self._onlooker is not None:
+            self._onlooker.note_outcomes(step.unanswered)
         return [*self._located(step.findings)] if step.findings else []
 
     def _note_unanswered(self, reason: End) -> None:
-        if self._wanted.only is not None:
-            self._note_outcomes(self.fold.open_calls(), is_open=reason == "open")
+        if self._onlooker is not None:
+            self._onlooker.note_outcomes(self.fold.open_calls(), is_open=reason == "open")
 
     @property
     def ended(self) -> Ended:
@@ -213,13 +213,6 @@ class Examination:
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
 
-    def _note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
-        """Note how requests ended that got no response; with `is_open`, one may still come."""
-        for call in calls:
-            if call.session is not None:
-                key = call.request.seq, call.request.index
-                self._onlooker.facts[key] = facts_of_call(call, is_open=is_open)
-
     def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
             if self._is_reported(finding):
@@ -230,15 +223,7 @@ class Examination:
         return self._is_reported(finding) and _fingerprint(finding) not in self._wanted.baseline
 
     def _is_reported(self, finding: Finding) -> bool:
-        return self._wanted.picks(finding.rule) and self._is_selected(finding)
-
-    def _is_selected(self, finding: Finding) -> bool:
-        if self._wanted.only is None:
-            return True
-        facts = self._onlooker.facts.get(
-            (finding.frame, finding.item), Facts(session=finding.session, frames=(finding.frame, finding.frame))
-        )
-        return self._wanted.only.matches(replace(facts, rules=(finding.rule,), level=str(finding.level)))
+        return self._wanted.picks(finding.rule) and (self._onlooker is None or self._onlooker.selects(finding))
 
     def _locate(self, finding: Finding) -> LocatedFinding:
         mark = _fingerprint(finding)
@@ -258,17 +243,34 @@ def _fingerprint(finding: Finding) -> str:
 
 
 class _Onlooker:
-    """Remembers what a filter may need of the last messages."""
+    """Selects findings by what a filter asks of the last messages."""
 
-    def __init__(self) -> None:
-        self.facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
+    def __init__(self, only: Filter) -> None:
+        self._only = only
+        self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
         self._bytes = 0
 
     def look(self, seen: Seen) -> None:
         """Process the next message."""
-        facts = facts_of(seen)
-        self.facts[seen.message.seq, seen.message.index] = facts
-        self._bytes += len(facts.raw)
-        while len(self.facts) > 1 and (len(self.facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):
-            _, oldest = self.facts.popitem(last=False)
-            self._bytes -= len(oldest.raw)
+        self._note(seen.message, facts_of(seen))
+        while len(self._facts) > 1 and (len(self._facts) > _FACTS_KEPT or self._bytes > _FACTS_BYTES):
+            _, oldest = self._facts.popitem(last=False)
+            self._bytes -= oldest.size or 0
+
+    def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
+        """Note how requests ended that got no response; with `is_open`, one may still come."""
+        for call in calls:
+            if call.session is not None:
+                self._note(call.request, facts_of_call(call, is_open=is_open))
+
+    def selects(self, finding: Finding) -> bool:
+        """Whether the filter selects a finding."""
+        alone = Facts(session=finding.session, frames=(finding.frame, finding.frame))
+        facts = self._facts.get((finding.frame, finding.item), alone)
+        return self._only.matches(facts.add(rules=(finding.rule,), level=str(finding.level)))
+
+    def _note(self, message: Message, facts: Facts) -> None:
+        key, size = (message.seq, message.index), facts.size or 0
+        known = self._facts.get(key)
+        self._bytes += size - (0 if known is None else known.size or 0)
+        self._facts[key] = self._only.keep(facts)

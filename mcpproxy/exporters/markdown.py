@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.fold import Fold
+from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.rules.finding import Level
@@ -126,7 +127,7 @@ class Page:
             return f"<div>{code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
         lines = (line for frame in frames for line in message_lines(frame))
-        body = fenced(_cut(lines, frames[0].seq, sum(len(frame.raw) for frame in frames)), kind)
+        body = fenced(_cut(lines, frames[0].seq, size_of(frames)), kind)
         return f"<details><summary>{code(line)}</summary>\n\n{body}\n</details>\n\n"
 
     def _facts_block(self) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Notification, Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import size_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from captures.frame import Direction
@@ -127,7 +128,7 @@ class CaptureEvents:
             "tid": thread,
             "ts": start_ns / 1e3,
             "dur": SLICE_NS / 1e3,
-            "args": {"frame": message.seq, "size": sum(len(one.raw) for one in message.frames)},
+            "args": {"frame": message.seq, "size": size_of(message.frames)},
         }
 
     def _thread(self, session: int, direction: Direction) -> int:

@@ -11,6 +11,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
+from analysis.facts import raw_of, size_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
@@ -202,7 +203,7 @@ class CaptureTraffic:
         payload = NONE
         if message.index is None or (self._capture, frame.seq) not in traffic.rows:
             problem = "" if seen.is_beside else row.problem or frame.problem or ""
-            row = row._replace(size=sum(len(part.raw) for part in message.frames), problem=problem)
+            row = row._replace(size=size_of(message.frames), problem=problem)
             payload = self._payload(message.frames)
         number = traffic.add(self._capture, message.seq, message.t_ns, seen.session.number, row, payload)
         if seen.is_again:
@@ -213,8 +214,7 @@ class CaptureTraffic:
             self._open.pop((seen.answered.request.seq, seen.answered.request.index), None)
 
     def _payload(self, frames: tuple[Frame, ...]) -> int:
-        raw = frames[0].raw if len(frames) == 1 else b"\n".join(frame.raw for frame in frames)
-        return self._traffic.payloads.add(_text(raw, self._traffic.cut))
+        return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
 
 
 def _text(raw: bytes, most: int) -> str:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from analysis.conversation.message import Invalid, Notification, Request, Response, sender
 from analysis.conversation.session import Seen
+from analysis.facts import size_of
 from captures.frame import Frame
 from mcpproxy.report import units
 from mcpproxy.report.records import Remark
@@ -201,7 +202,7 @@ def _message(seen: Seen, width: int) -> Row:
         # The batch above already shows size and problem.
         row = _by_kind(seen, width - 8)
         return row._replace(subject=[Span("  "), *row.subject])
-    row = _by_kind(seen, width)._replace(size=units.size(sum(len(part.raw) for part in message.frames)))
+    row = _by_kind(seen, width)._replace(size=units.size(size_of(message.frames)))
     problem = frame.problem
     if row.problem is not None or problem is None or seen.is_beside:
         return row

@@ -11,6 +11,7 @@ from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import size_of
 from analysis.filter import Facts, Filter, facts_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
@@ -141,7 +142,7 @@ class Messages:
     def _facts(self, seen: Seen, findings: dict[int, list[LocatedFinding]] | None, style: Style) -> Iterator[str]:
         message = seen.message
         frame = message.frames[0]
-        size = sum(len(fact.raw) for fact in message.frames)
+        size = size_of(message.frames)
         head = [
             Span(called(frame, message.index), "accent"),
             Span(f"  {_WAYS[message.sender]}  {_subject(seen)}  session {seen.session.number}"),

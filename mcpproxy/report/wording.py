@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Call, IdState, Outcome, outcome_of
+from analysis.conversation.call import ERRORS, Call, IdState, Outcome, outcome_of
 from analysis.conversation.failure import failed_by
 from analysis.conversation.guesses import Meant
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Invalid, Message, Notification, Number, Request, Response
 from analysis.conversation.session import Peer, Seen
+from analysis.facts import text_of_error, texts_in
 from mcpproxy.report.text import Span, cells, count_text, fit
 from mcpproxy.report.units import duration
 from mcpproxy.sanitise import sanitise, sanitise_bytes
@@ -122,7 +123,7 @@ def name_of(request: Request) -> str:
 
 def peer_text(peer: Peer) -> str:
     """Name and version of one side."""
-    return sanitise(f"{peer.name} {peer.version}".rstrip(), 60)
+    return sanitise(peer.text.rstrip(), 60)
 
 
 def gist(message: Request | Notification) -> str:
@@ -234,7 +235,7 @@ def failure(http: HttpExchange | None, lasted_ns: int | None = None) -> str:
 
 def _by_outcome(outcome: Outcome, response: Response, call: Call | None) -> Status:
     if outcome is Outcome.ERROR:
-        return _error(response.error)
+        return _error(response)
     result = response.result if isinstance(response.result, dict) else {}
     if outcome is Outcome.TOOL_ERROR:
         return Status("tool error", _content_text(result), is_bad=True)
@@ -259,27 +260,25 @@ _OUTCOME_WORDS: Final = {
 
 def outcome_word(outcome: Outcome | None) -> tuple[str, bool]:
     """The word for the outcome of a response whose content is not read, and whether it is bad."""
-    return _OUTCOME_WORDS.get(outcome, "") if outcome is not None else "", outcome in (
-        Outcome.ERROR,
-        Outcome.TOOL_ERROR,
-    )
+    return _OUTCOME_WORDS.get(outcome, "") if outcome is not None else "", outcome in ERRORS
 
 
-def _error(error: object) -> Status:
+def _error(response: Response) -> Status:
+    error = response.error
     if not isinstance(error, dict):
         return Status("error", excerpt(error), is_bad=True)
     code = fit(excerpt(error.get("code")), 12) if "code" in error else "without code"
-    message = error.get("message")
-    text = sanitise(message, EXCERPT) if isinstance(message, str) else excerpt(error.get("data", ""))
+    message = text_of_error(response)
+    text = sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))
     return Status(f"error {code}", text, is_bad=True)
 
 
 def _content_text(result: Mapping[str, Any]) -> str:
     """The text of a tool's error."""
-    content = result.get("content")
-    for block in content if isinstance(content, list) else []:
-        if text := one_line(_string(block, "text")):
+    for text in map(one_line, texts_in(result)):
+        if text:
             return text
+    content = result.get("content")
     return excerpt(content) if content else ""
 
 

@@ -6,8 +6,9 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from analysis.conversation.message import Response
+from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.index import Entry
 from captures.reader import Damage
@@ -113,7 +114,7 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
         return None
     frames = message_at(reading, row, item).frames
     try:
-        text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
+        text = raw_of(frames).decode("utf-8-sig")
         return Detail(tree=Tree(branches(parse(text))))
     except (ValueError, RecursionError):
         return None
@@ -191,7 +192,7 @@ def exchange_lines(reading: Reading, row: int, silence: str = "") -> Lines:
         Outcome.FAILED: f"failed: {_failure(reading, request)}" if outcome is Outcome.FAILED else "",
         None: "waiting" if reading.is_live else "…",
     }
-    bad = outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.UNANSWERED, Outcome.FAILED)
+    bad = outcome in ERRORS | FAILURES
     text = words.get(outcome, str(outcome).replace("_", " ")) + (f" {silence}" if silence else "")
     lines.append([Span(f"{'outcome':<10}", "dim"), Span(text, "bad" if bad else "plain")])
     own = reading.sessions[row] if row < len(reading.sessions) else 0

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from analysis.conversation.message import Invalid, Notification, Request, Response
-from analysis.conversation.session import Seen, Session
-from analysis.filter import facts_of
+from analysis.facts import code_of, is_error, kind_of
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import pattern
 from mcpproxy.tui.data.reading import Reading
@@ -55,12 +54,12 @@ def _terms(reading: Reading, row: int) -> Iterator[Term]:
     elif isinstance(message, Notification | Request):
         yield Term(f"method:{pattern(message.method)}", "method")
     if isinstance(message, Response):
-        facts = facts_of(Seen(message, Session(0, None, {}, 0)))
-        if facts.code is not None:
-            yield Term(f"code:{facts.code}", "status")
-        yield Term("has:error" if facts.is_error else "kind:response", "status")
+        code = code_of(message)
+        if code is not None:
+            yield Term(f"code:{code}", "status")
+        yield Term("has:error" if is_error(message) else "kind:response", "status")
     elif isinstance(message, Invalid):
-        yield Term("kind:invalid" if message.reason != "unjudged" else "kind:unjudged", "kind")
+        yield Term(f"kind:{kind_of(message)}", "kind")
     elif isinstance(message, Request) and number is not None and reading.partner(row) is None:
         yield Term("not has:answer", "status")
     for finding in reading.findings.kept_at(row)[:2]:

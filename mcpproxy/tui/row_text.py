@@ -15,6 +15,7 @@ from analysis.conversation.message import (
     parse_exactly,
 )
 from analysis.conversation.session import Seen, Session
+from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.reader import Damage
 from captures.record import Record
@@ -185,7 +186,7 @@ def message_at(reading: Reading, row: int, frame: Frame) -> Message:
         items = [reading.index.item(item) for item in range(row, min(last, row + 10_000) + 1)]
         frames = tuple(item for item in items if isinstance(item, Frame) and item.dir == frame.dir)
         try:
-            whole = message_of(frame, None, parse_exactly(b"\n".join(item.raw for item in frames)))
+            whole = message_of(frame, None, parse_exactly(raw_of(frames)))
         except (ValueError, RecursionError):
             return messages(frame)[0]
         whole.frames = frames

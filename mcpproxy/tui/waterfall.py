@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.report.blocks import blocks
 from mcpproxy.report.text import Role, Span
 from mcpproxy.tui.data import heat
@@ -35,7 +35,7 @@ _SIGNS: Final[dict[int, tuple[str, Role]]] = {
     heat.NOTHING: (" ", "plain"),
 }
 _OPENING: Final = frozenset(("initialize", "server/discover", "tools/list"))
-_BAD: Final = frozenset((Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED))
+_BAD: Final = ERRORS | FAILURES
 
 Window = tuple[int, int]
 """The stretch that is drawn, on the clock of the timelines."""

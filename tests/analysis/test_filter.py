@@ -210,7 +210,7 @@ def test_numbers_and_levels_compare(text: str, fact: str, value: object, wanted:
         ("has:id", {}, False),
         ("has:error", {"is_error": True}, True),
         ("has:failure", {"is_failure": True}, True),
-        ("has:failure", {"is_error": True}, False),
+        ("has:failure", {"is_failure": False, "is_error": True}, False),
         ("has:waiting", {"is_waiting": True}, True),
         ("has:waiting", {"is_failure": True}, False),
         ("has:answer", {"is_answered": True}, True),
@@ -524,6 +524,7 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
     exchange = Call(asked.message)
+    exchange.begin(1)
     exchange.stall_ns = 6 * MS - asked.message.t_ns
     exchange.answer(answered.message)
     exchange.ended_ns = 9 * MS
@@ -532,15 +533,13 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
 
 def test_facts_of_a_request() -> None:
     seen = seen_of(CALL, exchange=12)
-    raw = seen.message.frames[0].raw
-    assert facts_of(seen) == Facts(
-        *("tools/call", "add", Id("number", "7"), "c2s", "request"),
-        size=len(raw),
-        session=3,
-        exchange=12,
-        frames=(5, 5),
-        raw=raw,
-    )
+    raw, facts = seen.message.frames[0].raw, facts_of(seen)
+    assert (facts.method, facts.name, facts.id) == ("tools/call", "add", Id("number", "7"))
+    assert (facts.dir, facts.kind, facts.index, facts.is_batched) == ("c2s", "request", None, False)
+    assert (facts.size, facts.raw, facts.frames, facts.exchange) == (len(raw), raw, (5, 5), 12)
+    assert (facts.session, facts.rules, facts.level, facts.is_marked) == (3, (), None, False)
+    assert (facts.code, facts.problem, facts.latency_ns) == (None, None, None)
+    assert not any((facts.is_error, facts.is_failure, facts.is_waiting, facts.is_answered))
 
 
 def test_a_response_has_method_name_and_latency_of_its_exchange() -> None:
@@ -565,7 +564,7 @@ def test_a_response_that_fits_no_request_has_neither_method_nor_latency() -> Non
 
 
 def test_session_is_that_of_the_fold_and_findings_are_given() -> None:
-    facts = facts_of(seen_of(CALL), rules=("id/reused",), level="error")
+    facts = facts_of(seen_of(CALL)).add(rules=("id/reused",), level="error")
     assert (facts.session, facts.rules, facts.level) == (3, ("id/reused",), "error")
 
 
@@ -663,6 +662,17 @@ def test_what_is_wrong_with_a_batch_is_told_of_the_batch() -> None:
     frame = Frame(1, 1, "c2s", raw, judge(raw))
     assert facts_of_batch(frame).problem == "framing/bom"
     assert facts_of(Seen(messages(frame)[0], SESSION)).problem is None
+
+
+@given(EXPRESSIONS, st.sampled_from([(CALL, "c2s"), (ERROR, "s2c"), (b"Loaded 5 tools", "s2c")]))
+def test_what_is_kept_of_a_message_answers_as_the_message_did(text: str, said: tuple[object, Direction]) -> None:
+    only, seen = parse(text), seen_of(*said)
+    kept = only.keep(facts_of(seen))
+    assert kept.message is None
+    assert only.matches(kept) is only.matches(facts_of(seen))
+    # Findings come later.
+    kept, asked = (facts.add(rules=("ab",), level="warning") for facts in (kept, facts_of(seen)))
+    assert only.matches(kept) is only.matches(asked)
 
 
 JSON = st.recursive(

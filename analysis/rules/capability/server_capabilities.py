@@ -5,12 +5,13 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen, Session
+from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import Declared, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
 from analysis.rules.base import RACE_NS, WARNING, Ending, Rule
-from analysis.rules.error.codes import code_of, params_of, text_of
+from analysis.rules.error.codes import params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
 
 _SHOULD: Final = until("2025-03-26")
@@ -229,7 +230,7 @@ class DeclaredNotServed(Rule):
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
-        if request is None or code_of(seen) != METHOD_NOT_FOUND:
+        if request is None or code_of(seen.message) != METHOD_NOT_FOUND:
             return ()
         served: _Served = self.memory(seen.session, _Served)
         if request.method in served.methods:

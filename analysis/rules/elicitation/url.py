@@ -5,11 +5,12 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from analysis.conversation.session import Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.elicitation.form import Elicitation, is_url
-from analysis.rules.error.codes import code_of, data_of
+from analysis.rules.error.codes import data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.origins import is_local
@@ -141,7 +142,7 @@ class _Identified(Elicitation):
         return ()
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        if code_of(seen) != URL_ELICITATION or seen.message.sender != "server":
+        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
             return ()
         return self._in_error(seen)
 

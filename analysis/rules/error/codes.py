@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from analysis.conversation.message import Notification, Request, Response, Side, other_side
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Seen, Session
+from analysis.facts import code_of, text_of_error
 from analysis.protocol.declared_capabilities import has
 from analysis.protocol.error_codes import (
     ERROR_CODES,
@@ -52,7 +53,7 @@ class AnError(Rule):
     source = "JSON-RPC 2.0 §5.1"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code = code_of(seen)
+        code = code_of(seen.message)
         if code is not None:
             yield self.finding(
                 seen,
@@ -81,7 +82,7 @@ class UnknownMethodCode(Rule):
     source = "JSON-RPC 2.0 §5.1; 2026-07-28 basic/transports/streamable-http"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request = code_of(seen), seen.request
+        code, request = code_of(seen.message), seen.request
         if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(seen, request, code):
             return
         why = _impossible(request, seen.rank) or (_unserved(seen, request) if code == 0 else None)
@@ -133,7 +134,7 @@ class ParseErrorForValidJson(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         response = seen.message
-        if code_of(seen) != PARSE_ERROR or not isinstance(response, Response):
+        if code_of(seen.message) != PARSE_ERROR or not isinstance(response, Response):
             return
         if response.id is not None and response.id.pairs:
             request = seen.request
@@ -200,7 +201,7 @@ class ReservedCode(Rule):
     source = "JSON-RPC 2.0 §5.1"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code = code_of(seen)
+        code = code_of(seen.message)
         if code in JSONRPC_RANGE and code not in ERROR_CODES:
             yield self.finding(seen, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code")
 
@@ -221,7 +222,7 @@ class UndefinedMcpCode(Rule):
     source = "2026-07-28 basic/index"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code = code_of(seen)
+        code = code_of(seen.message)
         if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
 
@@ -243,7 +244,7 @@ class RetiredCode(Rule):
     source = "2026-07-28 basic/index"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code = code_of(seen)
+        code = code_of(seen.message)
         if code in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
 
@@ -264,7 +265,7 @@ class LegacyRange(Rule):
     source = "2026-07-28 basic/index"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code = code_of(seen)
+        code = code_of(seen.message)
         if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(seen):
             yield self.finding(seen, f"the code {code} has no common meaning", pointer="/error/code")
 
@@ -289,7 +290,7 @@ class MisusedMcpCode(Rule):
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         if seen.message.sender != "server":
             return
-        code, text = code_of(seen), ""
+        code, text = code_of(seen.message), ""
         if code == HEADER_MISMATCH and not seen.session.is_http:
             text = f"{HEADER_MISMATCH} is about headers, and this transport has none"
         elif code == MISSING_CAPABILITY and seen.request is not None:
@@ -331,7 +332,12 @@ class InvalidParamsCode(Rule):
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
         wrong, request = seen.session.memory.get(self.id), seen.request
-        if not wrong or request is None or code_of(seen) != INTERNAL_ERROR or (request.seq, request.index) not in wrong:
+        if (
+            not wrong
+            or request is None
+            or code_of(seen.message) != INTERNAL_ERROR
+            or (request.seq, request.index) not in wrong
+        ):
             return ()
         wrong_code = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
         text = f"the params of {_cut(request.method)} are invalid, but {wrong_code}"
@@ -356,7 +362,7 @@ class Internal(Rule):
     source = "2024-11-05 schema CallToolResult"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if code_of(seen) != INTERNAL_ERROR:
+        if code_of(seen.message) != INTERNAL_ERROR:
             return
         text = "an internal error: an exception was not caught"
         if seen.request is not None and seen.request.method == "tools/call":
@@ -367,13 +373,6 @@ class Internal(Rule):
 # ---- shared by rules about errors
 
 
-def code_of(seen: Seen) -> int | None:
-    """The code of an error; None if it has no integer code."""
-    error = seen.body.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if type(code) is int else None
-
-
 def data_of(seen: Seen) -> Any:
     """The `data` of an error; None if it has none."""
     error = seen.body.get("error")
@@ -382,9 +381,7 @@ def data_of(seen: Seen) -> Any:
 
 def text_of(seen: Seen) -> str:
     """The beginning of an error's `message`, in lower case."""
-    error = seen.body.get("error")
-    text = error.get("message") if isinstance(error, dict) else None
-    return text[:_LONGEST].casefold() if isinstance(text, str) else ""
+    return (text_of_error(seen.message) or "")[:_LONGEST].casefold()
 
 
 def is_probe(seen: Seen) -> bool:

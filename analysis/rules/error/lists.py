@@ -6,10 +6,11 @@ from typing import ClassVar, Final
 from analysis.conversation.call import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import code_of, has_envelope, params_of, shown
+from analysis.rules.error.codes import has_envelope, params_of, shown
 from analysis.rules.finding import Finding, Level
 from analysis.rules.support.eras import outcome_of
 from analysis.rules.support.listings import Listing, prompts_of, tools_of
@@ -67,7 +68,7 @@ class ToolInputAsProtocolError(_Listed):
         if (
             request is None
             or request.method != "tools/call"
-            or code_of(seen) != INVALID_PARAMS
+            or code_of(seen.message) != INVALID_PARAMS
             or not _is_call(request)
         ):
             return
@@ -138,7 +139,7 @@ class UnknownToolCode(_Listed):
     source = "2024-11-05 server/tools; 2026-07-28 schema InvalidParamsError"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request = code_of(seen), seen.request
+        code, request = code_of(seen.message), seen.request
         if request is None or request.method != "tools/call" or code not in (METHOD_NOT_FOUND, INTERNAL_ERROR):
             return
         name = params_of(request).get("name")
@@ -170,7 +171,7 @@ class PromptArgsCode(_Listed):
         return prompts_of(seen.session)
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request = code_of(seen), seen.request
+        code, request = code_of(seen.message), seen.request
         if code is None or code == INVALID_PARAMS or request is None or request.method == "prompts/list":
             return
         params, missing = params_of(request), False

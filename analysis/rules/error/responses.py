@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Seen, Session
+from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -16,7 +17,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import code_of, data_of, params_of, shown, text_of
+from analysis.rules.error.codes import data_of, params_of, shown, text_of
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.exchanges import lacks_session
 
@@ -53,7 +54,7 @@ class PingRefused(Rule):
         return seen.method == "ping" and self.versions.holds(seen.rank, seen.era)
 
     def _look(self, seen: Seen) -> Iterator[Finding]:
-        code, call = code_of(seen), seen.answered
+        code, call = code_of(seen.message), seen.answered
         if seen.http is not None and lacks_session(seen.http):
             return  # it is the session that is refused, and the status should say so
         if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in seen.body:
@@ -82,7 +83,7 @@ class ResourceNotFoundCode(Rule):
     source = "2024-11-05 server/resources; 2026-07-28 server/resources"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request = code_of(seen), seen.request
+        code, request = code_of(seen.message), seen.request
         if code is None or code == RESOURCE_NOT_FOUND or request is None or seen.message.sender != "server":
             return
         is_modern = seen.era == "modern"
@@ -113,7 +114,9 @@ class UnsupportedVersionData(Rule):
     source = "2024-11-05 basic/lifecycle"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if seen.message.sender != "server" or (code_of(seen) != UNSUPPORTED_VERSION and "version" not in text_of(seen)):
+        if seen.message.sender != "server" or (
+            code_of(seen.message) != UNSUPPORTED_VERSION and "version" not in text_of(seen)
+        ):
             return
         data = data_of(seen)
         missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
@@ -139,7 +142,7 @@ class UnsupportedVersionShape(Rule):
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if code_of(seen) != UNSUPPORTED_VERSION or seen.message.sender != "server":
+        if code_of(seen.message) != UNSUPPORTED_VERSION or seen.message.sender != "server":
             return
         data = data_of(seen)
         data = data if isinstance(data, dict) else {}
@@ -169,7 +172,7 @@ class UrlElicitationShape(Rule):
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        if code_of(seen) != URL_ELICITATION or seen.message.sender != "server":
+        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server":
             return
         data = data_of(seen)
         elicitations = data.get("elicitations") if isinstance(data, dict) else None
@@ -203,7 +206,7 @@ class UrlElicitationUnsupported(Rule):
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
         declared = seen.session.client_capabilities
-        if code_of(seen) != URL_ELICITATION or seen.message.sender != "server" or declared is None:
+        if code_of(seen.message) != URL_ELICITATION or seen.message.sender != "server" or declared is None:
             return
         elicitation = declared.get("elicitation")
         if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
@@ -231,7 +234,7 @@ class SamplingCode(Rule):
     source = "2025-11-25 client/sampling"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request = code_of(seen), seen.request
+        code, request = code_of(seen.message), seen.request
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
         messages = params_of(request).get("messages")
@@ -258,7 +261,7 @@ class RootsUnsupportedCode(Rule):
     source = "2024-11-05 client/roots"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
+        code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
         if (
             code is None
             or code == METHOD_NOT_FOUND
@@ -291,7 +294,7 @@ class ElicitationModeCode(Rule):
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, seen: Seen) -> Iterator[Finding]:
-        code, request, declared = code_of(seen), seen.request, seen.session.client_capabilities
+        code, request, declared = code_of(seen.message), seen.request, seen.session.client_capabilities
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server" or declared is None:
             return
         mode = params_of(request).get("mode", "form")

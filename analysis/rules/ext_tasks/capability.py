@@ -7,6 +7,7 @@ from analysis.conversation.call import Outcome
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, META, Seen
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, Listening
+from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -17,7 +18,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
-from analysis.rules.error.codes import code_of, shown
+from analysis.rules.error.codes import shown
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 
@@ -171,7 +172,7 @@ class UndeclaredServed(Rule):
         return [self.finding(seen, text, pointer="/result", related=(request.seq,))]
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        request, code = seen.request, code_of(seen)
+        request, code = seen.request, code_of(seen.message)
         if (
             request is None
             or code is None

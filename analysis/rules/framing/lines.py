@@ -6,6 +6,7 @@ from typing import Final
 
 from analysis.conversation.message import Message
 from analysis.conversation.session import Seen
+from analysis.facts import size_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import LARGE, Odd
@@ -318,7 +319,7 @@ class OversizedMessage(AnyFrameRule):
     source = "observed in SDKs; no limit in the specification"
 
     def look(self, seen: Seen) -> Iterator[Finding]:
-        size = sum(len(frame.raw) for frame in seen.message.frames)
+        size = size_of(seen.message.frames)
         if size > LARGE:
             limit = 10 if size > 10 * LARGE else 1
             text = f"the message is larger than {limit} MiB, which some receivers refuse"

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.conversation.session import Seen
+from analysis.facts import raw_of
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import Odd
-from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, raw_of, reason
+from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, reason
 from captures.exact import nesting
 from captures.limits import DEEP
 
@@ -33,7 +34,7 @@ class TooDeep(AnyFrameRule):
 
     def look(self, seen: Seen) -> Iterator[Finding]:
         message = seen.message
-        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message)) > DEEP):
+        if reason(message) == self.id or (is_value(message) and nesting(raw_of(message.frames)) > DEEP):
             yield self.of_frame(seen, f"the message nests more than {DEEP} levels")
 
 

@@ -8,6 +8,7 @@ from analysis.conversation.http_exchange import STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.session_ids import FIELD
+from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -18,7 +19,7 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, code_of, listed, member, short, speaks_modern
+from analysis.rules.support.eras import Everywhere, listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import JSON, NOT_JUDGED, SUCCESS, Answered, Learning, Over, is_body_lost
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"

@@ -6,12 +6,12 @@ from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
-from analysis.conversation.message import Response
 from analysis.conversation.session import Session
+from analysis.facts import text_of_error
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.eras import Everywhere, member, short
+from analysis.rules.support.eras import Everywhere, short
 from analysis.rules.support.exchanges import ANY, JSON, NOT_JUDGED, SESSIONS, SUCCESS, Answered, Over, messages_of
 from analysis.rules.support.origins import is_local, is_own
 
@@ -203,9 +203,8 @@ class OriginStatus(Over):
         status = http.status
         if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
             return ()
-        errors = [seen.message.error for seen in http.received if isinstance(seen.message, Response)]
-        texts = [http.reason, *(member(error, "message") for error in errors)]
-        if not any(isinstance(text, str) and "origin" in text.lower() for text in texts):
+        texts = [http.reason, *(text_of_error(seen.message) for seen in http.received)]
+        if not any("origin" in (text or "").lower() for text in texts):
             return ()
         return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
 

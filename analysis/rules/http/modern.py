@@ -6,12 +6,13 @@ from typing import Any, Final
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.session import Seen, Session
+from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
 from analysis.protocol.methods import REQUESTS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import code_of, listed, member, short, speaks_modern
+from analysis.rules.support.eras import listed, member, short, speaks_modern
 from analysis.rules.support.exchanges import NOT_JUDGED, Learning, Over, is_body_lost
 from analysis.rules.support.http_facts import (
     FRESH_UNTIL,

@@ -62,12 +62,6 @@ def version_of(request: Request) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def code_of(response: Response) -> int | None:
-    """The code of an error."""
-    code = member(response.error, "code")
-    return code if type(code) is int else None
-
-
 def data_of(response: Response) -> dict[str, Any]:
     """The data of an error; empty if it is not an object."""
     data = member(response.error, "data")

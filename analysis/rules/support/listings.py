@@ -20,6 +20,7 @@ import orjson
 
 from analysis.conversation.message import Id, Message, Request, id_of
 from analysis.conversation.session import Seen, Session
+from analysis.facts import size_of
 from analysis.json_schema.validator import Schema, schema_of
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.unchanged_content import result_digest
@@ -211,7 +212,7 @@ def _cursor(request: Request) -> Any:
 
 def _add(walk: _Walk, items: list[Any], name: str, seen: Seen) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
-    walk.size += sum(len(frame.raw) for frame in seen.message.frames)
+    walk.size += size_of(seen.message.frames)
     if walk.size > BYTES or len(walk.entries) + len(items) > MOST:
         walk.is_whole = False
         walk.entries.clear()

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from analysis.conversation.assembly import MOST_ON_A_LINE
 from analysis.conversation.message import Invalid, Message, is_as_written
 from analysis.conversation.session import Seen
+from analysis.facts import raw_of
 from analysis.protocol.json_pointer import step
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
@@ -108,13 +109,6 @@ def is_value(message: Message) -> bool:
     return reason(message) not in _NO_VALUE
 
 
-def raw_of(message: Message) -> bytes:
-    """Its bytes; for a message that spans several lines, the bytes of all of them."""
-    if len(message.frames) == 1:
-        return message.frames[0].raw
-    return b"\n".join(frame.raw for frame in message.frames)
-
-
 def object_of(message: Message) -> dict[str, Any] | None:
     """The members of a message, or of an invalid object; None if it is not an object."""
     if not isinstance(message, Invalid):
@@ -149,7 +143,7 @@ def items_of(message: Message) -> list[Any]:
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
     """The values of an invalid frame: a single one, the items of its array, or all on its line. Integers are floats."""
     try:
-        text = b"\n".join(frame.raw for frame in frames).decode("utf-8-sig")
+        text = raw_of(frames).decode("utf-8-sig")
         values = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
     except (ValueError, RecursionError):
         return []
@@ -222,7 +216,7 @@ def hidden_in(message: Message) -> Hidden:
 
 @_LastRead
 def _read_again(frames: tuple[Frame, ...]) -> Hidden:
-    raw = b"\n".join(frame.raw for frame in frames)
+    raw = raw_of(frames)
     reading = _Reading()
     try:
         values = _each(raw.decode("utf-8-sig"), reading.decode)

@@ -15,10 +15,11 @@ from analysis.conversation.call import Outcome
 from analysis.conversation.message import Notification, Response, Side, id_of
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import LISTED, LONGEST, OVER, REQUESTS, Report, Task, has_stub
+from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.revisions import Span, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
-from analysis.rules.error.codes import code_of, shown, text_of
+from analysis.rules.error.codes import shown, text_of
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import short
 
@@ -195,7 +196,7 @@ def wrong_code(seen: Seen, *, is_over_too: bool = False) -> str | None:
         seen: the error.
         is_over_too: whether the error may also say that the task has ended.
     """
-    code, text = code_of(seen), text_of(seen)
+    code, text = code_of(seen.message), text_of(seen)
     if code is None or code == INVALID_PARAMS:
         return None
     if _MISSING(text):

@@ -6,11 +6,12 @@ from typing import Any, Final
 from analysis.conversation.message import Request, Response, Side
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.tasks import has_stub
+from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import has, lacks
 from analysis.protocol.error_codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import code_of, shown
+from analysis.rules.error.codes import shown
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.listings import Entry, tools_of
@@ -142,7 +143,7 @@ class RequiredNotRefused(_Required):
         return [self.finding(seen, text, pointer="/result", related=(entry.seq, seen.request.seq))]
 
     def on_error(self, seen: Seen) -> Iterable[Finding]:
-        code, response = code_of(seen), seen.message
+        code, response = code_of(seen.message), seen.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
         if not response.id.pairs or (seen.http is not None and seen.http.status not in _ON_HTTP):

@@ -7,9 +7,10 @@ from typing import Final
 from analysis.conversation.message import Id, Notification, Request, Side, id_of
 from analysis.conversation.session import Seen
 from analysis.conversation.tasks import Task
+from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.rules.base import NOTE, Rule
-from analysis.rules.error.codes import code_of, shown, text_of
+from analysis.rules.error.codes import shown, text_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, short
 from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
@@ -210,7 +211,7 @@ class ProgressAfterTerminal(Rule):
 
 
 def _wrong_cursor_code(seen: Seen) -> str | None:
-    code = code_of(seen)
+    code = code_of(seen.message)
     if code is None or code == INVALID_PARAMS or "cursor" not in text_of(seen):
         return None
     return f"a request with an invalid cursor is refused with {shown(code)}, not {INVALID_PARAMS}"

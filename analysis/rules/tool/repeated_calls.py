@@ -7,6 +7,7 @@ from typing import Final
 from analysis.conversation.http_exchange import Mark
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen, Session
+from analysis.facts import size_of
 from analysis.rules.base import NOTE, Ending, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
@@ -113,7 +114,7 @@ class _Alike:
         """Add the answer to one of the calls."""
         self.waited_ns += waited_ns
         if answer.seq != self._last_answer:  # a batch may hold several answers
-            self.bytes += sum(len(frame.raw) for frame in answer.frames)
+            self.bytes += size_of(answer.frames)
         self._last_answer = answer.seq
 
 

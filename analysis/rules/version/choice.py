@@ -7,11 +7,12 @@ from analysis.conversation.call import Call
 from analysis.conversation.envelope import lacks
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Seen
+from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import Everywhere, code_of, data_of, has_modern, listed, result_type, short, version_of
+from analysis.rules.support.eras import Everywhere, data_of, has_modern, listed, result_type, short, version_of
 from analysis.rules.unchanged_content import Words
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION, Seen
+from analysis.facts import text_of_error
 from analysis.protocol.methods import METHODS, UNPREFIXED
 from analysis.protocol.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -358,5 +359,4 @@ def _is_draft(version: str) -> bool:
 
 
 def _is_about_version(response: Response) -> bool:
-    text = member(response.error, "message")
-    return isinstance(text, str) and "version" in text[:1000].lower()
+    return "version" in (text_of_error(response) or "")[:1000].lower()

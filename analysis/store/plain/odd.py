@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.call import REASON, Outcome, name_in, outcome_of, timed_out, token_of
+from analysis.conversation.call import REASON, Outcome, outcome_of, timed_out, token_of
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response, id_of, parse_exactly
+from analysis.facts import name_in
 from analysis.store.plain.doubt import Doubt
 from analysis.store.table_rows import REASON_CUT, error_of, id_text, name_text
 from analysis.store.values import text

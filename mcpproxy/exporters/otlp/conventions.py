@@ -22,6 +22,7 @@ from analysis.conversation.call import ENDLESS, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Peer, Session
+from analysis.facts import code_of, text_of_error
 from analysis.protocol.error_codes import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -210,10 +211,8 @@ class Conventions:
     def _status(self, ended: EndedCall, *, is_server: bool) -> tuple[Attributes, str | None]:
         """The attributes of the outcome, and the description of an error, if it is one."""
         if ended.call.outcome is Outcome.ERROR and ended.call.response is not None:
-            error = ended.call.response.error
-            code = error.get("code") if isinstance(error, dict) else None
-            message = _string(error, "message")
-            if type(code) is not int:
+            code, message = code_of(ended.call.response), text(text_of_error(ended.call.response) or "")
+            if code is None:
                 return {"error.type": "_OTHER"}, message
             attributes: Attributes = {"rpc.response.status_code": str(code)}
             if is_server and code in NO_ERRORS:

@@ -27,6 +27,11 @@ class CallKind(NamedTuple):
     """Whether it represents all kinds above the limit."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its texts are those of the request, and not cut."""
+        return not self.is_rest and len(self.method) < KEPT and len(self.name or "") < KEPT
+
+    @property
     def text(self) -> str:
         """Its text in a list; unsanitised."""
         arrow = "← " if self.side == "server" else ""

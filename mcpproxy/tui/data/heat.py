@@ -7,7 +7,7 @@ import time
 from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, FAILURES
 from mcpproxy.tui.data.calls import NONE, OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
@@ -24,9 +24,7 @@ BAD: Final = -2
 NOTHING: Final = -3
 """In place of a latency: a call that has not ended; an error, or no answer; no call."""
 
-_BAD: Final = frozenset(
-    OUTCOMES.index(outcome) for outcome in (Outcome.ERROR, Outcome.TOOL_ERROR, Outcome.FAILED, Outcome.UNANSWERED)
-)
+_BAD: Final = frozenset(OUTCOMES.index(outcome) for outcome in ERRORS | FAILURES)
 
 
 class HeatKey(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, Outcome
 from analysis.conversation.histogram import Histogram
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.calls import NONE, OUTCOMES
@@ -26,8 +26,8 @@ ROWS_AT_ONCE: Final = 50
 REPORT_S: Final = 0.25
 """Seconds between updates of rows while there is more to count."""
 
-_ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR))
-_ERRORS: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.TOOL_ERROR, Outcome.ERROR, Outcome.FAILED))
+_ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.RESULT})
+_ERRORS: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.FAILED})
 
 
 class Figures(NamedTuple):

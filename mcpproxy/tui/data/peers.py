@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Request, Response, Side, messages
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
+from analysis.facts import text_of_error
 from analysis.protocol.methods import OPENING
 from captures.frame import Frame
 from mcpproxy.tui.data.calls import NONE
@@ -90,7 +91,7 @@ def _of_request(request: Request) -> Introduction:
 
 def _of_response(response: Response, method: str) -> Introduction:
     if response.is_error:
-        text = _object(_object(response.body).get("error")).get("message")
+        text = text_of_error(response)
         return Introduction("server", response.seq, method, note=f"refused: {text}" if text else "refused")
     result = _object(response.result)
     info = result.get("serverInfo", _object(result.get("_meta")).get(SERVER_INFO))

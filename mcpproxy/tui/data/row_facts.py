@@ -1,45 +1,200 @@
-"""Row facts: what a filter can test about a row of an open capture, worked out only when the filter asks for it.
+"""Row facts: what a filter can ask about a row of an open capture.
 
 The fold has been over the row already: its call, outcome and session are in the columns of the `Reading`, so no
 messages are paired again, and a filter that asks for nothing else needs no frame. The facts are those of
 `show --filter` and `check --filter`.
 """
 
-# ruff: noqa: D102 - each property is the fact of that name in `Facts`
+# ruff: noqa: D102 - each fact is the one of that name in `Facts`
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
-from typing import Final, TypedDict
+from typing import Final
 
-from analysis.conversation.call import ENDLESS, Outcome, name_in, outcome_of
-from analysis.conversation.message import Id, Message, Notification, Request, Response, messages
+from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
+from analysis.conversation.message import Message, Notification, Request, Response, messages
+from analysis.facts import is_error, kind_of, name_in, raw_of
 from analysis.filter import Facts, facts_of_batch, facts_of_record
-from analysis.filter.facts import code_of, kind_of, problem_of
+from analysis.filter.facts import Fact
 from captures.frame import Direction, Frame, Kind
 from captures.reader import Damage
 from captures.record import Record
-from mcpproxy.tui.data.call_kinds import KEPT, CallKind
+from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.calls import NONE
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.row_text import message_at, request_of
-
-_WRONG: Final = (Outcome.ERROR, Outcome.TOOL_ERROR)
-_UNANSWERED: Final = (Outcome.UNANSWERED, Outcome.FAILED)
-_set: Final = object.__setattr__
-
+from mcpproxy.tui.row_text import message_at
 
 OF_COLUMNS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
     | {"has:answer", "has:error", "has:failure", "has:finding"}
 )
-"""The keys of `Filter.keys` that `ColumnFacts` has the facts for."""
+"""The keys of `Filter.keys` for which one half of a call that is alone in its row needs no frame."""
 
 
-class RowFindings(TypedDict):
-    """The findings in a row, as facts."""
+class Row(Facts):
+    """The facts of a message in an understood row, from the columns; the frame says what they do not."""
 
-    rules: tuple[str, ...]
-    level: str | None
+    def __init__(
+        self,
+        reading: Reading,
+        row: int,
+        frame: Frame | None = None,
+        given: Message | None = None,
+        number: int | None = None,
+        marks: Container[int] = frozenset(),
+    ) -> None:
+        """Work nothing out yet.
+
+        Args:
+            reading: the capture.
+            row: an understood row.
+            frame: its frame; without it, only the facts of `OF_COLUMNS` are known.
+            given: the message, if it is not simply the one that the frame holds.
+            number: its call, or NONE; by default that of the row.
+            marks: the numbers of the records that are marked.
+        """
+        self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, given, marks
+        self._number = reading.call_of[row] if number is None else number
+
+    @Fact
+    def message(self) -> Message | None:
+        if self._given is not None:
+            return self._given
+        frame = self._frame or self._reading.index.item(self._row)
+        return message_at(self._reading, self._row, frame) if isinstance(frame, Frame) else None
+
+    @property
+    def parts(self) -> tuple[Frame, ...]:
+        if self._given is not None:
+            return self._given.frames
+        return () if self._frame is None else (self._frame,)
+
+    @property
+    def is_beside(self) -> bool:
+        return self._row in self._reading.beside
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is the request of its exchange."""
+        is_first = self._number != NONE and self._reading.calls.request[self._number] == self._row
+        return is_first and (self._given is None or isinstance(self._given, Request))
+
+    @property
+    def answered(self) -> Outcome | None:
+        """If it is alone in its row and the response of its exchange: the outcome of that."""
+        is_last = self._number != NONE and self._reading.calls.response[self._number] == self._row
+        return self._reading.outcome(self._number) if is_last and self._given is None else None
+
+    @property
+    def method(self) -> str | None:
+        call = self._call
+        if call is not None:
+            return call.method
+        named = self._named()
+        return None if named is None else named.method
+
+    @property
+    def name(self) -> str | None:
+        call = self._call
+        if call is not None:
+            return call.name
+        named = self._named()
+        return None if named is None else name_in(named.params)
+
+    @property
+    def _call(self) -> CallKind | None:
+        """The kind of the request of its exchange, if its texts are whole."""
+        if self._number == NONE:
+            return None
+        call = self._reading.kinds.all[self._reading.calls.kind[self._number]]
+        return call if call.is_whole else None
+
+    def _named(self) -> Request | Notification | None:
+        """The message with the method: for a response, its request."""
+        message = self.message
+        if isinstance(message, Response):
+            return _request(self._reading, self._number)
+        return message if isinstance(message, Request | Notification) else None
+
+    @property
+    def dir(self) -> Direction | None:
+        return self._reading.index.entry(self._row).dir
+
+    @property
+    def kind(self) -> Kind | None:
+        if self.is_request:
+            return "request"
+        if self.answered is not None:
+            return "error" if self.answered is Outcome.ERROR else "response"
+        return None if self.message is None else kind_of(self.message)
+
+    @property
+    def index(self) -> int | None:
+        return None if self._given is None else self._given.index
+
+    @property
+    def is_batched(self) -> bool:
+        return self.index is not None
+
+    @property
+    def latency_ns(self) -> int | None:
+        latency_ns = -1 if self._number == NONE else self._reading.calls.latency_ns[self._number]
+        return latency_ns if latency_ns >= 0 else None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.latency_ns is not None
+
+    @property
+    def is_error(self) -> bool:
+        if self.answered is not None:
+            return self.answered in ERRORS
+        return not self.is_request and self.message is not None and is_error(self.message)
+
+    @property
+    def is_failure(self) -> bool:
+        return _has_failed(self._reading, self._number) if self.is_request else self.is_error
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.is_request and _waits(self._reading, self._number)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return self._reading.findings.rules_at(self._row)
+
+    @property
+    def level(self) -> str | None:
+        level, _ = self._reading.findings.at(self._row)
+        return None if level is None else str(level)
+
+    @property
+    def session(self) -> int | None:
+        return self._reading.sessions[self._row] or None
+
+    @property
+    def frames(self) -> tuple[int, int]:
+        if self._given is not None:
+            return self._given.frames[0].seq, self._given.frames[-1].seq
+        seq = self._reading.index.entry(self._row).seq
+        return seq, seq
+
+    @property
+    def raw(self) -> bytes:
+        return self._frame.raw if self._given is None and self._frame is not None else raw_of(self.parts)
+
+    @property
+    def is_marked(self) -> bool:
+        return self._reading.index.entry(self._row).seq in self._marks
+
+
+def column_facts(reading: Reading, row: int) -> Row | None:
+    """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
+    number = reading.call_of[row]
+    if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
+        return None
+    if row not in (reading.calls.request[number], reading.calls.response[number]):
+        return None  # a request that was repeated after a redirect
+    return Row(reading, row, number=number)
 
 
 def facts_in(
@@ -54,311 +209,46 @@ def facts_in(
         marks: the numbers of the records that are marked.
     """
     if isinstance(entry, Record) and entry.seq in marks:
-        yield replace(facts_of_record(entry), is_marked=True, **_findings_at(reading, row))
+        yield _of_row(facts_of_record(entry), reading, row, marks)
     if not isinstance(entry, Frame):
         return
+    is_batch = entry.verdict.kind == "batch"
+    if is_batch:
+        yield _of_row(facts_of_batch(entry), reading, row, marks)
     unusual = reading.unusual.get(row)
-    if entry.verdict.kind == "batch":
-        yield replace(facts_of_batch(entry), is_marked=entry.seq in marks, **_findings_at(reading, row))
+    if unusual is None and is_batch:
+        unusual = tuple((message, NONE) for message in messages(entry))
     if unusual is None:
-        for message in messages(entry) if entry.verdict.kind == "batch" else (None,):
-            yield RowFacts(reading, row, entry, marks, message)
+        yield Row(reading, row, entry, marks=marks)
         return
-    raw = entry.raw if row not in reading.joined else _joined_raw(reading, row, entry)
-    for facts, number in unusual:
-        latency_ns = -1 if number == NONE else reading.calls.latency_ns[number]
-        yield replace(
-            facts,
-            raw=raw,
-            latency_ns=latency_ns if latency_ns >= 0 else None,
-            is_answered=latency_ns >= 0,
-            is_failure=facts.is_error or (facts.kind == "request" and _has_failed(reading, number)),
-            is_waiting=facts.kind == "request" and _waits(reading, number),
-            is_marked=entry.seq in marks,
-            **_findings_at(reading, row),
-        )
+    for message, number in unusual:
+        yield Row(reading, row, entry, message, number, marks)
 
 
-def _joined_raw(reading: Reading, row: int, first: Frame) -> bytes:
-    items = [reading.index.item(item) for item in range(row, reading.joined[row] + 1)]
-    return b"\n".join(item.raw for item in items if isinstance(item, Frame) and item.dir == first.dir)
+def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
+    """Facts with what is known of their row."""
+    of_row = Row(reading, row, marks=marks)
+    return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
+
+
+def _request(reading: Reading, number: int) -> Request | None:
+    """The request of a call, read again."""
+    if number == NONE:
+        return None
+    row = reading.calls.request[number]
+    unusual = [message for message, own in reading.unusual.get(row, ()) if own == number]
+    item = None if unusual else reading.index.item(row)
+    message = message_at(reading, row, item) if isinstance(item, Frame) else next(iter(unusual), None)
+    return message if isinstance(message, Request) else None
 
 
 def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
-    if number == NONE or reading.kinds.all[reading.calls.kind[number]].method in ENDLESS:
+    if reading.kinds.all[reading.calls.kind[number]].method in ENDLESS:
         return False
-    return reading.outcome(number) in _UNANSWERED or number in reading.calls.abandoned_ns
+    return reading.outcome(number) in FAILURES or number in reading.calls.abandoned_ns
 
 
 def _waits(reading: Reading, number: int) -> bool:
     """Whether a request is still open, and a recorder still writes the capture."""
-    return (
-        number != NONE
-        and reading.is_live
-        and reading.waited_ns(number) is not None
-        and not _has_failed(reading, number)
-    )
-
-
-def _findings_at(reading: Reading, row: int) -> RowFindings:
-    level, _ = reading.findings.at(row)
-    return {"rules": reading.findings.rules_at(row), "level": None if level is None else str(level)}
-
-
-def column_facts(reading: Reading, row: int) -> "ColumnFacts | None":
-    """The facts of an understood row, without its frame; None if the columns do not say enough about it."""
-    number = reading.call_of[row]
-    if number == NONE or row in reading.unusual or row in reading.joined or reading.index.sort(row) == "batch":
-        return None
-    call = _whole_call(reading, number)
-    return None if call is None else ColumnFacts(reading, row, call)
-
-
-def _whole_call(reading: Reading, number: int) -> CallKind | None:
-    """The kind of a call's request, if its texts are whole."""
-    call = reading.kinds.all[reading.calls.kind[number]]
-    is_whole = not call.is_rest and len(call.method) < KEPT and len(call.name or "") < KEPT
-    return call if is_whole else None
-
-
-class _OfRow(Facts):
-    """What the columns say about any message that is alone in its row."""
-
-    __slots__ = ("_reading", "_row")
-    _reading: Reading
-    _row: int
-
-    def __init__(self, reading: Reading, row: int) -> None:
-        # Facts are frozen.
-        _set(self, "_reading", reading)
-        _set(self, "_row", row)
-
-    @property
-    def _number(self) -> int:
-        """The call of the row, or NONE."""
-        return self._reading.call_of[self._row]
-
-    @property
-    def _latency_ns(self) -> int:
-        number = self._number
-        return -1 if number == NONE else self._reading.calls.latency_ns[number]
-
-    @property
-    def latency_ns(self) -> int | None:
-        latency_ns = self._latency_ns
-        return latency_ns if latency_ns >= 0 else None
-
-    @property
-    def is_answered(self) -> bool:
-        return self._latency_ns >= 0
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        return self._reading.findings.rules_at(self._row)
-
-    @property
-    def level(self) -> str | None:
-        return _findings_at(self._reading, self._row)["level"]
-
-    @property
-    def session(self) -> int | None:
-        return self._reading.sessions[self._row] or None
-
-
-class ColumnFacts(_OfRow):
-    """What the columns say about one half of a call that is alone in its row: the facts of `OF_COLUMNS`."""
-
-    __slots__ = ("_call",)
-    _call: CallKind
-
-    def __init__(self, reading: Reading, row: int, call: CallKind) -> None:
-        """Work nothing out yet.
-
-        Args:
-            reading: the capture.
-            row: an understood row.
-            call: the kind of the request.
-        """
-        super().__init__(reading, row)
-        _set(self, "_call", call)
-
-    @property
-    def _is_request(self) -> bool:
-        return self._reading.calls.request[self._number] == self._row
-
-    @property
-    def method(self) -> str | None:
-        return self._call.method
-
-    @property
-    def name(self) -> str | None:
-        return self._call.name
-
-    @property
-    def dir(self) -> Direction | None:
-        return self._reading.index.entry(self._row).dir
-
-    @property
-    def kind(self) -> Kind:
-        if self._is_request:
-            return "request"
-        return "error" if self._reading.outcome(self._number) is Outcome.ERROR else "response"
-
-    @property
-    def is_batched(self) -> bool:
-        return False
-
-    @property
-    def is_error(self) -> bool:
-        return not self._is_request and self._reading.outcome(self._number) in _WRONG
-
-    @property
-    def is_failure(self) -> bool:
-        return _has_failed(self._reading, self._number) if self._is_request else self.is_error
-
-    @property
-    def is_waiting(self) -> bool:
-        return self._is_request and _waits(self._reading, self._number)
-
-    @property
-    def index(self) -> None:
-        return None
-
-    @property
-    def frames(self) -> tuple[int, int]:
-        seq = self._reading.index.entry(self._row).seq
-        return seq, seq
-
-
-class RowFacts(_OfRow):
-    """The facts of a message that is alone in its row, or of a message in a batch, each worked out on demand.
-
-    A filter asks for one or two of them, and working out all of them takes longer than reading the frame.
-    """
-
-    __slots__ = ("_frame", "_marks", "_message")
-    _frame: Frame
-    _marks: Container[int]
-    _message: Message | None
-
-    def __init__(
-        self, reading: Reading, row: int, frame: Frame, marks: Container[int], message: Message | None = None
-    ) -> None:
-        """Work nothing out yet.
-
-        Args:
-            reading: the capture.
-            row: an understood row.
-            frame: its frame.
-            marks: the numbers of the records that are marked.
-            message: the message, if it is one of several in the frame.
-        """
-        super().__init__(reading, row)
-        _set(self, "_frame", frame)
-        _set(self, "_marks", marks)
-        _set(self, "_message", message)
-
-    def _parsed(self) -> Message:
-        message = self._message
-        if message is None:
-            message = message_at(self._reading, self._row, self._frame)
-            _set(self, "_message", message)
-        return message
-
-    def _call(self) -> CallKind | None:
-        """The kind of the request in the row, or of the request that is answered in it, if its texts are whole."""
-        number = self._number
-        if number == NONE or (self._message is not None and self._message.index is not None):
-            return None
-        return _whole_call(self._reading, number)
-
-    def _named(self) -> Request | Notification | None:
-        """The message with the method: for a response, its request."""
-        message = self._parsed()
-        if isinstance(message, Response):
-            return request_of(self._reading, self._row)
-        return message if isinstance(message, Request | Notification) else None
-
-    @property
-    def method(self) -> str | None:
-        call = self._call()
-        if call is not None:
-            return call.method
-        named = self._named()
-        return None if named is None else named.method
-
-    @property
-    def name(self) -> str | None:
-        call = self._call()
-        if call is not None:
-            return call.name
-        named = self._named()
-        return None if named is None else name_in(named.params)
-
-    @property
-    def id(self) -> Id | None:
-        message = self._parsed()
-        return message.id if isinstance(message, Request | Response) else None
-
-    @property
-    def dir(self) -> Direction:
-        return self._frame.dir
-
-    @property
-    def kind(self) -> Kind:
-        return kind_of(self._parsed())
-
-    @property
-    def is_batched(self) -> bool:
-        return self._parsed().index is not None
-
-    @property
-    def size(self) -> int:
-        return len(self._frame.raw)
-
-    @property
-    def code(self) -> int | None:
-        return code_of(self._parsed())
-
-    @property
-    def is_error(self) -> bool:
-        message = self._parsed()
-        return isinstance(message, Response) and outcome_of(message, None) in _WRONG
-
-    @property
-    def is_failure(self) -> bool:
-        number = self._number
-        if number == NONE or self._reading.calls.request[number] != self._row:
-            return self.is_error
-        return isinstance(self._parsed(), Request) and _has_failed(self._reading, number)
-
-    @property
-    def is_waiting(self) -> bool:
-        number = self._number
-        is_asked = number != NONE and self._reading.calls.request[number] == self._row
-        return is_asked and isinstance(self._parsed(), Request) and _waits(self._reading, number)
-
-    @property
-    def index(self) -> int | None:
-        return self._parsed().index
-
-    @property
-    def problem(self) -> str | None:
-        return None if self._row in self._reading.beside else problem_of(self._parsed())
-
-    @property
-    def exchange(self) -> int | None:
-        return self._frame.exchange
-
-    @property
-    def frames(self) -> tuple[int, int]:
-        return self._frame.seq, self._frame.seq
-
-    @property
-    def is_marked(self) -> bool:
-        return self._frame.seq in self._marks
-
-    @property
-    def raw(self) -> bytes:
-        return self._frame.raw
+    return reading.is_live and reading.waited_ns(number) is not None and not _has_failed(reading, number)

@@ -7,14 +7,13 @@ read meanwhile, since columns only grow.
 
 from array import array
 from bisect import bisect_left
-from dataclasses import replace
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Call, IdState, Outcome
+from analysis.conversation.call import ERRORS, Call, IdState, Outcome
 from analysis.conversation.guesses import Meant
 from analysis.conversation.message import Invalid, Message, Request, Response
 from analysis.conversation.session import Seen
-from analysis.filter import Facts, facts_of
+from analysis.facts import size_of
 from analysis.reading import Reading, Step
 from captures.frame import Frame
 from captures.gaps import lost_range
@@ -38,13 +37,12 @@ BESIDE: Final = 100_000
 """Messages that span lines, abandoned requests, probable responses, and bodies that need not be messages, of which
 that many are remembered."""
 UNUSUAL_BYTES: Final = 8 << 20
-"""The size of the unusual messages whose facts are kept; a filter takes the others for ordinary ones."""
+"""The size of the unusual messages that are kept; a filter takes the others for ordinary ones."""
 _CODES: Final = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _UNANSWERED: Final = _CODES[Outcome.UNANSWERED]
 _FAILED: Final = _CODES[Outcome.FAILED]
 _MISFITS: Final = (IdState.ANSWERED, IdState.FAILED, IdState.OPEN, IdState.CANCELLED)
 """States of the ids of responses that belong to no call, although a request has that id."""
-_BAD: Final = frozenset({Outcome.ERROR, Outcome.TOOL_ERROR})
 
 
 class Loss(NamedTuple):
@@ -75,9 +73,8 @@ class Understanding:
         """By row, for all understood rows: its call, or NONE."""
         self.sessions = array("I")
         """By row, for all understood rows: the number of its session, from 1; 0 if it has no message."""
-        self.unusual: dict[int, tuple[tuple[Facts, int], ...]] = {}
-        """The facts, without raw bytes, and the calls of messages that are not alone in a row of their own: by the
-        (first) row."""
+        self.unusual: dict[int, tuple[tuple[Message, int], ...]] = {}
+        """The messages that are not alone in a row of their own, packed, and their calls: by the (first) row."""
         self.unusual_rows = array("I")
         """These rows, in the order in which they were understood."""
         self.paces = Paces()
@@ -232,7 +229,7 @@ class Understanding:
         at = row if message.seq == seq else self._row_of(message, row)
         own, is_wrong = self._pair(event, at)
         if is_unusual(message):
-            self._note_unusual(event, at, own)
+            self._note_unusual(message, at, own)
         if event.is_beside and len(self.beside) < BESIDE:
             self.beside.add(at)
         if at != row:
@@ -247,17 +244,18 @@ class Understanding:
         first = self.index.of_seq(message.seq)
         return row if first is None or first >= len(self.call_of) else first
 
-    def _note_unusual(self, event: Seen, row: int, number: int) -> None:
-        """Keep what a filter needs to know of a message that its row alone does not show."""
-        size = sum(len(frame.raw) for frame in event.message.frames)
+    def _note_unusual(self, message: Message, row: int, number: int) -> None:
+        """Keep a message that its row alone does not show, for filters."""
+        size = size_of(message.frames)
         if self._unusual_bytes + size > UNUSUAL_BYTES:
             return
         self._unusual_bytes += size + 400
-        facts = replace(facts_of(event), raw=b"")
+        if not isinstance(message, Invalid):
+            message.pack()
         if row not in self.unusual:
             self.unusual_rows.append(row)
         # Replaced, not extended: another thread may read it at this moment.
-        self.unusual[row] = (*self.unusual.get(row, ()), (facts, number))
+        self.unusual[row] = (*self.unusual.get(row, ()), (message, number))
 
     def _pair(self, event: Seen, row: int) -> tuple[int, bool]:
         """Enter a message into its call; returns that, or NONE, and whether the message is an error or broken."""
@@ -283,7 +281,7 @@ class Understanding:
                     insert(self.misfits, row * len(_MISFITS) + _MISFITS.index(event.id_state))
                 return number, True
             number = self._answer(event.answered, row)
-            is_wrong = event.answered.outcome in _BAD or event.is_converted
+            is_wrong = event.answered.outcome in ERRORS or event.is_converted
         return number, is_wrong
 
     def _join(self, message: Message, first: int, last: int) -> None:

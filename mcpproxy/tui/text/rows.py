@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from mcpproxy.report.records import remark_on
@@ -27,7 +28,7 @@ def row_text(reading: Reading, row: int, width: int) -> Writing | None:
     if isinstance(item, Frame):
         is_whole = row not in reading.joined
         frames = (item,) if is_whole else message_at(reading, row, item).frames
-        write_frame(writing, b"\n".join(frame.raw for frame in frames))
+        write_frame(writing, raw_of(frames))
     elif isinstance(item, Record):
         raw = raw_bytes(item.members)
         if item.rec == "stderr" and raw is not None:

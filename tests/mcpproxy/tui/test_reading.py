@@ -256,6 +256,18 @@ def test_a_filter_selects_what_the_facts_say_in_the_corpus(tmp_path: Path) -> No
     agree_on_the_corpus(tmp_path, each=11, filters=len(FILTERS) // 2)
 
 
+def test_a_filter_selects_requests_that_were_repeated_after_a_redirect(tmp_path: Path) -> None:
+    [case] = [case for _, case in corpus() if case.name == "redirected-twice"]
+    path = tmp_path / "x.mcpcap"
+    path.write_bytes(b"".join(line for _, line in case.records()))
+    reading = read(path)
+    requests = scanned(reading, "kind:request", frozenset())
+    assert len(requests) == 3
+    assert scanned(reading, "kind:request method:*", frozenset()) == requests
+    assert scanned(reading, "kind:request has:id", frozenset()) == requests
+    reading.close()
+
+
 @pytest.mark.soak
 def test_a_filter_selects_what_the_facts_say_in_the_whole_corpus(tmp_path: Path) -> None:
     agree_on_the_corpus(tmp_path, each=1, filters=3)

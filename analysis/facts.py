@@ -1,0 +1,93 @@
+"""Facts: what a message says that none of its attributes does, with a function for each: its name, error, kind, bytes.
+
+They accept any JSON in any place, and return None or nothing if a value is not what it should be. All text is
+untrusted. What became of a request is an attribute of its `Call`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from captures.frame import Frame, Kind
+
+
+def name_in(params: Any) -> str | None:
+    """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI."""
+    if not isinstance(params, dict):
+        return None
+    reference = params.get("ref")
+    for place in (params, reference if isinstance(reference, dict) else {}):
+        for member in ("name", "uri"):
+            value = place.get(member)
+            if isinstance(value, str):
+                return value
+    return None
+
+
+# ---- errors
+
+
+def is_tool_error(response: Response) -> bool:
+    """Whether a response is the result of a tool that failed."""
+    result = response.result
+    return isinstance(result, dict) and result.get("isError") is True and not response.is_error
+
+
+def is_error(message: Message) -> bool:
+    """Whether a message is a JSON-RPC error, or the result of a tool that failed."""
+    return isinstance(message, Response) and (message.is_error or is_tool_error(message))
+
+
+def code_of(message: Message) -> int | None:
+    """The code of a JSON-RPC error."""
+    error = message.error if isinstance(message, Response) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int else None
+
+
+def text_of_error(message: Message) -> str | None:
+    """The `message` of a JSON-RPC error."""
+    error = message.error if isinstance(message, Response) else None
+    text = error.get("message") if isinstance(error, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def texts_in(result: Any) -> Iterator[str]:
+    """The texts in the content of a tool's result; of one that failed, the first says why."""
+    content = result.get("content") if isinstance(result, dict) else None
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+# ---- what a message is
+
+
+def kind_of(message: Message) -> Kind:
+    """What a message is by itself."""
+    if isinstance(message, Request):
+        return "request"
+    if isinstance(message, Notification):
+        return "notification"
+    if isinstance(message, Response):
+        return "error" if message.is_error else "response"
+    return "unjudged" if message.reason == "unjudged" else "invalid"
+
+
+def problem_of(message: Message) -> str | None:
+    """The rule that a message breaks by itself; what is wrong with its batch is reported for the batch."""
+    frame = message.frames[0]
+    if frame.is_ignored:
+        return None
+    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
+    return reason if frame.verdict.kind == "batch" else frame.problem or reason
+
+
+def raw_of(frames: Sequence[Frame]) -> bytes:
+    """The bytes of the frames of a message; those of lines that it spans with the line feeds between them."""
+    return frames[0].raw if len(frames) == 1 else b"\n".join([frame.raw for frame in frames])
+
+
+def size_of(frames: Sequence[Frame]) -> int:
+    """How many bytes the frames of a message have."""
+    return len(frames[0].raw) if len(frames) == 1 else sum([len(frame.raw) for frame in frames])
