@@ -8,14 +8,20 @@ from random import Random
 import pytest
 
 from captures.record import members, seal, stderr_members
-from mcpproxy.sharing.catalogue import catalogue
+from mcpproxy.sharing.catalogue import Secret, catalogue
+from mcpproxy.sharing.encodings import encoded
 from mcpproxy.sharing.patterns import credentials, people
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
-from tests.mcpproxy.sharing.planted import of_services
+from tests.mcpproxy.sharing.planted import ENCODED, of_services
 from tests.mcpproxy.sharing.written import written
 from tests.parquet import parquet_rows
 
 TOKENS = {secret.kind: secret.text for secret in of_services(Random(31))}
+
+
+def no_token(text: str) -> list[Secret]:
+    """What a catalogue that knows nothing finds."""
+    return []
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def capture(tmp_path: Path) -> Path:
 def test_the_catalogue_finds_what_no_pattern_of_ours_does() -> None:
     for kind, token in TOKENS.items():
         text = f"see {token} there"
-        assert [*credentials(text), *people(text)] == [], kind
+        assert [*credentials(text), *people(text), *encoded(text, no_token)] == [], kind
         assert (4, 4 + len(token)) in {(found.start, found.end) for found in catalogue().secrets(text)}, kind
 
 
@@ -55,6 +61,15 @@ def test_a_token_ends_before_a_sign() -> None:
                 text = f"see {token}{sign}{behind}"
                 places = {(found.start, found.end) for found in catalogue().secrets(text)}
                 assert (4, 4 + len(token)) in places, (kind, text)
+
+
+@pytest.mark.usefixtures("secret_rules")
+def test_tokens_are_found_in_each_encoding() -> None:
+    for kind, token in TOKENS.items():
+        for name, spell in ENCODED.items():
+            text = spell(token)
+            assert list(encoded(text, no_token)) == [], (kind, name)
+            assert list(encoded(text, catalogue().secrets)), (kind, name)
 
 
 def test_a_scan_reports_each_of_them(capture: Path) -> None:
