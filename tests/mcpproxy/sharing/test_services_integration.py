@@ -12,6 +12,7 @@ from mcpproxy.sharing.catalogue import Secret, catalogue
 from mcpproxy.sharing.encodings import encoded
 from mcpproxy.sharing.patterns import credentials, people
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.html_report.parts import Parts
 from tests.mcpproxy.sharing.planted import ENCODED, of_services
 from tests.mcpproxy.sharing.written import written
 from tests.parquet import parquet_rows
@@ -88,7 +89,10 @@ def held(path: Path) -> str:
     """All text in a file, or in the files of a folder."""
     if path.is_dir():
         return "".join(held(inner) for inner in path.iterdir())
-    return repr(parquet_rows([path])) if path.suffix == ".parquet" else path.read_bytes().decode("utf-8", "replace")
+    if path.suffix == ".parquet":
+        return repr(parquet_rows([path]))
+    text = path.read_bytes().decode("utf-8", "replace")
+    return Parts(text).data() if text.startswith("<!doctype html>") else text
 
 
 def exporting(form: str, *more: str) -> Callable[[Path, Path], list[str | Path]]:
