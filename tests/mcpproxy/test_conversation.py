@@ -257,8 +257,8 @@ def test_many_requests_that_failed_are_counted_not_listed() -> None:
             rows.append({**event, "raw": '{"jsonrpc":"2.0","method":"notifications/progress"}'})
         rows.append({**head, "stage": "end", "response": response, "ended_by": "complete"})
     lines = shown(list(items(rows)), Telling(width=200))
-    at = next(number for number, line in enumerate(lines) if line.endswith("·  30 requests failed"))
-    assert [line.split("#")[1].split()[:2] for line in lines[at + 1 : -1]] == [
+    count = next(row for row, line in enumerate(lines) if line.endswith("·  30 requests failed"))
+    assert [line.split("#")[1].split()[:2] for line in lines[count + 1 : -1]] == [
         [f"{n}", "failed:"] for n in range(1, 21)
     ]
     assert lines[-1].endswith("·  and 10 more")
