@@ -363,7 +363,7 @@ class Call:
 
 
 def name_in(params: Any) -> str | None:
-    """The name in params, given directly or by a reference to a prompt or resource."""
+    """The name in params, given directly or by a reference to a prompt or resource; None for none, and an empty one."""
     if not isinstance(params, dict):
         return None
     reference = params.get("ref")
@@ -371,7 +371,7 @@ def name_in(params: Any) -> str | None:
         for member in ("name", "uri"):
             value = place.get(member)
             if isinstance(value, str):
-                return value
+                return value or None
     return None
 
 
