@@ -27,6 +27,7 @@ REPORT_S: Final = 0.25
 """Seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR))
+_FAILED: Final = OUTCOMES.index(Outcome.FAILED)
 _ERRORS: Final = frozenset(OUTCOMES.index(one) for one in (Outcome.TOOL_ERROR, Outcome.ERROR, Outcome.FAILED))
 
 
@@ -79,6 +80,8 @@ class Latencies:
         self._errors: Counter[int] = Counter()
         self._abandoned: Counter[int] = Counter()
         self._histograms: dict[int, Histogram] = {}
+        self._left: set[int] = set()
+        """The exchanges among the errors that were cancelled."""
         self._slowest: dict[int, int] = {}
         """The slowest exchange of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
@@ -114,9 +117,14 @@ class Latencies:
         settled = exchanges.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
-            if exchanges.is_cancelled[number]:
-                continue
             call, outcome = exchanges.kind[number], exchanges.outcome[number]
+            if exchanges.is_cancelled[number]:
+                # What has failed counts, before its cancellation or after it; in the second case it is settled twice.
+                if outcome == _FAILED and number not in self._left:
+                    self._left.add(number)
+                    self._errors[call] += 1
+                    self._stale.add(call)
+                continue
             if outcome in _ANSWERED:
                 histogram = self._histograms.get(call)
                 if histogram is None:
