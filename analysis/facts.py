@@ -12,7 +12,10 @@ from captures.frame import Frame, Kind
 
 
 def name_in(params: Any) -> str | None:
-    """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI."""
+    """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI.
+
+    None if there is none, or if it is empty.
+    """
     if not isinstance(params, dict):
         return None
     reference = params.get("ref")
@@ -20,7 +23,7 @@ def name_in(params: Any) -> str | None:
         for member in ("name", "uri"):
             value = place.get(member)
             if isinstance(value, str):
-                return value
+                return value or None
     return None
 
 

@@ -280,7 +280,7 @@ def id_text(request: Request) -> str | None:
 
 def name_text(name: str | None) -> str | None:
     """The name of a tool, prompt or resource as a column has it."""
-    return None if name is None else text(name) or None
+    return None if name is None else text(name)
 
 
 def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, str | None]:

@@ -6,7 +6,7 @@ escapes them when it shows them.
 
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS
+from analysis.conversation.call import ENDLESS, Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response, sender
@@ -110,10 +110,10 @@ class Traffic:
             if rule not in rules:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
-    def settle(self, row: int, status: Status, *, is_bad: bool) -> None:
+    def settle(self, row: int, status: Status) -> None:
         """Say in the row of a request what became of it without a response."""
         self.columns["word"][row] = status.word + status.text
-        self.columns["is_bad"][row] = is_bad
+        self.columns["is_bad"][row] = status.is_bad
 
 
 class CaptureTraffic:
@@ -146,6 +146,8 @@ class CaptureTraffic:
         self.last = max(self.last, seq)
         for thing in self._conversation.things(step):
             self._add(thing, seq)
+        for call in step.unanswered:
+            self._settle(call, fate(call))
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
         if isinstance(item, Record) and type(number) is int:
             self._headless.add(number)
@@ -168,11 +170,15 @@ class CaptureTraffic:
                 self._add(thing, NONE)
         fold = self._conversation.session
         for call in fold.open_calls():
-            row = self._open.get((call.request.seq, call.request.index))
-            if row is not None and call.request.method not in ENDLESS and call.response is None:
+            if call.response is None:
                 may_come = last.end == "open" and call.is_open
-                status = waiting(waited_ns(fold, call.request)) if may_come else fate(call)
-                self._traffic.settle(row, status, is_bad=not may_come)
+                self._settle(call, waiting(waited_ns(fold, call.request)) if may_come else fate(call))
+
+    def _settle(self, call: Call, status: Status) -> None:
+        """Say what became of a request without a response, if it has a row and expects one."""
+        row = self._open.get((call.request.seq, call.request.index))
+        if row is not None and call.request.method not in ENDLESS:
+            self._traffic.settle(row, status)
 
     def _add_head(self, number: int) -> None:
         self._headless.discard(number)

@@ -6,6 +6,7 @@ all three.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -95,6 +96,10 @@ class Conversation:
         self._posts: set[int] = set()
         self._failed: set[tuple[int, int | None]] = set()
         """The requests that were shown when they became a failure."""
+        self._settled: list[Call] = []
+        """Requests that can no longer be answered, in order: as many of each outcome as the end lists."""
+        self._settled_count = Counter[Outcome]()
+        """How many there are."""
         self._items = 0
         self._named = False
         self._ended = False
@@ -175,7 +180,9 @@ class Conversation:
             # Closing the response was the cancellation (2026-07-28), so no message reported it.
             abandoned = step.abandoned
             late += tuple(_left(item.t_ns, call) for call in abandoned if self._selects(call))
-            late += self._failures(one for one in step.unanswered if one not in abandoned)
+            others = [one for one in step.unanswered if one not in abandoned]
+            late += self._failures(others)
+            self._note_settled(others)
         remark = remark_on(item, ended=self._ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.begins_at:
             remark = Remark("▲", begins_text(item.seq), "bad")
@@ -208,6 +215,21 @@ class Conversation:
         self._failed |= {(call.request.seq, call.request.index) for call in failed}
         return tuple(_left(call.request.t_ns, call) for call in failed)
 
+    def _note_settled(self, ended: Iterable[Call]) -> None:
+        """Note for the end the requests that ended with their HTTP exchange, and have no line that says so."""
+        for call in filter(self._is_left, ended):
+            self._settled_count[call.outcome] += 1
+            if self._settled_count[call.outcome] <= UNANSWERED_LINES:
+                self._settled.append(call)
+
+    def _is_left(self, call: Call) -> bool:
+        """Whether the end counts a request without a response."""
+        return (
+            call.request.method not in ENDLESS
+            and (call.request.seq, call.request.index) not in self._failed
+            and self._selects(call)
+        )
+
     def _selects_alone(self, call: Call) -> bool:
         """Whether a request was worth a line before its end was known."""
         return (
@@ -236,13 +258,7 @@ class Conversation:
     def _closing(self, rest: Iterable[Seen], *, still_open: bool) -> Iterator[Thing]:
         for seen in filter(self._selects, rest):
             yield Thing(seen.message.t_ns, seen)
-        open_ = [
-            call
-            for call in self.session.open_calls()
-            if call.request.method not in ENDLESS
-            and (call.request.seq, call.request.index) not in self._failed
-            and self._selects(call)
-        ]
+        open_ = [call for call in self.session.open_calls() if self._is_left(call)]
         has_ended = self._ended or self.session.ending is not None
         is_open = still_open and not has_ended
         if is_open and self.has_selected:
@@ -256,9 +272,9 @@ class Conversation:
         for forgotten in self.session.forgotten:
             yield Thing(self._last_ns, Remark("▲", forgotten.text))
         by = {outcome: [one for one in open_ if one.outcome is outcome] for outcome in Outcome}
-        yield from self._counted(by[Outcome.FAILED], "failed")
+        yield from self._all_of(Outcome.FAILED, by[Outcome.FAILED], "failed")
         yield from self._counted([one for one in by[Outcome.CANCELLED] if one.abandoned_ns is not None], "abandoned")
-        yield from self._counted(by[Outcome.NOT_RECORDED], "without a recorded response")
+        yield from self._all_of(Outcome.NOT_RECORDED, by[Outcome.NOT_RECORDED], "without a recorded response")
         waits = [
             (one.request, waited_ns(self.session, one.request))
             for one in by[Outcome.UNANSWERED]
@@ -272,17 +288,25 @@ class Conversation:
         left = [one for one in by[Outcome.UNANSWERED] if not (is_open and one.is_open)]
         yield from self._counted(left, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
-    def _counted(self, left: Sequence[Call], state: str) -> Iterator[Thing]:
+    def _all_of(self, outcome: Outcome, open_: Sequence[Call], state: str) -> Iterator[Thing]:
+        """The requests of an outcome that a request can have while it is open, and for good."""
+        settled = [call for call in self._settled if call.outcome is outcome]
+        both = sorted([*settled, *open_], key=lambda call: call.request.seq)
+        yield from self._counted(both, state, self._settled_count[outcome] - len(settled))
+
+    def _counted(self, left: Sequence[Call], state: str, more: int = 0) -> Iterator[Thing]:
+        """How many requests have a state, and the first of them; `more` have it that are not given."""
         if left:
             unanswered = [Unanswered(call.request, fate(call)) for call in left]
-            yield from self._listed(f"{count_text(len(left), 'request')} {state}", unanswered)
+            yield from self._listed(f"{count_text(len(left) + more, 'request')} {state}", unanswered, more)
 
-    def _listed(self, head: str, requests: Sequence[Unanswered]) -> Iterator[Thing]:
+    def _listed(self, head: str, requests: Sequence[Unanswered], more: int = 0) -> Iterator[Thing]:
         yield Thing(self._last_ns, Remark("·", head))
         for one in requests[:UNANSWERED_LINES]:
             yield Thing(one.request.t_ns, one)
-        if len(requests) > UNANSWERED_LINES:
-            yield Thing(self._last_ns, Remark("·", f"and {len(requests) - UNANSWERED_LINES:,} more"))
+        more += max(0, len(requests) - UNANSWERED_LINES)
+        if more:
+            yield Thing(self._last_ns, Remark("·", f"and {more:,} more"))
 
     def _doubt(self) -> str:
         """Why responses that seem to be missing may not be; empty if they are."""

@@ -7,9 +7,10 @@ character is decoded a bounded number of times, so the time is linear in the tex
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Iterator
-from itertools import islice, product
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, islice, product
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mcpproxy.sharing.catalogue import Secret
@@ -18,6 +19,8 @@ from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
 SIGNS_BEFORE: Final = 4
 """How many signs of its alphabet are taken for the end of something else, in front of base64 that has such signs."""
+TOGETHER: Final = 1 << 16
+"""Characters of decoded texts that are searched for tokens of services at once: a search of each takes longer."""
 
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+={0,2}")
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{20,}+={0,2}")
@@ -30,11 +33,53 @@ _HEX_WORD: Final = re.compile(
 )
 _PERCENT_WORD: Final = re.compile(r"(?<![A-Za-z0-9%._~+-])[A-Za-z0-9._~+-]*+%[A-Za-z0-9%._~+-]++")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+_BETWEEN: Final = "\n\x1f\n"
+"""What separates decoded texts that are searched together."""
 _BLANKS: Final = dict.fromkeys(map(ord, "\r\n\t"))
 
 
-def encoded(text: str) -> Iterator[Secret]:
-    """What spells a secret or something personal, in no particular order; it may overlap."""
+class _Decoded(NamedTuple):
+    """A stretch of a text, and what it spells."""
+
+    start: int
+    end: int
+    encoding: str
+    text: str
+
+
+def encoded(text: str, search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
+    """What spells a secret or something personal, in no particular order; it may overlap.
+
+    Args:
+        text: the text.
+        search: finds the tokens of services in a text.
+    """
+    waiting: list[_Decoded] = []
+    size = 0
+    for one in _decoded(text):
+        kind = _kind_inside(one.text)
+        if kind is not None:
+            yield Secret(one.start, one.end, f"{kind}-in-{one.encoding}")
+            continue
+        waiting.append(one)
+        size += len(one.text)
+        if size >= TOGETHER:
+            yield from _with_tokens(waiting, search)
+            waiting, size = [], 0
+    yield from _with_tokens(waiting, search)
+
+
+def _with_tokens(given: list[_Decoded], search: Callable[[str], Iterable[Secret]]) -> Iterator[Secret]:
+    """Those that spell a token of a service."""
+    starts = [0, *accumulate(len(one.text) + len(_BETWEEN) for one in given)]
+    found = search(_BETWEEN.join(one.text for one in given)) if given else ()
+    for index in {bisect_right(starts, token.start) - 1 for token in found}:
+        start, end, encoding, _ = given[index]
+        yield Secret(start, end, f"secret-in-{encoding}")
+
+
+def _decoded(text: str) -> Iterator[_Decoded]:
+    """What is encoded in a text; base64 that spells base64 comes with both texts."""
     for word in _BASE64_WORD.finditer(text):
         yield from _in_word(text, *word.span())
     if "\n" in text:
@@ -43,9 +88,8 @@ def encoded(text: str) -> Iterator[Secret]:
         yield from _in_percent(text)
     for word in _HEX_WORD.finditer(text):
         plain = bytes.fromhex(word[0]).decode("ascii", "replace")
-        kind = _kind_inside(plain) if plain.translate(_BLANKS).isprintable() else None
-        if kind is not None:
-            yield Secret(*word.span(), f"{kind}-in-hexadecimal")
+        if plain.translate(_BLANKS).isprintable():
+            yield _Decoded(*word.span(), "hexadecimal", plain)
 
 
 def decoded_base64(word: str) -> str | None:
@@ -58,21 +102,17 @@ def decoded_base64(word: str) -> str | None:
     return plain if plain.translate(_BLANKS).isprintable() else None
 
 
-def _in_word(text: str, start: int, end: int) -> Iterator[Secret]:
+def _in_word(text: str, start: int, end: int) -> Iterator[_Decoded]:
     """A word of base64, or one that begins or ends with something else and a sign."""
     for at in _beginnings(text, start, end):
         plain = decoded_base64(text[at:end])
         if plain:
-            kind = _kind_of(plain)
-            if kind is not None:
-                yield Secret(at, end, kind)
+            yield from _spelt(at, end, plain)
             return
     for piece in _BASE64_PIECE.finditer(text, start, end):
         # A single character behind groups of four spells nothing; it is where a sign of the same base64 follows.
         size = len(piece[0].rstrip("="))
-        kind = _kind_of(decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
-        if kind is not None:
-            yield Secret(*piece.span(), kind)
+        yield from _spelt(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
 
 
 def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
@@ -82,7 +122,7 @@ def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
         yield sign.end()
 
 
-def _in_lines(text: str) -> Iterator[Secret]:
+def _in_lines(text: str) -> Iterator[_Decoded]:
     """Base64 that is wrapped into lines."""
     at = 0
     while word := _BASE64_WORD.search(text, at):
@@ -103,28 +143,25 @@ def _in_lines(text: str) -> Iterator[Secret]:
         for start, end in product((*_beginnings(text, *word.span()), second), (at, before_last)):
             plain = decoded_base64(text[start:end])
             if plain:
-                kind = _kind_of(plain)
-                if kind is not None:
-                    yield Secret(start, end, kind)
+                yield from _spelt(start, end, plain)
                 break
 
 
-def _in_percent(text: str) -> Iterator[Secret]:
+def _in_percent(text: str) -> Iterator[_Decoded]:
     for word in _PERCENT_WORD.finditer(text):
         plain = unquote(word[0])
-        kind = _kind_inside(plain) if plain != word[0] else None
-        if kind is not None:
-            yield Secret(*word.span(), f"{kind}-in-percent-encoding")
+        if plain != word[0]:
+            yield _Decoded(*word.span(), "percent-encoding", plain)
 
 
-def _kind_of(plain: str) -> str | None:
-    """The kind of base64 that spells this; it may be base64 of base64, as in some headers."""
+def _spelt(start: int, end: int, plain: str) -> Iterator[_Decoded]:
+    """What base64 spells; that may be base64 again, as in some headers."""
     if not plain or PSEUDONYM.fullmatch(plain):
-        return None
-    kind = _kind_inside(plain)
-    if kind is None and _BASE64_WORD.fullmatch(plain):
-        kind = _kind_inside(decoded_base64(plain) or "")
-    return f"{kind}-in-base64" if kind is not None else None
+        return
+    yield _Decoded(start, end, "base64", plain)
+    inner = decoded_base64(plain) if _BASE64_WORD.fullmatch(plain) else None
+    if inner:
+        yield _Decoded(start, end, "base64", inner)
 
 
 def _kind_inside(text: str) -> str | None:

@@ -251,7 +251,7 @@ class Redactor:
             credentials(text),
             people(text),
             self._data_uris(text),
-            encoded(text),
+            encoded(text, self._catalogue.secrets),
             self._users_in(text),
         )
 

@@ -241,6 +241,29 @@ def test_many_requests_without_an_answer_are_counted_not_listed() -> None:
     assert lines[-1].endswith("and 980 more")
 
 
+def test_many_requests_that_failed_are_counted_not_listed() -> None:
+    """Those whose HTTP exchange has ended, and those whose stream may still be resumed."""
+    response = {"status": 200, "headers": [["content-type", "text/event-stream"]]}
+    rows: list[dict[str, Any]] = [{"rec": "header", "transport": "http"}]
+    for number in range(1, 31):
+        at = {"conn": 1, "exchange": number}
+        head = {**at, "rec": "exchange", "request": {"method": "POST", "target": "/mcp", "headers": []}}
+        raw = json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"})
+        rows.append({**head, "stage": "request", "peer": "127.0.0.1:1"})
+        rows.append({**at, "rec": "frame", "dir": "c2s", "unit": "http_body", "raw": raw})
+        rows.append({**head, "stage": "response", "response": response})
+        if number % 3 == 0:
+            event = {**at, "rec": "frame", "dir": "s2c", "unit": "sse_event", "event_id": f"{number}"}
+            rows.append({**event, "raw": '{"jsonrpc":"2.0","method":"notifications/progress"}'})
+        rows.append({**head, "stage": "end", "response": response, "ended_by": "complete"})
+    lines = shown(list(items(rows)), Telling(width=200))
+    count = next(row for row, line in enumerate(lines) if line.endswith("·  30 requests failed"))
+    assert [line.split("#")[1].split()[:2] for line in lines[count + 1 : -1]] == [
+        [f"{n}", "failed:"] for n in range(1, 21)
+    ]
+    assert lines[-1].endswith("·  and 10 more")
+
+
 # Whatever crosses the wire.
 
 tricky = st.one_of(

@@ -1,7 +1,12 @@
-"""Every road says the same of a call: Python, SQL, filters, the terminal UI, and OpenTelemetry."""
+"""Every road says the same of a call: Python, SQL, filters, `show`, Markdown, the report, the terminal UI, and
+OpenTelemetry."""
 
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from html import unescape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,15 +18,22 @@ from analysis.reading import Reading
 from analysis.selection import selected_at_the_end
 from mcpproxy.exporters.otlp.capture import CaptureSpans
 from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.report.text import WHOLE
 from mcpproxy.tui.data import reading as screens
+from tests.analysis.store.written import Written
+from tests.captures.samples import header
 from tests.harness import ROOT
+from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.html_report.parts import Parts
+from tests.mcpproxy.tui.http_talk import post
+from tests.mcpproxy.tui.stage import CALL, END, FINE, INITIALIZE, INITIALIZED, record
 
-CAPTURES = [
-    ROOT / f"tests/corpus/captures/{name}.mcpcap"
-    for name in ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
-]
+CORPUS = ("demo", "every-type", "gaps", "giant-frames", "good", "http", "killed", "odd-bytes")
+NAMES = (*CORPUS, "outcomes", "failed")
 Key = tuple[int, int | None]
 _ERRORS = {Outcome.TOOL_ERROR: "tool_error", Outcome.UNANSWERED: "no_response"}
+LISTED = 20
+"""Requests without a response of which the end of a text has a line, of each outcome."""
 
 
 class Told(NamedTuple):
@@ -31,6 +43,72 @@ class Told(NamedTuple):
     name: str | None
     outcome: str
     latency_ns: int | None
+
+
+class Words(NamedTuple):
+    """What people read of a call."""
+
+    subject: str
+    """Its method and its name."""
+    word: str
+    """What became of it."""
+    latency: str
+    error: str
+    """The text of an error."""
+
+
+class Roads(NamedTuple):
+    """A capture, and its calls as Python tells them."""
+
+    path: Path
+    calls: dict["Key", Call]
+
+    @property
+    def alone(self) -> dict[int, Call]:
+        """Those that are not in a batch, by the number of the frame."""
+        return {seq: call for (seq, item), call in self.calls.items() if item is None}
+
+
+def outcomes(path: Path) -> Path:
+    """A session on stdio with calls of many outcomes."""
+    talk = Written(path, "outcomes")
+    talk.handshake()
+    talk.call(20, 1, "fine")
+    talk.answer(21.5, 1, content=[{"type": "text", "text": "done"}])
+    talk.call(30, 2, "wrong")
+    talk.fail(42.25, 2, "no such file")
+    talk.ask(50, 3, "resources/read", uri="note://gone")
+    talk.refuse(1970.4, 3, -32002, "not found")
+    talk.call(2000, 4, "left")
+    talk.say(2100, "c2s", method="notifications/cancelled", params={"requestId": 4, "reason": "the user left"})
+    talk.call(2200, 5, "slow")
+    talk.say(9200, "c2s", method="notifications/cancelled", params={"requestId": 5, "reason": "it timed out"})
+    talk.call(9300, 6, "late")
+    talk.say(9400, "c2s", method="notifications/cancelled", params={"requestId": 6})
+    talk.answer(9900, 6, content=[])
+    talk.call(10_000, 7, "silent")
+    return talk.close(10_200)
+
+
+def failed(path: Path) -> Path:
+    """A session over HTTP with a call whose exchange ends without its response."""
+    made = [("header", header(transport="http", name="library")), *post(1, INITIALIZE, INITIALIZED)]
+    made += [*post(2, CALL % (2, 2), FINE % (2, 2), stream=True), *post(3, CALL % (3, 3)), END]
+    return record(path, made)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Roads]:
+    """All captures, each read once."""
+    folder = tmp_path_factory.mktemp("captures")
+    made = {"outcomes": outcomes(folder / "outcomes.mcpcap"), "failed": failed(folder / "failed.mcpcap")}
+    paths = {name: made.get(name, ROOT / f"tests/corpus/captures/{name}.mcpcap") for name in NAMES}
+    return {name: Roads(path, in_python(path)) for name, path in paths.items()}
+
+
+@pytest.fixture(params=NAMES)
+def roads(request: pytest.FixtureRequest, known: dict[str, Roads]) -> Roads:
+    return known[request.param]
 
 
 def key_of(call: Call) -> Key:
@@ -45,17 +123,33 @@ def told(call: Call) -> Told:
     return Told(call.request.method, call.name, str(call.outcome), call.latency_ns)
 
 
-def in_sql(path: Path) -> dict[Key, Told]:
+class InSql(NamedTuple):
+    """What tables and views say of the calls of a capture."""
+
+    told: dict[Key, Told]
+    errors: dict[Key, str]
+    """The text of each error; empty where there is none."""
+    states: Counter[tuple[int, str]]
+    """The states of the requests of a frame."""
+
+
+def in_sql(path: Path) -> InSql:
     with analysis.open(path) as database:
         rows = database.execute(
             "select request, item, method, name, outcome,"
-            " case when ended_ns is not null then greatest(0, ended_ns - started_ns) end from exchanges"
+            " case when ended_ns is not null then greatest(0, ended_ns - started_ns) end, coalesce(error, '')"
+            " from exchanges"
         ).fetchall()
-    return {(row[0], row[1]): Told(*row[2:]) for row in rows}
+        states = database.execute(
+            "select request, case when is_abandoned then 'abandoned' else state end from calls"
+        ).fetchall()
+    return InSql(
+        {(row[0], row[1]): Told(*row[2:6]) for row in rows}, {(row[0], row[1]): row[6] for row in rows}, Counter(states)
+    )
 
 
-def on_screen(path: Path) -> dict[int, Told]:
-    """By the number of the request's frame; requests of one batch share it."""
+def on_screen(path: Path) -> dict[int, tuple[Told, int | None]]:
+    """By the number of the request's frame, which those of a batch share; and how long it waited until abandoned."""
     reading = screens.Reading(path)
     while not reading.has_ended:
         reading.step()
@@ -64,7 +158,8 @@ def on_screen(path: Path) -> dict[int, Told]:
         kind, outcome = reading.kinds.all[calls.kind[number]], reading.outcome(number)
         latency_ns = calls.latency_ns[number]
         seq = reading.index.entry(calls.request[number]).seq
-        found[seq] = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
+        told = Told(kind.method, kind.name, str(outcome), None if latency_ns < 0 else latency_ns)
+        found[seq] = told, calls.abandoned_ns.get(number)
     reading.close()
     return found
 
@@ -95,15 +190,186 @@ def in_spans(path: Path) -> dict[int, tuple[int, str | None]]:
     }
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
-def test_all_roads_say_the_same_of_every_call(path: Path) -> None:
-    calls = in_python(path)
+# ---- what people read
+
+LINE = re.compile(r" *\+[\d.,]+ +(\d+) +(?:@\d+ )?[→←]([!✗ ]) +(.*)")
+"""A message in a text: its frame, whether it breaks a rule, and the rest of the line."""
+TAIL = re.compile(r"  +(?:([\d.,]+ ms) +)?[\d.,]+ k?M?B$")
+"""The latency, if it has one, and the size."""
+WORDS = {
+    Outcome.RESULT: "ok",
+    Outcome.TOOL_ERROR: "tool error",
+    Outcome.ERROR: "error",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.FAILED: "failed",
+    Outcome.UNANSWERED: "unanswered",
+    Outcome.NOT_RECORDED: "not recorded",
+}
+STATES = {
+    **dict.fromkeys((Outcome.RESULT, Outcome.TOOL_ERROR, Outcome.ERROR), "answered"),
+    **{outcome: str(outcome) for outcome in (Outcome.FAILED, Outcome.UNANSWERED, Outcome.NOT_RECORDED)},
+    Outcome.CANCELLED: "cancelled",
+}
+
+
+def word_of(call: Call) -> str:
+    """What people should read of its outcome."""
+    is_abandoned = call.outcome is Outcome.CANCELLED and call.abandoned_ns is not None
+    return "abandoned" if is_abandoned else WORDS[call.outcome]
+
+
+def state_of(call: Call) -> str:
+    """Its state in the list of calls."""
+    if call.abandoned_ns is not None:
+        return "abandoned"
+    has_failed = STATES[call.outcome] not in ("answered", "cancelled")
+    return STATES[call.outcome] if has_failed or call.cancelled_ns is None else "cancelled"
+
+
+def error_of(call: Call) -> str:
+    """The text of its error."""
+    if call.response is None or call.outcome not in (Outcome.ERROR, Outcome.TOOL_ERROR):
+        return ""
+    body: Any = call.response.body
+    return str(body["error"]["message"] if call.outcome is Outcome.ERROR else body["result"]["content"][0]["text"])
+
+
+def is_rounded(text: str, ns: int | None) -> bool:
+    """Whether a text in milliseconds says this."""
+    if ns is None:
+        return text == ""
+    digits = text.removesuffix(" ms").replace(",", "")
+    half = 0.5 * 10 ** -len(digits.partition(".")[2])
+    return text.endswith(" ms") and abs(float(digits) - ns / 1e6) <= half * 1.001
+
+
+def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[Words]], Counter[str]]:
+    """The messages of a text, by the number of their frame, and how many calls of each outcome it counts."""
+    found: dict[int, list[Words]] = {}
+    counted = Counter[str]()
+    for line in lines:
+        head = re.fullmatch(r" *\+[\d.,]+ +· +(\d+) requests? (?:seem )?([a-z ]+?)(:.*)?", line)
+        if head:
+            counted[head[2].replace("without a recorded response", "not recorded")] += int(head[1])
+        message = LINE.fullmatch(line)
+        if message is None or message[2] == "✗":
+            continue
+        tail = TAIL.search(message[3])
+        subject, word, *texts = [*re.split("  +", message[3][: tail.start() if tail else None]), ""]
+        latency = (tail[1] if tail else None) or ""
+        found.setdefault(int(message[1]), []).append(Words(subject, word, latency, "  ".join(texts).strip()))
+    return found, counted
+
+
+def printed(path: Path) -> list[str]:
+    return mcpproxy("show", path, COLUMNS=str(WHOLE)).stdout.decode().splitlines()
+
+
+def in_markdown(path: Path) -> list[str]:
+    text = mcpproxy("show", "--format", "markdown", path).stdout.decode()
+    found = re.findall(r"<details><summary><code>(.*)</code></summary>|<div><code>(.*)</code></div>", text)
+    return [unescape(folded or other) for folded, other in found]
+
+
+@pytest.mark.costly("the first case loads the program, from which commands are forked")
+@pytest.mark.parametrize("text_of", [printed, in_markdown], ids=["show", "Markdown"])
+def test_a_text_says_of_each_call_what_became_of_it(roads: Roads, text_of: Callable[[Path], list[str]]) -> None:
+    found, counted = read_lines(text_of(roads.path))
+    left = Counter[str]()
+    for seq, call in roads.alone.items():
+        asked, *ended = found[seq]
+        assert is_about(asked.subject, call)
+        if call.response is not None:
+            assert not ended
+            if call.response.index is not None:
+                continue
+            (told,) = found[call.response.seq]
+            assert is_about(told.subject, call)
+            assert re.split(r" -?\d|,", told.word)[0] == word_of(call)
+            assert ("late" in told.word) == (call.late_ns is not None)
+            assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
+            assert told.error.startswith(error_of(call))
+            assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
+        elif call.request.method not in ENDLESS and word_of(call) != "cancelled":
+            left[word_of(call)] += 1
+            if left[word_of(call)] <= LISTED:
+                (told,) = ended
+                assert is_about(told.subject, call)
+                assert told.word.startswith(word_of(call))
+                assert told.latency == ""
+        else:
+            assert not ended
+    batched = sum(1 for (_, item), call in roads.calls.items() if item is not None and call.response is None)
+    assert counted >= left
+    assert counted.total() <= left.total() + batched
+
+
+def is_about(subject: str, call: Call) -> bool:
+    """Whether the beginning of a line names a call."""
+    return subject.startswith(call.request.method) and subject.endswith(call.name or "")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, known: dict[str, Roads]) -> Parts:
+    """One report on all captures."""
+    target = tmp_path_factory.mktemp("report") / "report.html"
+    mcpproxy("report", "-o", target, *(roads.path for roads in known.values()))
+    return Parts(target.read_text("utf-8"))
+
+
+def columns(block: dict[str, list[Any]], capture: int) -> list[dict[str, Any]]:
+    """The rows of a capture in a block of columns."""
+    rows = [dict(zip(block, values, strict=True)) for values in zip(*block.values(), strict=True)]
+    return [row for row in rows if row["capture"] == capture]
+
+
+def test_the_report_says_of_each_call_what_became_of_it(roads: Roads, report: Parts) -> None:
+    capture = [one["file"] for one in report.block("data-overview")["captures"]].index(roads.path.name)
+    rows = columns(report.block("data-traffic")["rows"], capture)
+    asked = {row["seq"]: row for row in rows if row["kind"] == "request"}
+    told = {row["answers"]: row for row in rows if row["kind"] == "response" and row["answers"] >= 0}
+    listed = {row["request"]: row for row in columns(report.block("data-calls"), capture)}
+    assert {seq for seq, _ in roads.calls} == {*listed} == {*asked}
+    for seq, call in roads.alone.items():
+        assert (asked[seq]["method"], call.name or asked[seq]["name"]) == (call.request.method, asked[seq]["name"])
+        state = listed[seq]
+        assert (state["method"], state["name"], state["state"]) == (
+            call.request.method,
+            call.name or "",
+            state_of(call),
+        )
+        assert state["bad"] == (
+            state_of(call) == "failed" or (state_of(call) == "answered" and call.outcome is not Outcome.RESULT)
+        )
+        if call.response is None:
+            assert seq not in told
+            assert state["response"] == -1
+            if call.request.method not in ENDLESS:
+                assert asked[seq]["word"].startswith(word_of(call))
+            continue
+        row = told[seq]
+        assert state["response"] == row["seq"] == call.response.seq
+        assert (row["method"], row["took_ns"]) == (call.request.method, call.latency_ns)
+        assert re.split(r" -?\d|,", row["word"])[0] == word_of(call)
+        assert row["is_bad"] == (call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR))
+        assert row["text"].startswith(error_of(call))
+        assert asked[seq]["word"] == ""
+
+
+# ---- the others
+
+
+def test_all_roads_say_the_same_of_every_call(roads: Roads) -> None:
+    path, calls = roads
     known = {key: told(call) for key, call in calls.items()}
     assert known
-    assert in_sql(path) == known
-    alone = {seq: one for (seq, item), one in known.items() if item is None}
+    tables = in_sql(path)
+    assert tables.told == known
+    assert tables.errors == {key: error_of(call) for key, call in calls.items()}
+    assert tables.states == Counter((seq, state_of(call)) for (seq, _), call in calls.items())
     screen = on_screen(path)
-    assert {seq: screen[seq] for seq in alone} == alone
+    for seq, call in roads.alone.items():
+        assert screen[seq] == (told(call), call.abandoned_ns if call.response is None else None)
     failed = {
         key for key, call in calls.items() if call.is_failure or call.outcome in (Outcome.ERROR, Outcome.TOOL_ERROR)
     }

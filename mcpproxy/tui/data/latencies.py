@@ -27,6 +27,7 @@ REPORT_S: Final = 0.25
 """Seconds between updates of rows while there is more to count."""
 
 _ANSWERED: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.RESULT})
+_FAILED: Final = OUTCOMES.index(Outcome.FAILED)
 _ERRORS: Final = frozenset(OUTCOMES.index(one) for one in ERRORS | {Outcome.FAILED})
 
 
@@ -79,6 +80,8 @@ class Latencies:
         self._errors: Counter[int] = Counter()
         self._abandoned: Counter[int] = Counter()
         self._histograms: dict[int, Histogram] = {}
+        self._left: set[int] = set()
+        """The exchanges among the errors that were cancelled."""
         self._slowest: dict[int, int] = {}
         """The slowest call of each kind."""
         self._course: tuple[int | None, Course] = None, Course()
@@ -114,9 +117,14 @@ class Latencies:
         settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
         self._settled += len(settled)
         for number in settled:
-            if calls.is_cancelled[number]:
-                continue
             kind, outcome = calls.kind[number], calls.outcome[number]
+            if calls.is_cancelled[number]:
+                # What has failed counts, before its cancellation or after it; in the second case it is settled twice.
+                if outcome == _FAILED and number not in self._left:
+                    self._left.add(number)
+                    self._errors[kind] += 1
+                    self._stale.add(kind)
+                continue
             if outcome in _ANSWERED:
                 histogram = self._histograms.get(kind)
                 if histogram is None:

@@ -347,9 +347,10 @@ class Understanding:
     def _settle(self, call: Call, row: int = NONE) -> None:
         """Settle a call without a response, at the row that ends its HTTP exchange, or at the end of the capture."""
         number = self._number_of(call)
-        if number == NONE or self.calls.outcome[number] != OPEN:
-            return
         outcome = call.outcome
+        # A call that was cancelled can still fail: its HTTP exchange is refused afterwards.
+        if number == NONE or self.calls.outcome[number] == _CODES[outcome]:
+            return
         self.calls.outcome[number] = _CODES[outcome]
         self.calls.is_cancelled[number] = call.cancelled_ns is not None
         self._note_abandoned(number, call)

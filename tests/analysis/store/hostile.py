@@ -137,8 +137,10 @@ class Maker:
 
     transport = "stdio"
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, number: int = 0) -> None:
         self.rng = rng
+        self.capture = f"{number:032x}"
+        """Its id."""
         self.seq = self.ns = 0
         self.lines: list[bytes] = []
         self.segments = [self.lines]
@@ -150,9 +152,9 @@ class Maker:
         self.number = 0
         self.open: dict[str, list[Any]] = {"c2s": [], "s2c": []}
 
-    def header(self, *, capture: str = "0" * 32, version: int = 1) -> None:
+    def header(self, *, capture: str = "", version: int = 1) -> None:
         number = len(self.segments)
-        given = {"format": version, "capture": capture, "segment": number, "observed_start": True}
+        given = {"format": version, "capture": capture or self.capture, "segment": number, "observed_start": True}
         self.add("header", members(**given, transport=self.transport, wall_ns=1_795_000_000_000_000_000, name="n"))
 
     def begin_segment(self) -> None:

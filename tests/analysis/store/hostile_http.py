@@ -39,7 +39,7 @@ class HttpMaker(Maker):
 
     transport = "http"
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, number: int = 0) -> None:
         self.key: str | None = None
         self.given = KEY if rng.random() < 0.7 else None
         """The session id that the server gives."""
@@ -49,7 +49,7 @@ class HttpMaker(Maker):
         self.highest = 0
         self.asked_in: dict[str, int] = {}
         """Which exchange carried a request of the client, by its id."""
-        super().__init__(rng)
+        super().__init__(rng, number)
 
     # ---- exchanges
 

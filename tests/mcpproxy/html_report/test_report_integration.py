@@ -5,10 +5,8 @@ import os
 import re
 import subprocess
 import sys
-import zlib
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -25,50 +23,9 @@ from tests.analysis.store.written import Written
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.conversations import busy, hostile
+from tests.mcpproxy.html_report.parts import Parts
 
 CORPUS = ROOT / "tests/corpus/captures"
-
-
-class Parts(HTMLParser):
-    """The elements of a file that may run, load or hold data."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.policy = ""
-        self.blocks: dict[str, str] = {}
-        self.scripts: list[str] = []
-        self.styles: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self._open = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.attributes += attrs
-        if given.get("http-equiv") == "Content-Security-Policy":
-            assert not self.scripts + self.styles, "the policy comes too late"
-            self.policy = given["content"] or ""
-        self._open = given.get("id") or tag if tag in ("script", "style") else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._open == "script":
-            self.scripts.append(data)
-        elif self._open == "style":
-            self.styles.append(data)
-        elif self._open:
-            self.blocks[self._open] = self.blocks.get(self._open, "") + data
-
-    def block(self, name: str) -> Any:
-        value = json.loads(self.blocks[name])
-        return json.loads(zlib.decompress(b64decode(value))) if isinstance(value, str) else value
-
-    def payloads(self) -> list[str]:
-        count = len(self.block("data-overview")["payloads"]["starts"])
-        return [text for at in range(count) for text in self.block(f"data-payloads-{at}")]
 
 
 def reported(tmp_path: Path, *captures: Path) -> Parts:
@@ -351,7 +308,7 @@ def test_redacted_report_holds_no_secret_and_the_same_findings(tmp_path: Path) -
     done = mcpproxy("report", "--redact", "--force", capture, "-o", target)
     assert done.returncode == 0, done.stderr
     redacted = Parts(target.read_text("utf-8"))
-    everything = json.dumps([redacted.block(name) for name in redacted.blocks])
+    everything = redacted.data()
     assert secret not in everything
     assert "the token" in everything
     assert redacted.block("data-overview")["captures"][0]["file"] == "a.mcpcap"

@@ -69,7 +69,29 @@ def secrets(random: Random) -> list[Secret]:
         within("windows-home", "C:\\Users\\", "w" + some(8, low), "\\x"),
         whole("host", some(9, low) + ".internal"),
         whole("card", next(card + last for last in string.digits if passes_luhn(card + last))),
+        *of_services(random)[:3],
     ]
+
+
+def of_services(random: Random) -> list[Secret]:
+    """Tokens, all new, of which only the catalogue knows the form; `mcpproxy.sharing.patterns` finds none of them."""
+
+    def some(count: int, letters: str = WORDS) -> str:
+        return "".join(random.choice(letters) for _ in range(count))
+
+    forms = {
+        "shopify": "shpat_" + some(32, HEX),
+        "doppler": "dp.pt." + some(43),
+        "grafana": f"glsa_{some(32)}_{some(8, HEX)}",
+        "digitalocean": "dop_v1_" + some(64, HEX),
+        "linear": "lin_api_" + some(40),
+        "rubygems": "rubygems_" + some(48, HEX),
+        "databricks": "dapi" + some(32, HEX),
+        "vault": "hvs." + some(92),
+        "docker": "dckr_pat_" + some(27),
+        "pulumi": "pul-" + some(40, HEX),
+    }
+    return [Secret(kind, text, text) for kind, text in forms.items()]
 
 
 Spelling = Callable[[str], str]

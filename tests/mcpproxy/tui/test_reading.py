@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import analysis
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
@@ -20,6 +21,7 @@ from captures.reader import Capture, read_frames
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import scan as scan_module
 from mcpproxy.tui.data import understanding
+from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from tests.analysis.traces import corpus
@@ -27,7 +29,19 @@ from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.examples import examples
 from tests.harness import DEADLINE_S, ROOT
 from tests.heavy import MIB, SHAPES
-from tests.mcpproxy.tui.stage import CALL, END, FINE, WRONG, captured, conversation, record, said
+from tests.mcpproxy.tui.http_talk import post
+from tests.mcpproxy.tui.stage import (
+    CALL,
+    END,
+    FINE,
+    INITIALIZE,
+    INITIALIZED,
+    WRONG,
+    captured,
+    conversation,
+    record,
+    said,
+)
 
 CORPUS = ROOT / "tests/corpus/captures"
 PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
@@ -126,6 +140,25 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
     assert (reading.shown, reading.bad, reading.call_of) == (again.shown, again.bad, again.call_of)
     reading.close()
     again.close()
+
+
+def test_a_call_that_is_refused_after_its_cancellation_has_failed(tmp_path: Path) -> None:
+    *asked, _, _, end = post(2, CALL % (2, 2), FINE % (2, 2))
+    refused = end[0], end[1].replace(b'"status":200', b'"status":400')
+    made = [*post(1, INITIALIZE, INITIALIZED), *asked, *post(3, CANCEL), refused]
+    in_session = [
+        (rec, middle.replace(b'[["Host"', b'[["Mcp-Session-Id","hmac:0123456789abcdef"],["Host"'))
+        for rec, middle in made
+    ]
+    path = record(tmp_path / "x.mcpcap", [("header", header(transport="http")), *in_session, END])
+    reading = read(path)
+    assert [call.outcome for call in analysis.calls(path)][-1] == reading.outcome(1) == "failed"
+    assert reading.calls.is_cancelled[1]
+    latencies = Latencies(reading)
+    while latencies.step():
+        pass
+    assert [row.errors for row in latencies.rows if row.call.method == "tools/call"] == [1]
+    reading.close()
 
 
 @pytest.mark.parametrize("is_read", [False, True])

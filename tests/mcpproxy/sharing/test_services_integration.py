@@ -1,0 +1,120 @@
+"""Tokens of which only the catalogue knows the form: whatever hands a capture on replaces them, a scan reports them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from captures.record import members, seal, stderr_members
+from mcpproxy.sharing.catalogue import Secret, catalogue
+from mcpproxy.sharing.encodings import encoded
+from mcpproxy.sharing.patterns import credentials, people
+from tests.mcpproxy.cli.typed import complaints, mcpproxy
+from tests.mcpproxy.html_report.parts import Parts
+from tests.mcpproxy.sharing.planted import ENCODED, of_services
+from tests.mcpproxy.sharing.written import written
+from tests.parquet import parquet_rows
+
+TOKENS = {secret.kind: secret.text for secret in of_services(Random(31))}
+
+
+def no_token(text: str) -> list[Secret]:
+    """What a catalogue that knows nothing finds."""
+    return []
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A call with all of them as arguments, and again in its result, in a log line and on stderr."""
+    text = ", then ".join(TOKENS.values())
+    named = {f"v{number}": token for number, token in enumerate(TOKENS.values())}
+    *lines, close = written(
+        [
+            ("c2s", {"id": 2, "method": "tools/call", "params": {"name": "look", "arguments": named}}),
+            ("s2c", {"id": 2, "result": {"content": [{"type": "text", "text": f"seen: {text}"}]}}),
+            ("s2c", f"started with {text}".encode()),
+        ]
+    )
+    at = json.loads(close)
+    lines.append(seal(at["seq"], at["t_ns"], "stderr", stderr_members(f"warning: {text}".encode())))
+    lines.append(seal(at["seq"] + 1, at["t_ns"], "close", members(ending="client", totals={})))
+    path = tmp_path / "leaky.mcpcap"
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+@pytest.mark.usefixtures("secret_rules")
+def test_the_catalogue_finds_what_no_pattern_of_ours_does() -> None:
+    for kind, token in TOKENS.items():
+        text = f"see {token} there"
+        assert [*credentials(text), *people(text), *encoded(text, no_token)] == [], kind
+        assert (4, 4 + len(token)) in {(found.start, found.end) for found in catalogue().secrets(text)}, kind
+
+
+@pytest.mark.usefixtures("secret_rules")
+def test_a_token_ends_before_a_sign() -> None:
+    """Before those that may be a part of it, too, if no word follows, but for `%+-=_~`."""
+    for kind, token in TOKENS.items():
+        for sign in (*"!\"#$&'()*,;<>?@[\\]^`{|} \n\r\t\x1f”»。…", *".:/", "...", '."', ".)", "</a>"):
+            for behind in ("", " and more", *(["x", token] if sign[-1] not in ".:/" else [])):
+                text = f"see {token}{sign}{behind}"
+                places = {(found.start, found.end) for found in catalogue().secrets(text)}
+                assert (4, 4 + len(token)) in places, (kind, text)
+
+
+@pytest.mark.usefixtures("secret_rules")
+def test_tokens_are_found_in_each_encoding() -> None:
+    for kind, token in TOKENS.items():
+        for name, spell in ENCODED.items():
+            text = spell(token)
+            assert list(encoded(text, no_token)) == [], (kind, name)
+            assert list(encoded(text, catalogue().secrets)), (kind, name)
+
+
+def test_a_scan_reports_each_of_them(capture: Path) -> None:
+    done = mcpproxy("scan", "--json", capture)
+    assert done.returncode == 1
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    for number, (kind, token) in enumerate(TOKENS.items()):
+        (argument,) = (row for row in rows if row["pointer"] == f"/params/arguments/v{number}")
+        assert (argument["begins"], argument["length"]) == (f"{token[:4]}…", len(token)), kind
+        beside = {row["record"] for row in rows if row["length"] == len(token)}
+        assert beside >= {"frame", "stderr"}, kind
+        assert token.encode() not in done.stdout, kind
+
+
+def held(path: Path) -> str:
+    """All text in a file, or in the files of a folder."""
+    if path.is_dir():
+        return "".join(held(inner) for inner in path.iterdir())
+    if path.suffix == ".parquet":
+        return repr(parquet_rows([path]))
+    text = path.read_bytes().decode("utf-8", "replace")
+    return Parts(text).data() if text.startswith("<!doctype html>") else text
+
+
+def exporting(form: str, *more: str) -> Callable[[Path, Path], list[str | Path]]:
+    return lambda capture, out: ["export", "--redact", "--format", form, *more, "-o", out, capture]
+
+
+WAYS: dict[str, Callable[[Path, Path], list[str | Path]]] = {
+    "share": lambda capture, out: ["share", "-o", out.with_suffix(".mcpcap"), capture],
+    "ship": lambda capture, out: ["ship", "--raw", out, capture],
+    "report": lambda capture, out: ["report", "--redact", "-o", out, capture],
+    "markdown": exporting("markdown"),
+    "otlp": exporting("otlp", "--payloads"),
+    "parquet": exporting("parquet"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_none_of_them_leaves(capture: Path, tmp_path: Path, way: str) -> None:
+    out = tmp_path / "out"
+    done = mcpproxy(*WAYS[way](capture, out))
+    assert done.returncode == 0, complaints(done)
+    text = held(out if out.exists() else out.with_suffix(".mcpcap"))
+    assert "look" in text
+    assert "hmac:" in text
+    assert [kind for kind, token in TOKENS.items() if token in text] == []

@@ -1,0 +1,268 @@
+"""The columns of the screens say the same of each call as Python and SQL, for whatever a capture holds.
+
+A file that is read to its end, the same file read while it grows, and the rows of both ways to load it are compared.
+"""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import analysis
+from analysis.conversation.call import Call
+from analysis.store import cache
+from analysis.store.plain import parent
+from captures.errors import CaptureError
+from captures.file import create
+from captures.listing import segments
+from captures.reader import Capture
+from mcpproxy.tui.data.calls import NONE
+from mcpproxy.tui.data.reading import Reading
+from tests.analysis.store.both_ways import InThread
+from tests.analysis.store.hostile_losses import lossy, plain
+from tests.analysis.traces import corpus
+from tests.examples import examples
+from tests.harness import ROOT
+
+KEPT = ROOT / "tests/corpus/captures"
+
+
+class Told(NamedTuple):
+    """What is said of a call."""
+
+    request: int
+    """Number of its frame; those of a batch share it."""
+    asked_by: str
+    method: str
+    name: str | None
+    outcome: str
+    state: str
+    latency_ns: int | None
+    response: int | None
+    abandoned_ns: int | None
+    """How long it had waited, if it was abandoned and no response came."""
+
+
+Calls = Counter[Told]
+
+
+def state_of(outcome: str, *, is_cancelled: bool) -> str:
+    """The state of a call, as the view `calls` defines it."""
+    if outcome in ("failed", "unanswered", "not_recorded"):
+        return outcome
+    if is_cancelled or outcome == "cancelled":
+        return "cancelled"
+    return "interim" if outcome in ("input_required", "task") else "answered"
+
+
+def whole(text: str) -> str:
+    """A text as a column can have it: lone surrogates have no encoding."""
+    return text[:256].encode("utf-8", "replace").decode()
+
+
+def in_python(path: Path) -> Calls:
+    return Counter(map(told, analysis.calls(path)))
+
+
+def told(call: Call) -> Told:
+    request, response = call.request, call.response
+    return Told(
+        request.seq,
+        request.sender,
+        whole(request.method),
+        None if call.name is None else whole(call.name),
+        str(call.outcome),
+        state_of(str(call.outcome), is_cancelled=call.cancelled_ns is not None),
+        call.latency_ns,
+        None if response is None else response.seq,
+        call.abandoned_ns if response is None else None,
+    )
+
+
+def on_screen(reading: Reading) -> Calls:
+    """What the columns of a capture say that was read to its end."""
+    while not reading.has_ended:
+        reading.step()
+    columns, index = reading.calls, reading.index
+    calls = Calls()
+    for number in range(len(columns)):
+        kind, outcome, response = (
+            reading.kinds.all[columns.kind[number]],
+            reading.outcome(number),
+            columns.response[number],
+        )
+        latency_ns = columns.latency_ns[number]
+        one = Told(
+            index.entry(columns.request[number]).seq,
+            kind.side,
+            whole(kind.method),
+            None if kind.name is None else whole(kind.name),
+            str(outcome),
+            state_of(str(outcome), is_cancelled=bool(columns.is_cancelled[number])),
+            None if latency_ns < 0 else latency_ns,
+            None if response == NONE else index.entry(response).seq,
+            columns.abandoned_ns.get(number) if response == NONE else None,
+        )
+        calls[one] += 1
+    reading.close()
+    return calls
+
+
+def grown(path: Path, folder: Path, rng: Random) -> Calls:
+    """What the columns say of the same file, read while a recorder writes it line by line."""
+    folder.mkdir()
+    reading: Reading | None = None
+    held: int | None = None
+    for file in segments(path):
+        fd = create(str(folder / file.name))
+        if held is not None:
+            os.close(held)  # a recorder holds a segment until the next one is there
+        held = fd
+        for line in file.read_bytes().splitlines(keepends=True):
+            os.write(fd, line)
+            if reading is None:
+                with suppress(CaptureError):  # no record of it is there yet
+                    reading = Reading(folder / file.name)
+            for _ in range(rng.choice((0, 0, 1, 1, 2, 5))):
+                if reading is not None:
+                    reading.step()
+    assert reading is not None
+    assert held is not None
+    os.close(held)
+    return on_screen(reading)
+
+
+def in_sql(paths: Iterable[Path], cached: Path) -> dict[str, Calls]:
+    """What the tables and the view `calls` say, by the path of the capture."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # some captures of the corpus are one in several states
+        patch.setenv("XDG_CACHE_HOME", str(cached))
+        with analysis.open([*paths]) as database:
+            rows = database.execute(
+                """
+                select
+                    path, request, asked_by, left(method, 256), exchanges.name, outcome,
+                    case when exchanges.ended_ns is not null then greatest(0, exchanges.ended_ns - started_ns) end,
+                    response,
+                    case when is_abandoned and response is null then greatest(0, cancelled_ns - started_ns) end,
+                    cancelled_ns is not null
+                from exchanges join captures using (capture)
+                """
+            ).fetchall()
+            states = Counter(
+                database.execute("select path, request, state from calls join captures using (capture)").fetchall()
+            )
+    found: dict[str, Calls] = {}
+    for capture, request, asked_by, method, name, outcome, latency_ns, response, abandoned_ns, is_cancelled in rows:
+        state = state_of(outcome, is_cancelled=is_cancelled)
+        states[capture, request, state] -= 1
+        one = Told(request, asked_by, method, name, outcome, state, latency_ns, response, abandoned_ns)
+        found.setdefault(capture, Calls())[one] += 1
+    assert not +states
+    return found
+
+
+def same(path: Path, place: Path, seed: int) -> Calls:
+    """The calls of a capture, which all but SQL agree on."""
+    calls = in_python(path)
+    assert on_screen(Reading(path)) == calls
+    assert grown(path, place / f"grown-{path.stem}", Random(seed)) == calls
+    return calls
+
+
+def as_loaded(known: dict[Path, Calls], place: Path) -> None:
+    """Compare with the rows of SQL."""
+    found = in_sql(known, place)
+    for path, calls in known.items():
+        assert found.get(str(path), Calls()) == calls, path
+
+
+# ---- captures made at random
+
+
+@given(st.integers(0, 2**32))
+@examples(40)
+def test_columns_are_those_of_the_fold_at_once_and_while_a_file_grows(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    place = tmp_path_factory.mktemp("any")
+    same(lossy(seed).write(place / "x.mcpcap"), place, seed)
+
+
+def check_rows(seeds: Iterable[int], place: Path) -> None:
+    """Compare captures with the rows that the fold makes of them, all in one database."""
+    place.mkdir()
+    known = {}
+    for seed in seeds:
+        path = lossy(seed, seed).write(place / f"{seed}.mcpcap")
+        known[path] = same(path, place, seed)
+    as_loaded(known, place / "cache")
+
+
+def check_plain(seeds: Iterable[int], place: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The same with the rows that SQL makes; returns how many captures were not left to the fold."""
+    monkeypatch.setattr(cache, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "SMALLEST", 0)
+    monkeypatch.setattr(parent, "PythonChild", InThread)
+    place.mkdir()
+    for seed in seeds:
+        path = plain(seed).write(place / f"{seed}.mcpcap")
+        # One by one: several are loaded by other processes.
+        as_loaded({path: same(path, place, seed)}, place / "cache")
+    made = [duckdb.connect(str(file), read_only=True) for file in (place / "cache").rglob("*.duckdb")]
+    ways = [way for each in made for (way,) in each.execute("select how from made_of").fetchall()]
+    for each in made:
+        each.close()
+    return ways.count(cache.BY_SQL)
+
+
+@pytest.mark.costly("thirty captures are read three times and loaded")
+def test_columns_are_the_rows_of_the_fold(tmp_path: Path) -> None:
+    check_rows(range(30), tmp_path / "made")
+
+
+@pytest.mark.costly("each of four captures is loaded by SQL in a database of its own")
+def test_columns_are_the_rows_that_sql_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_plain(range(4), tmp_path / "made", monkeypatch) > 2
+
+
+@pytest.mark.soak
+def test_columns_are_the_rows_of_very_many_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for first in range(0, 10_000, 100):
+        check_rows(range(first, first + 100), tmp_path / f"folded-{first}")
+    assert check_plain(range(300), tmp_path / "plain", monkeypatch) > 150
+
+
+# ---- the corpus
+
+
+def check_corpus(each: int, place: Path) -> None:
+    """Compare every so many of the conversations of the corpus, and all captures."""
+    paths = []
+    for number, (_, case) in list(enumerate(corpus()))[::each]:
+        paths.append(place / f"{number}.mcpcap")
+        paths[-1].write_bytes(b"".join(line for _, line in case.records()))
+    for path in sorted(KEPT.glob("*.mcpcap")):
+        with suppress(CaptureError):  # no capture: nothing to compare
+            if Capture(path).segments[0] == path:
+                paths.append(path)
+    as_loaded({path: same(path, place, number) for number, path in enumerate(paths)}, place / "cache")
+
+
+@pytest.mark.costly("some conversations and all captures of the corpus are read three times, and loaded")
+def test_columns_are_the_rows_of_the_corpus(tmp_path: Path) -> None:
+    check_corpus(300, tmp_path)
+
+
+@pytest.mark.soak
+def test_columns_are_the_rows_of_the_whole_corpus(tmp_path: Path) -> None:
+    check_corpus(1, tmp_path)
