@@ -35,9 +35,10 @@ from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
 from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force
+from analysis.conversation.straight import Straight
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
-from analysis.conversation.under_way import UnderWay
+from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.facts import code_of
 from analysis.protocol.error_codes import MODERN_CODES
 from analysis.protocol.revisions import Era
@@ -54,7 +55,6 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 _NOT_RECORDED: Final = Outcome.NOT_RECORDED
 _OPEN_ENDS: Final = frozenset({_UNANSWERED, _NOT_RECORDED, _FAILED})
 _NEVER_SEEN: Final = IdState.NEVER_SEEN
-_PROGRESS: Final = ("notifications/progress", "progress")
 
 
 class Fold:
@@ -110,6 +110,9 @@ class Fold:
         self._pairing = Pairing(self.tables, self.addressing)
         self._cancellations = Cancellations(self.tables, self._pairing, self.under_way)
         self._assembly = Assembly()
+        self._straight = Straight(self.tables, self.under_way, self.links, self._assembly)
+        self._is_moved = True
+        """Whether something other than a plain message came since `_straight` was prepared."""
 
     @property
     def client(self) -> Peer | None:
@@ -183,10 +186,22 @@ class Fold:
             if item.event_id is not None and item.exchange is not None:
                 http = self.exchanges.of(item.exchange)
                 self.event_ids.sent(http, item.event_id, item.seq, item.t_ns, item.raw)
+            body = item.body
+            if body is not None and item.exchange is None:
+                straight = self._straight
+                if self._is_moved:
+                    straight.prepare(self._last)
+                    self._is_moved = False
+                if straight.is_open:
+                    plain = straight.take(item, body)
+                    if plain is not None:
+                        return (plain,)
+            self._is_moved = True
             assembled = self._assembly.feed(item)
             if isinstance(assembled, tuple) and len(assembled) == 1:
                 return (self._see(assembled[0]),)  # the usual case
             return tuple([self._see(message) for message in assembled])
+        self._is_moved = True
         if isinstance(item, Record):
             if item.skipped:
                 self.lose(item.skipped)
@@ -197,7 +212,7 @@ class Fold:
 
     def rest(self) -> tuple[Seen, ...]:
         """The lines that were held back as the beginning of a message that never became complete."""
-        self.under_way.changed = {}
+        self.under_way.changed, self._is_moved = {}, True
         return tuple([self._see(message) for message in self._assembly.end()])
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -365,7 +380,7 @@ class Fold:
 
     def _notification(self, notification: Notification, session: Session, http: HttpExchange | None) -> Seen:
         revision, era = self._around(notification, session)
-        if notification.method in _PROGRESS:
+        if notification.method in PROGRESS:
             self.under_way.progress(notification, session)
         if notification.method not in CANCELLATIONS:
             return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
@@ -486,7 +501,7 @@ class Fold:
             count: how many.
             is_torn: whether it is the incomplete last record that a kill leaves.
         """
-        self.lost = min(MOST_LOST, self.lost + count)
+        self.lost, self._is_moved = min(MOST_LOST, self.lost + count), True
         if not is_torn:
             self._distrust()
 

@@ -22,7 +22,8 @@ _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
 _REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
 _NOTIFICATIONS: Final = tasks.NOTIFICATIONS | subscriptions.NOTIFICATIONS
-_METHODS: Final = _REQUESTS | _NOTIFICATIONS
+METHODS: Final = _REQUESTS | _NOTIFICATIONS
+"""Methods of tasks and subscriptions."""
 
 
 class Links:
@@ -33,18 +34,19 @@ class Links:
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
-        self._is_idle = True
+        self.is_idle = True
+        """Whether there is no link, so that most messages cannot belong to one."""
 
     def follow(self, seen: "Seen") -> None:
         """Set the links of a message whose meaning is known."""
         message = seen.message
-        if self._is_idle and _is_plain(message, seen.answered):
+        if self.is_idle and _is_plain(message, seen.answered):
             return
         if isinstance(message, Invalid):
             return
         self._look_at(seen, message)
         # Once there is a link, any request may be a retry, and any message may name a task or a subscription.
-        self._is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
+        self.is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
 
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
@@ -103,4 +105,4 @@ def _is_plain(message: Message, call: Call | None) -> bool:
             return False
         result = message.body.get("result")
         return not isinstance(result, dict) or "task" not in result
-    return isinstance(message, Invalid) or message.method not in _METHODS
+    return isinstance(message, Invalid) or message.method not in METHODS

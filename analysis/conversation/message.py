@@ -294,7 +294,7 @@ Message: TypeAlias = Request | Notification | Response | Invalid
 def messages(frame: Frame) -> tuple[Message, ...]:
     """The messages of a frame: one, or those of a batch. Never empty, never raises."""
     if frame.body is not None:
-        return (_flawless(frame, frame.body),)
+        return (flawless(frame, frame.body),)
     verdict = frame.verdict
     if frame.is_partial:
         return (_invalid(frame, "unjudged"),)
@@ -310,7 +310,7 @@ def messages(frame: Frame) -> tuple[Message, ...]:
         return (_invalid(frame, verdict.problem or "unjudged"),)
 
 
-def _flawless(frame: Frame, body: dict[str, Any]) -> Message:
+def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
     """The message of a flawless frame; the verdict already determines its kind."""
     method, by = frame.verdict.method, sender(frame)
     if method is not None and frame.verdict.id is None:

@@ -10,6 +10,8 @@ from analysis.conversation.message import Id, Notification, Side, other_side
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import Stalls
 
+PROGRESS: Final = frozenset({"notifications/progress", "progress"})
+"""Reports of progress, with a spelling that lacks the prefix."""
 ALIKE: Final = 100
 """How many requests of one batch are searched for the one that is still open."""
 

@@ -1,0 +1,146 @@
+"""The straight way of a plain message on a pipe: a request, result or notification that changes only its own call.
+
+Nearly all messages are like that once a session has begun. What could be odd about them, and what they mean for the
+session, was decided when something last changed it (`prepare`); what is left is to enter the call, or to end it, in the
+state that all messages share. A message about which any of that is not certain is not taken: `Fold` then goes the whole
+way, and comes to the same result (`tests/analysis/conversation/test_straight.py`).
+"""
+
+from typing import Any, Final
+
+from analysis.conversation.addressing import Key
+from analysis.conversation.assembly import Assembly
+from analysis.conversation.call import Call
+from analysis.conversation.call_table import CallTable
+from analysis.conversation.cancellations import CANCELLATIONS
+from analysis.conversation.links import METHODS, Links
+from analysis.conversation.message import Notification, Request, Response, Side, flawless
+from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State, era_in_force
+from analysis.conversation.under_way import PROGRESS, UnderWay
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.revisions import Era
+from captures.frame import Frame
+
+_MOVES: Final = (
+    METHODS
+    | MODERN_METHODS
+    | CANCELLATIONS
+    | {"initialize", "notifications/initialized"}
+    | {short for short, name in UNPREFIXED.items() if name == "notifications/initialized"}
+)
+"""Methods that change more than their call."""
+_NO_SESSION: Final = Session(0, None, {}, 0)
+
+
+class Straight:
+    """Takes plain messages of one pipe."""
+
+    def __init__(self, tables: dict[Side, CallTable], under_way: UnderWay, links: Links, assembly: Assembly) -> None:
+        """Take none yet.
+
+        Args:
+            tables: the requests, by the side that sent them.
+            under_way: the calls under way.
+            links: must be idle, else any message may belong to one.
+            assembly: must be idle, else a line may be a part of a message.
+        """
+        self._tables, self._under_way, self._links, self._assembly = tables, under_way, links, assembly
+        self.is_open = False
+        """Whether plain messages may be taken."""
+        self._session = _NO_SESSION
+        self._state: State = "new"
+        self._asked: tuple[str | None, Era] = None, "handshake"
+        """Revision and era of the client's requests."""
+        self._around: tuple[str | None, Era | None] = None, None
+        """The same of what is no request of the client, and no response."""
+
+    def prepare(self, session: Session | None) -> None:
+        """Find out whether plain messages may be taken, after anything but such a message.
+
+        Args:
+            session: that of the last message, if there was one.
+        """
+        if session is None:
+            self.is_open = False
+            return
+        is_known = session.is_modern is False and "handshake" in session.eras and session.handshake is not None
+        self.is_open = (
+            is_known
+            and not session.is_http
+            and session.lost_seq < 0
+            and self._links.is_idle
+            and self._assembly.is_idle
+            and not session.introduced.get("server")
+        )
+        self._session, self._state = session, session.state
+        self._asked = session.handshake, "handshake"
+        self._around = session.in_force, era_in_force(session, session.in_force)
+
+    def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
+        """The message of a frame with its meaning; None if it is not plain, and nothing has changed.
+
+        Args:
+            frame: one from a pipe.
+            body: its message.
+        """
+        message = flawless(frame, body)
+        if isinstance(message, Response):
+            return self._response(message)
+        if message.method in _MOVES:
+            return None
+        return self._request(message) if isinstance(message, Request) else self._notification(message)
+
+    def _request(self, request: Request) -> Seen | None:
+        session, side = self._session, request.sender
+        used = session.number, side, request.id
+        if used in session.used:
+            return None
+        params = request.body.get("params")
+        if params is not None and "_meta" in params and PROTOCOL_VERSION in request.meta:
+            return None
+        revision, era = self._asked if side == "client" else self._around
+        key = tuple.__new__(Key, (None, request.id))
+        session.used.keep(used, (request.seq, request.frames[0].conn, key))
+        session.last_request[side] = session.heard[side] = request.seq
+        call = Call(request, revision, era, None, session, self._under_way.count)
+        state = self._tables[side].open(call, key)
+        self._under_way.begin(call)
+        return Seen(request, session, call, state, revision, state=self._state, era=era)
+
+    def _response(self, response: Response) -> Seen | None:
+        session, side = self._session, response.sender
+        table = self._tables["server" if side == "client" else "client"]
+        key = tuple.__new__(Key, (None, response.id))
+        call = table.get(key)
+        result: Any = response.body.get("result")
+        if (
+            call is None
+            or result is None
+            or len(response.body) > _ENVELOPE
+            or call.cancellation is not None
+            or call.session is not session
+            or call.era == "modern"
+            or call.request.method in _MOVES
+            or not _UNUSUAL.isdisjoint(result)
+        ):
+            return None
+        table.answer(key, response.t_ns)
+        if call.request.seq > session.received[side]:
+            session.received[side] = call.request.seq
+        self._under_way.end(call)
+        call.answer(response)
+        session.heard[side] = response.seq
+        return Seen(response, session, call, call.id_state, call.revision, state=self._state, era=call.era)
+
+    def _notification(self, notification: Notification) -> Seen:
+        session, (revision, era) = self._session, self._around
+        if notification.method in PROGRESS:
+            self._under_way.progress(notification, session)
+        session.heard[notification.sender] = notification.seq
+        return Seen(notification, session, None, None, revision, state=self._state, era=era)
+
+
+_ENVELOPE: Final = 3
+"""The members of a result and its envelope."""
+_UNUSUAL: Final = frozenset({"_meta", "resultType", "task", "supportedVersions"})
+"""Members of a result that may mean more than the result of the call."""
