@@ -98,7 +98,7 @@ def _is_read_alike(frame: Frame) -> bool:
         frame.verdict.kind not in ("invalid", "unjudged")
         and b"\n" not in frame.raw
         and nesting(frame.raw) <= DEEP
-        and (frame.body is not None or ambiguity(frame.raw) is None)
+        and (frame.is_as_written or ambiguity(frame.raw) is None)
     )
 
 
