@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.conversation.call import Call
 from analysis.conversation.call_table import OPEN_LIMIT
 from analysis.conversation.message import Request
-from analysis.conversation.session import Seen
+from analysis.conversation.session import Seen, seen_of
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
 from analysis.filter.parser import Filter, parse
 from analysis.reading import Reading, Step
@@ -57,7 +57,7 @@ def matches(only: Filter, call: Call) -> bool:
         return False
     if only.matches(facts_of_call(call)):
         return True
-    return call.response is not None and only.matches(facts_of(Seen(call.response, call.session, call)))
+    return call.response is not None and only.matches(facts_of(seen_of(call.response, call.session, call)))
 
 
 def _key_of(facts: Facts) -> _Key | None:

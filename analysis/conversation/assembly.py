@@ -9,10 +9,11 @@ line is judged by itself again. Work is linear in the bytes, and the held lines 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
-from analysis.conversation.message import Invalid, Message, message_of, messages, parse_exactly, sender
+from msgspec.structs import replace
+
+from analysis.conversation.message import Message, invalid, message_of, messages, parse_exactly
 from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.limits import READER_LIMIT, TOO_DEEP
@@ -94,9 +95,9 @@ class _Unfinished:
         """Take a line after lost ones: until a line is a message by itself, the lines cannot be judged."""
         self.is_spoilt = frame.verdict.problem in _NOT_JSON
         for held in self.frames:
-            yield Invalid((held,), None, sender(held), "unjudged")
+            yield invalid(held, "unjudged")
         self.clear()
-        yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
+        yield from [invalid(frame, "unjudged")] if self.is_spoilt else messages(frame)
 
     @property
     def is_closed(self) -> bool:
@@ -143,18 +144,23 @@ class _Unfinished:
             return
         self.clear()
         if body == []:
-            yield Invalid(frames, None, sender(frames[0]), "batch/empty")
+            yield _over(frames, invalid(frames[0], "batch/empty"))
             return
         items = enumerate(body) if isinstance(body, list) else ((None, body),)
         for index, item in items:
-            yield replace(message_of(frames[0], index, item), frames=frames)
+            yield _over(frames, message_of(frames[0], index, item))
 
     def release(self) -> Iterator[Message]:
         """The lines, each judged by itself."""
         frames = self.frames
         self.clear()
         for frame in frames:
-            yield from [Invalid((frame,), None, sender(frame), "unjudged")] if self.is_spoilt else messages(frame)
+            yield from [invalid(frame, "unjudged")] if self.is_spoilt else messages(frame)
+
+
+def _over(frames: tuple[Frame, ...], message: Message) -> Message:
+    """A message that spans lines, from its values."""
+    return replace(message, frames=frames, t_ns=frames[-1].t_ns)
 
 
 def _split(frame: Frame) -> Iterator[Message]:
@@ -169,7 +175,7 @@ def _split(frame: Frame) -> Iterator[Message]:
             space = _SPACE.match(text, at)
             at = space.end() if space else at
     except (ValueError, RecursionError):
-        yield Invalid((frame,), None, sender(frame), _SEVERAL)
+        yield invalid(frame, _SEVERAL)
         return
     for index, item in enumerate(values):
         yield message_of(frame, index, item)

@@ -34,7 +34,7 @@ from analysis.conversation.pairing import Pairing
 from analysis.conversation.resumption import EventIds
 from analysis.conversation.routing import KEPT as SESSIONS_KEPT
 from analysis.conversation.routing import Routing
-from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force
+from analysis.conversation.session import Earlier, Peer, Seen, Session, era_in_force, seen_of
 from analysis.conversation.straight import Straight
 from analysis.conversation.subscriptions import KEPT as SUBSCRIPTIONS_KEPT
 from analysis.conversation.tasks import KEPT as TASKS_KEPT
@@ -276,7 +276,7 @@ class Fold:
         first = next((seen for seen in http.sent if seen.message.index == message.index), None)
         session = http.session or self.routing.session_of(message, http, is_modern=False)
         session.last_ns = message.t_ns
-        seen = Seen(message, session, state=session.state, http=http)
+        seen = seen_of(message, session, state=session.state, http=http)
         seen.is_again = True
         if first is not None:
             seen.revision, seen.rank, seen.era, seen.request = first.revision, first.rank, first.era, first.request
@@ -312,7 +312,9 @@ class Fold:
         call = Call(request, revision, era, http, session, self.under_way.count)
         state = table.open(call, key)
         self.under_way.begin(call)
-        return Seen(request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http)
+        return seen_of(
+            request, session, call, state, revision, state=session.state, era=era, earlier=earlier, http=http
+        )
 
     def _around(self, message: Message, session: Session) -> tuple[str | None, Era | None]:
         """The revision and era of messages other than the client's requests and their responses."""
@@ -342,7 +344,9 @@ class Fold:
             meant = guess(response, session, http, posted) if state is _NEVER_SEEN else None
             if meant is not None:
                 self.under_way.changed[meant.call] = None
-            return Seen(response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant)
+            return seen_of(
+                response, session, None, state, revision, state=session.state, era=era, http=http, meant=meant
+            )
         if response.id is not None:
             state = waiting.id_state
         if waiting.request.seq > session.received[response.sender]:
@@ -356,7 +360,7 @@ class Fold:
             session.handshake = None
         if by_server and is_error and code_of(response) in MODERN_CODES:
             session.server_is_modern = True
-        return Seen(
+        return seen_of(
             response,
             session,
             waiting,
@@ -373,7 +377,7 @@ class Fold:
         revision, era = self._around(response, session)
         key = self._pairing.meant(response)
         state = _NEVER_SEEN if key is None else self.tables["client"].state(key)
-        seen = Seen(response, session, None, state, revision, state=session.state, era=era, http=http)
+        seen = seen_of(response, session, None, state, revision, state=session.state, era=era, http=http)
         waiting = None if key is None else self.tables["client"].get(key)
         seen.request, seen.call = None if waiting is None else waiting.request, waiting
         return seen
@@ -383,9 +387,9 @@ class Fold:
         if notification.method in PROGRESS:
             self.under_way.progress(notification, session)
         if notification.method not in CANCELLATIONS:
-            return Seen(notification, session, None, None, revision, state=session.state, era=era, http=http)
+            return seen_of(notification, session, None, None, revision, state=session.state, era=era, http=http)
         state, cancels, cancelled = self._cancellations.take(notification, session)
-        return Seen(
+        return seen_of(
             notification,
             session,
             None,
@@ -406,7 +410,7 @@ class Fold:
         if not frame.is_ignored:
             session.unread[message.sender] = session.unread.get(message.sender, 0) + 1
         revision, era = self._around(message, session)
-        return Seen(message, session, None, None, revision, state=session.state, era=era, http=http)
+        return seen_of(message, session, None, None, revision, state=session.state, era=era, http=http)
 
     # ---- other records
 

@@ -9,11 +9,11 @@ cannot hold keeps its digits (`Number`). Ids are exact in both cases.
 """
 
 import json
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 import orjson
+from msgspec import Struct
 
 from captures.frame import Frame
 
@@ -157,30 +157,24 @@ def _written(digits: str, exponent: int) -> str:
 # Messages are never modified. That is not enforced: it would double the cost of each, and there are millions.
 
 
-@dataclass(slots=True, eq=False)
-class _Message:
-    frames: tuple[Frame, ...] = field(repr=False)
+class _Message(Struct, eq=False):
+    frames: tuple[Frame, ...]
     """Its frames: one, or the lines that it spans."""
     index: int | None
     """Its place in a batch, from 0; None outside of one."""
     sender: Side
     """Who sent it."""
-    seq: int = field(init=False)
+    seq: int
     """Number of its first frame."""
-    t_ns: int = field(init=False)
+    t_ns: int
     """Stamp of its last frame: nanoseconds since the capture opened."""
 
-    def __post_init__(self) -> None:
-        """Copy number and stamp from the frames."""
-        frames = self.frames
-        self.seq, self.t_ns = frames[0].seq, frames[-1].t_ns
 
-
-@dataclass(slots=True, eq=False)
-class _Object(_Message):
-    body: dict[str, Any] = field(repr=False)
+class _Object(_Message, eq=False):
+    body: dict[str, Any]
     """All its members."""
-    _packed: bytes | None = field(default=None, init=False, repr=False)
+    _packed: bytes | None = None
+    _meta: dict[str, Any] | None = None
 
     def pack(self) -> None:
         """Keep its bytes instead of its values, which take twenty times the memory and are parsed again on demand.
@@ -213,8 +207,6 @@ class _Object(_Message):
         """The member `params`, or MISSING; usually an object, but that is not guaranteed."""
         return self.body.get("params", MISSING)
 
-    _meta: dict[str, Any] | None = field(default=None, init=False, repr=False)
-
     @property
     def meta(self) -> dict[str, Any]:
         """`_meta` of the params or of the result; empty if there is none."""
@@ -233,8 +225,7 @@ def _meta_of(body: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-@dataclass(slots=True, eq=False)
-class Request(_Object):
+class Request(_Object, eq=False, kw_only=True):
     """A message with `method` and `id`: it expects a response."""
 
     id: Id
@@ -245,20 +236,18 @@ class Request(_Object):
     def as_response(self) -> "Response | None":
         """The same message read as a response, if it has `result` or `error` besides its `method`."""
         if "result" in self.body or "error" in self.body:
-            return Response(self.frames, self.index, self.sender, self.body, self.id)
+            return Response(self.frames, self.index, self.sender, self.seq, self.t_ns, self.body, id=self.id)
         return None
 
 
-@dataclass(slots=True, eq=False)
-class Notification(_Object):
+class Notification(_Object, eq=False, kw_only=True):
     """A message with `method` but no `id`: it expects no response."""
 
     method: str
     """The notification's method."""
 
 
-@dataclass(slots=True, eq=False)
-class Response(_Object):
+class Response(_Object, eq=False, kw_only=True):
     """A message with `result` or `error`."""
 
     id: Id | None
@@ -280,8 +269,7 @@ class Response(_Object):
         return "error" in self.body and (self.error is not None or "result" not in self.body)
 
 
-@dataclass(slots=True, eq=False)
-class Invalid(_Message):
+class Invalid(_Message, eq=False):
     """A frame, or part of one, that is not a message or cannot be judged."""
 
     reason: str
@@ -297,29 +285,29 @@ def messages(frame: Frame) -> tuple[Message, ...]:
         return (flawless(frame, frame.body),)
     verdict = frame.verdict
     if frame.is_partial:
-        return (_invalid(frame, "unjudged"),)
+        return (invalid(frame, "unjudged"),)
     if verdict.kind in ("invalid", "unjudged"):
-        return (_invalid(frame, verdict.problem or verdict.kind),)
+        return (invalid(frame, verdict.problem or verdict.kind),)
     try:
         body = _parse(frame)
         if isinstance(body, list):
             elements = tuple(message_of(frame, index, element) for index, element in enumerate(body))
-            return elements or (_invalid(frame, "batch/empty"),)
+            return elements or (invalid(frame, "batch/empty"),)
         return (message_of(frame, None, body),)
     except (ValueError, RecursionError):
-        return (_invalid(frame, verdict.problem or "unjudged"),)
+        return (invalid(frame, verdict.problem or "unjudged"),)
 
 
 def flawless(frame: Frame, body: dict[str, Any]) -> Request | Notification | Response:
     """The message of a flawless frame; the verdict already determines its kind."""
     method, by = frame.verdict.method, sender(frame)
     if method is not None and frame.verdict.id is None:
-        return Notification((frame,), None, by, body, method)
+        return Notification((frame,), None, by, frame.seq, frame.t_ns, body, method=method)
     ident = body["id"]
     id_ = _short("string", ident) if type(ident) is str else tuple.__new__(Id, ("number", str(ident)))
     if method is not None:
-        return Request((frame,), None, by, body, id_, method)
-    return Response((frame,), None, by, body, id_)
+        return Request((frame,), None, by, frame.seq, frame.t_ns, body, id=id_, method=method)
+    return Response((frame,), None, by, frame.seq, frame.t_ns, body, id=id_)
 
 
 _WHITE: Final = b" \t\r\n"
@@ -347,8 +335,9 @@ def sender(frame: Frame) -> Side:
     return "client" if frame.dir == "c2s" else "server"
 
 
-def _invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
-    return Invalid((frame,), index, sender(frame), reason)
+def invalid(frame: Frame, reason: str, index: int | None = None) -> Invalid:
+    """A frame, or a part of one, that is no message, for a reason."""
+    return Invalid((frame,), index, sender(frame), frame.seq, frame.t_ns, reason)
 
 
 def message_of(frame: Frame, index: int | None, body: object) -> Message:
@@ -360,18 +349,19 @@ def message_of(frame: Frame, index: int | None, body: object) -> Message:
         body: the value.
     """
     if not isinstance(body, dict):
-        return _invalid(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
+        return invalid(frame, "framing/not-a-message" if index is None else "batch/item-not-object", index)
+    place = index, sender(frame), frame.seq, frame.t_ns
     method = body.get("method", MISSING)
     if method is MISSING:
         if "result" in body or "error" in body:
-            return Response((frame,), index, sender(frame), body, _id(frame, index, body))
-        return _invalid(frame, "jsonrpc/unclassifiable", index)
+            return Response((frame,), *place, body, id=_id(frame, index, body))
+        return invalid(frame, "jsonrpc/unclassifiable", index)
     if not isinstance(method, str) or not method:
-        return _invalid(frame, "jsonrpc/method-not-string", index)
+        return invalid(frame, "jsonrpc/method-not-string", index)
     id_ = _id(frame, index, body)
     if id_ is None:
-        return Notification((frame,), index, sender(frame), body, method)
-    return Request((frame,), index, sender(frame), body, id_, method)
+        return Notification((frame,), *place, body, method=method)
+    return Request((frame,), *place, body, id=id_, method=method)
 
 
 def _id(frame: Frame, index: int | None, body: dict[str, Any]) -> Id | None:

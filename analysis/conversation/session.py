@@ -6,6 +6,8 @@ is all traffic of one connection (stdio) or one peer (HTTP, inferred).
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from analysis.conversation.addressing import Key
 from analysis.conversation.call import Call, IdState
 from analysis.conversation.call_table import CallTable
@@ -197,89 +199,54 @@ class Earlier(NamedTuple):
     """Its outcome."""
 
 
-class Seen:
-    """A message and its meaning in its session. Not a dataclass, because millions of them are created."""
+class Seen(Struct, eq=False):
+    """A message and its meaning in its session; `seen_of` makes one."""
 
-    __slots__ = (
-        *(
-            "message",
-            "session",
-            "call",
-            "answered",
-            "id_state",
-            "revision",
-            "rank",
-            "cancels",
-            "cancelled",
-            "state",
-            "era",
-        ),
-        *("is_converted", "earlier", "http", "body", "request", "round", "task", "subscription", "digest"),
-        *("is_again", "meant"),
-    )
-
-    def __init__(
-        self,
-        message: Message,
-        session: Session,
-        call: Call | None = None,
-        id_state: IdState | None = None,
-        revision: str | None = None,
-        *,
-        cancels: Request | None = None,
-        cancelled: Call | None = None,
-        state: State = "new",
-        era: Era | None = None,
-        is_converted: bool = False,
-        earlier: Earlier | None = None,
-        http: HttpExchange | None = None,
-        meant: "Meant | None" = None,
-    ) -> None:
-        self.message = message
-        self.session = session
-        """The session that it belongs to."""
-        self.call = call
-        """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
-        (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
-        it would have answered."""
-        self.answered = call if isinstance(message, Response) else None
-        """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
-        self.id_state = id_state
-        """For a request, response or cancellation: the state of its id before it came."""
-        self.revision = revision
-        """The revision in force for it; None if unknown."""
-        self.rank = rank_of(revision)
-        """The rank of that revision; None if unknown."""
-        self.cancels = cancels
-        """For a cancellation: the request that it names."""
-        self.cancelled = cancelled
-        """For the first cancellation of a request: its call; a response may still come."""
-        self.state = state
-        """The state of its session's handshake before this message."""
-        self.era = era
-        """The era of the message; None if unknown."""
-        self.is_converted = is_converted
-        """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
-        self.earlier = earlier
-        """For a request: the last one of the same side with its id in this session."""
-        self.http = http
-        """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
-        self.body: dict[str, Any] = {} if isinstance(message, Invalid) else message.body
-        """The members of the message; empty if it is invalid."""
-        self.request = call.request if call is not None else message if isinstance(message, Request) else None
-        """The request itself, or the one that a response answers."""
-        self.round: Round | None = None
-        """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""
-        self.task: Task | None = None
-        """The task that it is about, or creates."""
-        self.subscription: Subscription | None = None
-        """The subscription that it begins, ends or belongs to."""
-        self.meant = meant
-        """For a response that fits no request: the open request that it was probably meant for, if any."""
-        self.is_again = False
-        """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
-        self.digest: bytes | None = None
-        """The identity of its result, kept by `analysis.rules.unchanged_content`."""
+    message: Message
+    session: Session
+    """The session that it belongs to."""
+    body: dict[str, Any]
+    """The members of the message; empty if it is invalid."""
+    call: Call | None = None
+    """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
+    (`is_again`) belongs to the call of the first one, and a response that no client can have read to the call that
+    it would have answered."""
+    answered: Call | None = None
+    """For a response: `call`, if it answers it. None for one that pairs with nothing, comes again or is unread."""
+    id_state: IdState | None = None
+    """For a request, response or cancellation: the state of its id before it came."""
+    revision: str | None = None
+    """The revision in force for it; None if unknown."""
+    rank: int | None = None
+    """The rank of that revision; None if unknown."""
+    cancels: Request | None = None
+    """For a cancellation: the request that it names."""
+    cancelled: Call | None = None
+    """For the first cancellation of a request: its call; a response may still come."""
+    state: State = "new"
+    """The state of its session's handshake before this message."""
+    era: Era | None = None
+    """The era of the message; None if unknown."""
+    is_converted: bool = False
+    """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
+    earlier: Earlier | None = None
+    """For a request: the last one of the same side with its id in this session."""
+    http: HttpExchange | None = None
+    """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
+    request: Request | None = None
+    """The request itself, or the one that a response answers."""
+    round: "Round | None" = None
+    """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""
+    task: "Task | None" = None
+    """The task that it is about, or creates."""
+    subscription: "Subscription | None" = None
+    """The subscription that it begins, ends or belongs to."""
+    meant: "Meant | None" = None
+    """For a response that fits no request: the open request that it was probably meant for, if any."""
+    is_again: bool = False
+    """Whether it repeats a message whose exchange was redirected: it is not another one, and means nothing new."""
+    digest: bytes | None = None
+    """The identity of its result, kept by `analysis.rules.unchanged_content`."""
 
     def pack(self) -> None:
         """Keep the bytes of the message instead of its values; see `Request.pack`."""
@@ -321,6 +288,38 @@ class Seen:
         if self.request is not None:
             return self.request.method
         return self.message.method if isinstance(self.message, Notification) else ""
+
+
+def seen_of(
+    message: Message,
+    session: Session,
+    call: Call | None = None,
+    id_state: IdState | None = None,
+    revision: str | None = None,
+    **more: Any,
+) -> Seen:
+    """A message and its meaning, with what follows from them.
+
+    Args:
+        message: the message.
+        session: its session.
+        call: see `Seen.call`; of a response, the one that it answers.
+        id_state: see `Seen.id_state`.
+        revision: the revision in force for it.
+        more: other attributes.
+    """
+    return Seen(
+        message,
+        session,
+        {} if isinstance(message, Invalid) else message.body,
+        call=call,
+        answered=call if isinstance(message, Response) else None,
+        id_state=id_state,
+        revision=revision,
+        rank=rank_of(revision),
+        request=call.request if call is not None else message if isinstance(message, Request) else None,
+        **more,
+    )
 
 
 def era_in_force(session: Session, revision: str | None) -> Era | None:

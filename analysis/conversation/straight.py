@@ -18,7 +18,7 @@ from analysis.conversation.message import Notification, Request, Response, Side,
 from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State, era_in_force
 from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
-from analysis.protocol.revisions import Era
+from analysis.protocol.revisions import Era, rank_of
 from captures.frame import Frame
 
 _MOVES: Final = (
@@ -53,6 +53,8 @@ class Straight:
         """Revision and era of the client's requests."""
         self._around: tuple[str | None, Era | None] = None, None
         """The same of what is no request of the client, and no response."""
+        self._ranks: dict[Side, int | None] = {}
+        """The ranks of both revisions."""
 
     def prepare(self, session: Session | None) -> None:
         """Find out whether plain messages may be taken, after anything but such a message.
@@ -75,6 +77,7 @@ class Straight:
         self._session, self._state = session, session.state
         self._asked = session.handshake, "handshake"
         self._around = session.in_force, era_in_force(session, session.in_force)
+        self._ranks = {"client": rank_of(session.handshake), "server": rank_of(session.in_force)}
 
     def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
         """The message of a frame with its meaning; None if it is not plain, and nothing has changed.
@@ -105,7 +108,20 @@ class Straight:
         call = Call(request, revision, era, None, session, self._under_way.count)
         state = self._tables[side].open(call, key)
         self._under_way.begin(call)
-        return Seen(request, session, call, state, revision, state=self._state, era=era)
+        rank = self._ranks[side]
+        return Seen(
+            request,
+            session,
+            request.body,
+            call,
+            None,
+            state,
+            revision,
+            rank,
+            state=self._state,
+            era=era,
+            request=request,
+        )
 
     def _response(self, response: Response) -> Seen | None:
         session, side = self._session, response.sender
@@ -130,14 +146,18 @@ class Straight:
         self._under_way.end(call)
         call.answer(response)
         session.heard[side] = response.seq
-        return Seen(response, session, call, call.id_state, call.revision, state=self._state, era=call.era)
+        known = call.id_state, call.revision, rank_of(call.revision)
+        return Seen(
+            response, session, response.body, call, call, *known, state=self._state, era=call.era, request=call.request
+        )
 
     def _notification(self, notification: Notification) -> Seen:
         session, (revision, era) = self._session, self._around
         if notification.method in PROGRESS:
             self._under_way.progress(notification, session)
         session.heard[notification.sender] = notification.seq
-        return Seen(notification, session, None, None, revision, state=self._state, era=era)
+        rank = self._ranks["server"]
+        return Seen(notification, session, notification.body, revision=revision, rank=rank, state=self._state, era=era)
 
 
 _ENVELOPE: Final = 3

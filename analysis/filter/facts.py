@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Message, Notification, Request, Response
-from analysis.conversation.session import Seen
+from analysis.conversation.session import Seen, seen_of
 from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
 from captures.frame import Direction, Frame, Kind
 from captures.record import Record, raw_bytes
@@ -222,7 +222,7 @@ def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
     assert call.session is not None
-    return facts_of(Seen(call.request, call.session), call, is_open=is_open)
+    return facts_of(seen_of(call.request, call.session), call, is_open=is_open)
 
 
 def facts_of_batch(frame: Frame) -> Facts:

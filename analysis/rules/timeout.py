@@ -8,7 +8,7 @@ from analysis.conversation.addressing import Key
 from analysis.conversation.call import ENDLESS, Call, Outcome, timed_out
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Seen, Session, seen_of
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Ending, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
@@ -383,8 +383,8 @@ def _seen_request(session: Session, request: Request) -> Seen:
     """An open request, with its revision."""
     waiting = session.tables[request.sender].get(Key(request.frames[0].exchange, request.id))
     if waiting is None:
-        return Seen(request, session)
-    return Seen(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
+        return seen_of(request, session)
+    return seen_of(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
 
 
 def _is_for_http(request_seen: Seen) -> bool:

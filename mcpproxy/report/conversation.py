@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
-from analysis.conversation.session import Seen
+from analysis.conversation.session import Seen, seen_of
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.reading import Step
 from captures.frame import Frame
@@ -233,7 +233,9 @@ class Conversation:
     def _selects_alone(self, call: Call) -> bool:
         """Whether a request was worth a line before its end was known."""
         return (
-            self._only is None or call.session is None or self._only.matches(facts_of(Seen(call.request, call.session)))
+            self._only is None
+            or call.session is None
+            or self._only.matches(facts_of(seen_of(call.request, call.session)))
         )
 
     def _note_post(self, record: Record) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from analysis.conversation.call import ENDLESS, Call, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Invalid, Message, Notification, Request, Response
-from analysis.conversation.session import Seen
+from analysis.conversation.session import Seen, seen_of
 from analysis.facts import size_of
 from analysis.filter import Facts, Filter, facts_of
 from analysis.reading import Step
@@ -137,7 +137,7 @@ class Messages:
         request = seen.answered.request if seen.answered is not None else seen.cancels
         if request is None:
             return [seen]
-        return [Seen(request, seen.session), seen]
+        return [seen_of(request, seen.session), seen]
 
     def _facts(self, seen: Seen, findings: dict[int, list[LocatedFinding]] | None, style: Style) -> Iterator[str]:
         message = seen.message

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.call import Call
 from analysis.conversation.message import (
+    Id,
     Invalid,
     Message,
     Notification,
@@ -14,7 +15,7 @@ from analysis.conversation.message import (
     messages,
     parse_exactly,
 )
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Session, seen_of
 from analysis.facts import raw_of
 from captures.frame import Frame
 from captures.reader import Damage
@@ -133,7 +134,7 @@ def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowT
         what = (Span(sanitise(message.method, EXCERPT), "accent"), Span(f" {name_of(message)}"), wrong)
         return RowText(way, what, id_text(message.id).removeprefix(" #"), more=gist(message))
     if isinstance(message, Notification):
-        event = Seen(message, Session(0, None, {}, 0))
+        event = seen_of(message, Session(0, None, {}, 0))
         is_cancel = message.method.endswith("cancelled")
         more = gist(message) if is_cancel else notification_gist(event, message)
         return RowText(way, (Span(sanitise(message.method, EXCERPT)), wrong), more=more)
@@ -142,11 +143,25 @@ def _message(reading: Reading, row: int, frame: Frame, message: Message) -> RowT
     return _invalid(reading, row, frame, message, way)
 
 
+def _unknown_request(response: Response) -> Request:
+    """The request of a response before it is known: nothing but its id."""
+    return Request(
+        response.frames,
+        None,
+        "client",
+        response.seq,
+        response.t_ns,
+        {},
+        id=response.id or Id("null", "null"),
+        method="",
+    )
+
+
 def _answer(reading: Reading, row: int, way: Span, response: Response, wrong: Span) -> RowText:
     is_final = row < reading.understood
     request = _request_for(reading, row)
     # Before the row is understood, only the content is known, and not the request.
-    known_request = request or (None if is_final else Request(response.frames, None, "client", {}, response.id, ""))  # type: ignore[arg-type]
+    known_request = request or (None if is_final else _unknown_request(response))
     exchange = None
     if known_request is not None:
         exchange = Call(known_request)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import Call
 from analysis.conversation.message import Id, Request, Response, id_of, messages
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Seen, Session, seen_of
 from analysis.filter import DEEPEST, KEYS, LONGEST, Facts, FilterError, facts_of, facts_of_batch, parse
 from captures.envelope import judge
 from captures.frame import UNJUDGED, Direction, Frame
@@ -508,10 +508,10 @@ def test_examples_of_the_page_ask_their_key(name: str) -> None:
 # ---- facts
 
 
-def seen_of(body: object, direction: Direction = "c2s", **members: Any) -> Seen:
+def seen_in(body: object, direction: Direction = "c2s", **members: Any) -> Seen:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     frame = Frame(5, 9 * MS, direction, raw, judge(raw, direction), **members)
-    return Seen(messages(frame)[0], SESSION)
+    return seen_of(messages(frame)[0], SESSION)
 
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {}}}
@@ -520,7 +520,7 @@ ERROR = {"jsonrpc": "2.0", "id": 7, "error": {"code": -32602, "message": "no"}}
 
 def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     """A call and its answer, 3 ms later."""
-    asked, answered = seen_of(CALL), seen_of(answer, "s2c")
+    asked, answered = seen_in(CALL), seen_in(answer, "s2c")
     assert isinstance(asked.message, Request)
     assert isinstance(answered.message, Response)
     exchange = Call(asked.message)
@@ -528,11 +528,11 @@ def exchange_of(answer: object) -> tuple[Seen, Seen, Call]:
     exchange.stall_ns = 6 * MS - asked.message.t_ns
     exchange.answer(answered.message)
     exchange.ended_ns = 9 * MS
-    return asked, Seen(answered.message, answered.session, exchange), exchange
+    return asked, seen_of(answered.message, answered.session, exchange), exchange
 
 
 def test_facts_of_a_request() -> None:
-    seen = seen_of(CALL, exchange=12)
+    seen = seen_in(CALL, exchange=12)
     raw, facts = seen.message.frames[0].raw, facts_of(seen)
     assert (facts.method, facts.name, facts.id) == ("tools/call", "add", Id("number", "7"))
     assert (facts.dir, facts.kind, facts.index, facts.is_batched) == ("c2s", "request", None, False)
@@ -559,12 +559,12 @@ def test_a_request_has_the_latency_of_its_exchange_once_that_is_known() -> None:
 
 
 def test_a_response_that_fits_no_request_has_neither_method_nor_latency() -> None:
-    facts = facts_of(seen_of(ERROR, "s2c"))
+    facts = facts_of(seen_in(ERROR, "s2c"))
     assert (facts.method, facts.name, facts.latency_ns, facts.is_answered) == (None, None, None, False)
 
 
 def test_session_is_that_of_the_fold_and_findings_are_given() -> None:
-    facts = facts_of(seen_of(CALL)).add(rules=("id/reused",), level="error")
+    facts = facts_of(seen_in(CALL)).add(rules=("id/reused",), level="error")
     assert (facts.session, facts.rules, facts.level) == (3, ("id/reused",), "error")
 
 
@@ -582,7 +582,7 @@ def test_session_is_that_of_the_fold_and_findings_are_given() -> None:
     ],
 )
 def test_a_name_is_that_of_a_tool_or_prompt_or_a_uri(method: str, params: object, name: str | None) -> None:
-    assert facts_of(seen_of({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).name == name
+    assert facts_of(seen_in({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).name == name
 
 
 @pytest.mark.parametrize(
@@ -596,13 +596,13 @@ def test_a_name_is_that_of_a_tool_or_prompt_or_a_uri(method: str, params: object
     ],
 )
 def test_kind_and_problem_are_those_of_the_verdict(body: object, kind: str, problem: str | None) -> None:
-    facts = facts_of(seen_of(body, "s2c"))
+    facts = facts_of(seen_in(body, "s2c"))
     assert (facts.kind, facts.problem) == (kind, problem)
 
 
 def test_what_nobody_looked_into_is_unjudged_and_has_no_problem() -> None:
     frame = Frame(1, 1, "c2s", b"{}", UNJUDGED)
-    facts = facts_of(Seen(messages(frame)[0], SESSION))
+    facts = facts_of(seen_of(messages(frame)[0], SESSION))
     assert (facts.kind, facts.problem) == ("unjudged", None)
 
 
@@ -618,7 +618,7 @@ def test_what_nobody_looked_into_is_unjudged_and_has_no_problem() -> None:
     ],
 )
 def test_errors_are_those_of_json_rpc_and_those_of_tools(answer: dict[str, Any], is_error: bool) -> None:
-    facts = facts_of(seen_of({"jsonrpc": "2.0", "id": 1, **answer}, "s2c"))
+    facts = facts_of(seen_in({"jsonrpc": "2.0", "id": 1, **answer}, "s2c"))
     assert facts.is_error is is_error
     assert facts.code is None
 
@@ -626,7 +626,7 @@ def test_errors_are_those_of_json_rpc_and_those_of_tools(answer: dict[str, Any],
 def test_messages_of_a_batch_have_kinds_of_their_own_and_the_bytes_of_all() -> None:
     raw = json.dumps([CALL, 5]).encode()
     frame = Frame(1, 1, "c2s", raw, judge(raw))
-    call, five = (facts_of(Seen(message, SESSION)) for message in messages(frame))
+    call, five = (facts_of(seen_of(message, SESSION)) for message in messages(frame))
     whole = facts_of_batch(frame)
     assert (call.kind, call.is_batched, call.problem, call.size) == ("request", True, None, len(raw))
     assert (five.kind, five.is_batched, five.problem) == ("invalid", True, "batch/item-not-object")
@@ -639,7 +639,7 @@ def assembled(*lines: bytes) -> list[Facts]:
     """The facts of lines that are no messages by themselves."""
     frames = [Frame(number, 1, "s2c", line, judge(line, "s2c")) for number, line in enumerate(lines)]
     assembly = Assembly()
-    return [facts_of(Seen(message, SESSION)) for frame in frames for message in assembly.feed(frame)]
+    return [facts_of(seen_of(message, SESSION)) for frame in frames for message in assembly.feed(frame)]
 
 
 def test_a_message_over_several_lines_is_their_bytes() -> None:
@@ -661,12 +661,12 @@ def test_what_is_wrong_with_a_batch_is_told_of_the_batch() -> None:
     raw = b'\xef\xbb\xbf[{"jsonrpc":"2.0","id":1,"method":"ping"}]'
     frame = Frame(1, 1, "c2s", raw, judge(raw))
     assert facts_of_batch(frame).problem == "framing/bom"
-    assert facts_of(Seen(messages(frame)[0], SESSION)).problem is None
+    assert facts_of(seen_of(messages(frame)[0], SESSION)).problem is None
 
 
 @given(EXPRESSIONS, st.sampled_from([(CALL, "c2s"), (ERROR, "s2c"), (b"Loaded 5 tools", "s2c")]))
 def test_what_is_kept_of_a_message_answers_as_the_message_did(text: str, said: tuple[object, Direction]) -> None:
-    only, seen = parse(text), seen_of(*said)
+    only, seen = parse(text), seen_in(*said)
     kept = only.keep(facts_of(seen))
     assert kept.message is None
     assert only.matches(kept) is only.matches(facts_of(seen))
@@ -694,5 +694,5 @@ def test_any_message_can_be_asked(raw: bytes, text: str) -> None:
     frame = Frame(1, 1, "s2c", raw, judge(raw, "s2c"))
     matches = parse(text).matches
     for message in messages(frame):
-        assert isinstance(matches(facts_of(Seen(message, SESSION))), bool)
+        assert isinstance(matches(facts_of(seen_of(message, SESSION))), bool)
     assert isinstance(matches(facts_of_batch(frame)), bool)

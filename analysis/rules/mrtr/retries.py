@@ -8,7 +8,7 @@ from typing import Any, Final
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, fingerprint, target_of
-from analysis.conversation.session import Seen, Session
+from analysis.conversation.session import Seen, Session, seen_of
 from analysis.protocol.json_pointer import step
 from analysis.protocol.revisions import MODERN, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Ending, Rule
@@ -355,7 +355,7 @@ class NotRetried(Rule):
             interim = chain.interim
             if not chain.is_waiting or interim is None or interim.response is None:
                 continue
-            at = Seen(interim.response, session, interim, revision=interim.revision, era=interim.era)
+            at = seen_of(interim.response, session, interim, revision=interim.revision, era=interim.era)
             text = "the call was not repeated with the requested input"
             yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
 

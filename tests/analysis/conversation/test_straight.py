@@ -27,12 +27,14 @@ def told(lines: bytes) -> list[Any]:
 
 
 def _seen(seen: Seen) -> dict[str, Any]:
-    known = {name: getattr(seen, name) for name in Seen.__slots__}
+    known = {name: getattr(seen, name) for name in Seen.__struct_fields__}
     numbers = {name: None if (call := known.pop(name)) is None else call.number for name in ("call", "answered")}
     cancelled, request, cancels = known.pop("cancelled"), known.pop("request"), known.pop("cancels")
     meant, http = known.pop("meant"), known.pop("http")
     numbers["http"] = None if http is None else http.number
-    parts = {name: repr(known.pop(name)) for name in ("message", "body", "earlier")}
+    message = known.pop("message")
+    parts = {name: repr(known.pop(name)) for name in ("body", "earlier")}
+    parts["message"] = f"{type(message).__name__} {message.sender} {message.seq} {message.index} {message.t_ns}"
     links = {name: known.pop(name) is None for name in ("round", "task", "subscription")}
     del known["session"]
     others = [None if other is None else other.seq for other in (request, cancels)]
