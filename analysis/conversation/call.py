@@ -8,6 +8,8 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from analysis.conversation.message import Id, Request, Response, id_of
 from analysis.facts import is_tool_error, name_in
 from analysis.protocol.error_codes import REQUEST_TIMEOUT
@@ -111,83 +113,65 @@ class Losses:
         self.count = 0
 
 
-class Call:
-    """A request and its outcome, as far as known.
+class Call(Struct, eq=False):
+    """A request and its outcome, as far as known. Only `analysis.conversation.fold` changes it."""
 
-    Not a dataclass, because there is one for each request. Only `analysis.conversation.fold` changes it.
-    """
-
-    __slots__ = (
-        *("number", "request", "session", "revision", "era", "http", "name", "token", "in_flight", "outer", "progress"),
-        *("spans", "stall_ns", "redirects", "round", "task", "response", "ended_ns", "cancellation", "cancel_reason"),
-        *("fault", "broken", "has_left", "settled", "is_forgotten", "losses", "losses_before", "meant_for_it"),
-    )
-
-    def __init__(
-        self,
-        request: Request,
-        revision: str | None = None,
-        era: Era | None = None,
-        http: "HttpExchange | None" = None,
-        session: "Session | None" = None,
-        number: int = -1,
-    ) -> None:
-        self.number = number
-        """From 0, in the order of the requests of the capture."""
-        self.request = request
-        self.session = session
-        """The session in which it was sent."""
-        self.revision = revision
-        """The revision of MCP that was in force for it; once answered, the one that the response settles."""
-        self.era = era
-        """The era in which it was spoken."""
-        self.http = http
-        """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
-        self.name: str | None = None
-        """The tool, the prompt or the URI of the resource that it names. Untrusted text."""
-        self.token: Id | None = None
-        """Its progress token."""
-        self.in_flight = 0
-        """How many requests of its session waited when it was sent, itself included; without those cancelled."""
-        self.outer: Call | None = None
-        """For a request of the server: the client's call in the course of which it was sent, if it is known."""
-        self.progress = 0
-        """How many notifications of its progress came."""
-        self.spans: list[tuple[int, int]] | None = None
-        """When its receiver itself waited for a response, from and to."""
-        self.stall_ns = 0
-        """How long after its stamp it was handed on."""
-        self.redirects = 0
-        """How many times it was redirected and repeated."""
-        self.round: Round | None = None
-        """Its round of a chain; None if it is a separate call."""
-        self.task: Task | None = None
-        """The task that it is about, or started."""
-        self.response: Response | None = None
-        """None if none came."""
-        self.ended_ns: int | None = None
-        """Stamp of the response."""
-        self.cancellation: Mark | None = None
-        """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
-        self.cancel_reason: str | None = None
-        """The reason given in that cancellation. Untrusted text."""
-        self.fault: Outcome | None = None
-        """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
-        self.broken: Mark | None = None
-        """The end of the HTTP exchange on which its response was due; None while it is open, or resumed, and with a
-        response."""
-        self.has_left = False
-        """Whether that is because its client closed it, although that does not cancel: it gave up."""
-        self.settled: Outcome | None = None
-        """Its outcome, if nothing can change it any more."""
-        self.is_forgotten = False
-        """Whether it had to be forgotten because too many were open: its response reads as unknown."""
-        self.losses: Losses | None = None
-        """What counts the losses of records; None if that is unknown."""
-        self.losses_before = 0
-        """How many there had been when it was sent."""
-        self.meant_for_it: ProbableAnswer | None = None
-        """The first response that fits no request and was probably meant for this one."""
+    request: Request
+    revision: str | None = None
+    """The revision of MCP that was in force for it; once answered, the one that the response settles."""
+    era: Era | None = None
+    """The era in which it was spoken."""
+    http: "HttpExchange | None" = None
+    """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
+    session: "Session | None" = None
+    """The session in which it was sent."""
+    number: int = -1
+    """From 0, in the order of the requests of the capture."""
+    name: str | None = None
+    """The tool, the prompt or the URI of the resource that it names. Untrusted text."""
+    token: Id | None = None
+    """Its progress token."""
+    in_flight: int = 0
+    """How many requests of its session waited when it was sent, itself included; without those cancelled."""
+    outer: "Call | None" = None
+    """For a request of the server: the client's call in the course of which it was sent, if it is known."""
+    progress: int = 0
+    """How many notifications of its progress came."""
+    spans: list[tuple[int, int]] | None = None
+    """When its receiver itself waited for a response, from and to."""
+    stall_ns: int = 0
+    """How long after its stamp it was handed on."""
+    redirects: int = 0
+    """How many times it was redirected and repeated."""
+    round: "Round | None" = None
+    """Its round of a chain; None if it is a separate call."""
+    task: "Task | None" = None
+    """The task that it is about, or started."""
+    response: Response | None = None
+    """None if none came."""
+    ended_ns: int | None = None
+    """Stamp of the response."""
+    cancellation: "Mark | None" = None
+    """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
+    cancel_reason: str | None = None
+    """The reason given in that cancellation. Untrusted text."""
+    fault: Outcome | None = None
+    """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
+    broken: "Mark | None" = None
+    """The end of the HTTP exchange on which its response was due; None while it is open, or resumed, and with a
+    response."""
+    has_left: bool = False
+    """Whether that is because its client closed it, although that does not cancel: it gave up."""
+    settled: Outcome | None = None
+    """Its outcome, if nothing can change it any more."""
+    is_forgotten: bool = False
+    """Whether it had to be forgotten because too many were open: its response reads as unknown."""
+    losses: Losses | None = None
+    """What counts the losses of records; None if that is unknown."""
+    losses_before: int = 0
+    """How many there had been when it was sent."""
+    meant_for_it: ProbableAnswer | None = None
+    """The first response that fits no request and was probably meant for this one."""
 
     # ---- what became of it
 

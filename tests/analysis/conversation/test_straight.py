@@ -56,7 +56,7 @@ def _session(seen: Seen) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    known = {name: getattr(call, name) for name in Call.__slots__ if name not in HELD_OPEN}
+    known = {name: getattr(call, name) for name in Call.__struct_fields__ if name not in HELD_OPEN}
     outer, response = call.outer, call.response
     return {
         **known,
