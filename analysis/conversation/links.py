@@ -34,8 +34,6 @@ class Links:
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
-        self.is_idle = True
-        """Whether there is no link, so that most messages cannot belong to one."""
 
     def follow(self, seen: "Seen") -> None:
         """Set the links of a message whose meaning is known."""
@@ -45,8 +43,11 @@ class Links:
         if isinstance(message, Invalid):
             return
         self._look_at(seen, message)
-        # Once there is a link, any request may be a retry, and any message may name a task or a subscription.
-        self.is_idle = not (self.chains.count or self.tasks.count or self.subscriptions.listened)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether only a message that begins a link can belong to one: no request can be a retry, nor name a task."""
+        return not (self.chains.waiting or self.chains.retries or self.tasks.count or self.subscriptions.listened)
 
     def _look_at(self, seen: "Seen", message: Request | Notification | Response) -> None:
         meta = message.meta if self.tasks.count or self.subscriptions.listened else {}

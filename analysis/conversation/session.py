@@ -296,29 +296,38 @@ def seen_of(
     call: Call | None = None,
     id_state: IdState | None = None,
     revision: str | None = None,
-    **more: Any,
+    *,
+    cancels: Request | None = None,
+    cancelled: Call | None = None,
+    state: State = "new",
+    era: Era | None = None,
+    is_converted: bool = False,
+    earlier: Earlier | None = None,
+    http: HttpExchange | None = None,
+    meant: "Meant | None" = None,
 ) -> Seen:
     """A message and its meaning, with what follows from them.
 
-    Args:
-        message: the message.
-        session: its session.
-        call: see `Seen.call`; of a response, the one that it answers.
-        id_state: see `Seen.id_state`.
-        revision: the revision in force for it.
-        more: other attributes.
+    The arguments are attributes of `Seen`; the call of a response is the one that it answers.
     """
     return Seen(
         message,
         session,
         {} if isinstance(message, Invalid) else message.body,
-        call=call,
-        answered=call if isinstance(message, Response) else None,
-        id_state=id_state,
-        revision=revision,
-        rank=rank_of(revision),
-        request=call.request if call is not None else message if isinstance(message, Request) else None,
-        **more,
+        call,
+        call if isinstance(message, Response) else None,
+        id_state,
+        revision,
+        rank_of(revision),
+        cancels,
+        cancelled,
+        state,
+        era,
+        is_converted,
+        earlier,
+        http,
+        call.request if call is not None else message if isinstance(message, Request) else None,
+        meant=meant,
     )
 
 

@@ -15,7 +15,7 @@ from analysis.conversation.call_table import CallTable
 from analysis.conversation.cancellations import CANCELLATIONS
 from analysis.conversation.links import METHODS, Links
 from analysis.conversation.message import Notification, Request, Response, Side, flawless
-from analysis.conversation.session import PROTOCOL_VERSION, Seen, Session, State, era_in_force
+from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Seen, Session, State, era_in_force
 from analysis.conversation.under_way import PROGRESS, UnderWay
 from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
 from analysis.protocol.revisions import Era, rank_of
@@ -49,12 +49,15 @@ class Straight:
         """Whether plain messages may be taken."""
         self._session = _NO_SESSION
         self._state: State = "new"
-        self._asked: tuple[str | None, Era] = None, "handshake"
+        self._asked: tuple[str | None, Era | None] = None, None
         """Revision and era of the client's requests."""
         self._around: tuple[str | None, Era | None] = None, None
         """The same of what is no request of the client, and no response."""
         self._ranks: dict[Side, int | None] = {}
         """The ranks of both revisions."""
+        self._client: object = None
+        """How the client identified itself last in a request, and the server in a result."""
+        self._server: object = None
 
     def prepare(self, session: Session | None) -> None:
         """Find out whether plain messages may be taken, after anything but such a message.
@@ -62,22 +65,26 @@ class Straight:
         Args:
             session: that of the last message, if there was one.
         """
-        if session is None:
-            self.is_open = False
-            return
-        is_known = session.is_modern is False and "handshake" in session.eras and session.handshake is not None
         self.is_open = (
-            is_known
+            session is not None
+            and self._links.is_idle
             and not session.is_http
             and session.lost_seq < 0
-            and self._links.is_idle
             and self._assembly.is_idle
-            and not session.introduced.get("server")
+            and _is_settled(session)
         )
+        if session is None or not self.is_open:
+            return
         self._session, self._state = session, session.state
-        self._asked = session.handshake, "handshake"
-        self._around = session.in_force, era_in_force(session, session.in_force)
-        self._ranks = {"client": rank_of(session.handshake), "server": rank_of(session.in_force)}
+        revision = session.in_force
+        if session.is_modern:
+            self._asked = session.asked, "modern"
+            self._around = revision, era_in_force(session, None)
+        else:
+            self._asked = session.handshake, "handshake"
+            self._around = revision, era_in_force(session, revision)
+        self._ranks = {"client": rank_of(self._asked[0]), "server": rank_of(revision)}
+        self._client, self._server = session.introduced.get("client"), session.introduced.get("server")
 
     def take(self, frame: Frame, body: dict[str, Any]) -> Seen | None:
         """The message of a frame with its meaning; None if it is not plain, and nothing has changed.
@@ -98,10 +105,14 @@ class Straight:
         used = session.number, side, request.id
         if used in session.used:
             return None
-        params = request.body.get("params")
-        if params is not None and "_meta" in params and PROTOCOL_VERSION in request.meta:
-            return None
         revision, era = self._asked if side == "client" else self._around
+        if side == "client":
+            named = request.meta.get(PROTOCOL_VERSION)
+            if era == "modern":
+                if named != revision or request.meta.get(CLIENT_INFO) != self._client:
+                    return None
+            elif PROTOCOL_VERSION in request.meta:
+                return None
         key = tuple.__new__(Key, (None, request.id))
         session.used.keep(used, (request.seq, request.frames[0].conn, key))
         session.last_request[side] = session.heard[side] = request.seq
@@ -135,9 +146,13 @@ class Straight:
             or len(response.body) > _ENVELOPE
             or call.cancellation is not None
             or call.session is not session
-            or call.era == "modern"
             or call.request.method in _MOVES
             or not _UNUSUAL.isdisjoint(result)
+            or result.get("resultType", "complete") != "complete"
+        ):
+            return None
+        if side == "server" and (
+            (call.revision, call.era) != self._asked or response.meta.get(SERVER_INFO) != self._server
         ):
             return None
         table.answer(key, response.t_ns)
@@ -162,5 +177,12 @@ class Straight:
 
 _ENVELOPE: Final = 3
 """The members of a result and its envelope."""
-_UNUSUAL: Final = frozenset({"_meta", "resultType", "task", "supportedVersions"})
+_UNUSUAL: Final = frozenset({"task", "supportedVersions"})
 """Members of a result that may mean more than the result of the call."""
+
+
+def _is_settled(session: Session) -> bool:
+    """Whether client and server have settled the era and the revision that they speak."""
+    if session.is_modern:
+        return session.server_is_modern and session.asked is not None and session.asked == session.agreed
+    return session.is_modern is False and "handshake" in session.eras and session.handshake is not None
