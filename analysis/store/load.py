@@ -349,7 +349,7 @@ class _Load:
                 code,
                 problem,
                 request,
-                None if is_as_written and size < _SHALLOW else _message_problem(kind, raw, is_as_written=is_as_written),
+                None if is_as_written and size < _SHALLOW else _message_problem(frame),
                 raw,
             )
         )
@@ -475,14 +475,14 @@ _SHALLOW: Final = 2 * DEEPEST
 """Bytes that cannot nest too deeply."""
 
 
-def _message_problem(kind: str, raw: bytes, *, is_as_written: bool) -> str | None:
+def _message_problem(frame: Frame) -> str | None:
     """Why the column `message` of a frame is NULL; None if it is not.
 
     Only frames that are not `is_as_written` can be ambiguous. The verdict does not tell: it looks for duplicates at the
     top level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also
     accepts NaN, and commas before a bracket.
     """
-    if kind == "unjudged":
+    if frame.verdict.kind == "unjudged":
         return "unjudged"
-    found = None if is_as_written else ambiguity(raw)
-    return TOO_DEEP if found != NOT_JSON and not is_shallow(raw) else found
+    found = None if frame.is_as_written else ambiguity(frame.raw, frame.body)
+    return TOO_DEEP if found != NOT_JSON and not is_shallow(frame.raw) else found
