@@ -3,13 +3,6 @@
 It makes one pass of the reader and the fold, in batches of bounded size; the tables agree with every other command.
 Nothing in a capture makes a load fail: numbers that no column can hold become NULL, lone surrogates are replaced, and
 text that parsers could read in different ways is kept only as bytes. Loading a capture again gives the same rows.
-
-Rows go through DuckDB's appender in batches of 20,000 into narrow temporary tables, and one INSERT … SELECT for each
-batch computes what SQL computes faster, such as wall clocks. In a trial with ten
-columns a row took 4.5 µs of processor time this way; the appender with all columns took 6.7, with batches of 2,500 rows
-9.6; lists as parameters with `unnest` 19; an intermediate NDJSON or CSV file, which would also touch the disk, 10. A
-frame with its share of the exchanges takes some 10 µs to insert, of some 40 for its whole load
-(`python -m tests.bench.store`).
 """
 
 import gc
@@ -27,11 +20,12 @@ from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
+from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
 from analysis.store.plain.doubt import Doubt
 from analysis.store.plain.exchanges import Point
 from analysis.store.plain.parent import Plain
 from analysis.store.table_rows import MOST_SESSIONS, Definitions, HttpRows, Talk, name_text, row_of
-from analysis.store.tables import BATCH, BATCH_BYTES, ROW_BYTES, Row, Tables, definition, ordered
+from analysis.store.tables import Row, definition, ordered
 from analysis.store.values import DEEPEST, LARGEST, integer, is_shallow, text, wall
 from captures.ambiguity import NOT_JSON, TOO_DEEP, ambiguity
 from captures.errors import CaptureError
@@ -355,7 +349,7 @@ class _Load:
                 code,
                 problem,
                 request,
-                None if is_as_written and size < _SHALLOW else _message_problem(kind, raw, is_as_written=is_as_written),
+                None if is_as_written and size < _SHALLOW else _message_problem(frame),
                 raw,
             )
         )
@@ -402,7 +396,7 @@ class _Load:
         first, waited, direction = integer(members.get("of")), waited_of(members, record.t_ns), members.get("dir")
         last = integer(members.get("to"))
         if first is not None and waited is not None and direction in ("c2s", "s2c"):
-            self._stall_rows.append((*self._start, direction, first, first if last is None else last, waited))
+            self._stall_rows.append((self._id, direction, first, first if last is None else last, waited))
 
     # ---- messages
 
@@ -481,14 +475,14 @@ _SHALLOW: Final = 2 * DEEPEST
 """Bytes that cannot nest too deeply."""
 
 
-def _message_problem(kind: str, raw: bytes, *, is_as_written: bool) -> str | None:
+def _message_problem(frame: Frame) -> str | None:
     """Why the column `message` of a frame is NULL; None if it is not.
 
     Only frames that are not `is_as_written` can be ambiguous. The verdict does not tell: it looks for duplicates at the
     top level only, names one problem of several, and does not say of each unit whether it is JSON. And DuckDB also
     accepts NaN, and commas before a bracket.
     """
-    if kind == "unjudged":
+    if frame.verdict.kind == "unjudged":
         return "unjudged"
-    found = None if is_as_written else ambiguity(raw)
-    return TOO_DEEP if found != NOT_JSON and not is_shallow(raw) else found
+    found = None if frame.is_as_written else ambiguity(frame.raw, frame.body)
+    return TOO_DEEP if found != NOT_JSON and not is_shallow(frame.raw) else found

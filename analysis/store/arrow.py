@@ -1,0 +1,82 @@
+"""Values of Python as Arrow columns, which DuckDB scans where they lie: a few calls of C for a whole batch.
+
+Nothing is cast: a value of another type than its column, text that UTF-8 cannot represent, and an integer that the
+column cannot hold raise ValueError. Offsets have 64 bits, so that no batch has too many bytes for them.
+"""
+
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any, Final, TypeAlias
+
+import nanoarrow
+from nanoarrow.c_array import c_array, c_array_from_buffers
+from nanoarrow.c_array_stream import c_array_stream
+
+Values: TypeAlias = Sequence[Any]
+"""The values of a column."""
+
+_TYPES: Final = {
+    "BIGINT": nanoarrow.int64,
+    "BLOB": nanoarrow.large_binary,
+    "BOOLEAN": nanoarrow.bool_,
+    "INTEGER": nanoarrow.int32,
+    "VARCHAR": nanoarrow.large_string,
+}
+_LIST: Final = "BIGINT[]"
+_BOOLEANS: Final = frozenset((True, False, None))
+
+
+class Batch:
+    """A batch of rows, which DuckDB scans like a table: those that it holds at the time."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Let go of the rows."""
+        self.hold({"nothing": "BOOLEAN"}, [()])
+
+    def hold(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
+        """Hold rows; their values are copied.
+
+        Args:
+            types: the types of the columns by their names, as DuckDB writes them.
+            columns: their values, all of one length, None for NULL. Lists are never NULL, and hold none.
+
+        Raises:
+            ValueError: a value does not fit its column, or the columns differ in length.
+        """
+        fields = dict[str, Any]()
+        arrays = list[Any]()
+        for (name, type_), values in zip(types.items(), columns, strict=True):
+            fields[name], made = _column(type_, values)
+            arrays.append(made)
+            if arrays[0].length != made.length:
+                raise ValueError("columns of different length")
+        length = arrays[0].length
+        self._rows = c_array_from_buffers(nanoarrow.struct(fields), length, [None], children=arrays)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, by Arrow's protocol; each call begins anew."""
+        return c_array_stream(self._rows).__arrow_c_stream__(requested_schema)
+
+
+def _column(type_: str, values: Values) -> tuple[Any, Any]:
+    """The Arrow type of a column, and its values."""
+    if type_ == _LIST:
+        return _lists(values)
+    if type_ == "BOOLEAN" and not _BOOLEANS.issuperset(values):
+        raise ValueError("a BOOLEAN that is none")  # nanoarrow asks only whether it is true
+    # Where integers may be NULL, each passes through an iterator, which takes three times as long.
+    made_of = _TYPES[type_](nullable=None in values)
+    return made_of, c_array(values, made_of)
+
+
+def _lists(values: Sequence[Collection[int]]) -> tuple[Any, Any]:
+    number = nanoarrow.int64(nullable=False)
+    made_of = nanoarrow.large_list(number, nullable=False)
+    items = c_array(list(chain.from_iterable(values)), number)
+    offsets = array("q", accumulate(map(len, values), initial=0))
+    return made_of, c_array_from_buffers(made_of, len(values), [None, offsets], children=[items])

@@ -1,0 +1,156 @@
+"""Rows on their way into the tables.
+
+They wait in lists and go to DuckDB in batches: as Arrow columns, from which one INSERT … SELECT computes what SQL
+computes faster, such as wall clocks. Rows of many small captures share a batch.
+
+Several batches form a transaction. A single one would hold every row twice until its end, as space freed inside a
+transaction is not reused; one for each batch would first write much to the log.
+"""
+
+from collections.abc import Container
+from contextlib import suppress
+from typing import Final
+
+import duckdb
+
+from analysis.store.arrow import Batch
+from analysis.store.tables import GIVEN, NAMES, START, Row, insertion
+
+BATCH: Final = 20_000
+"""The most waiting rows of one table."""
+BATCH_BYTES: Final = 8 << 20
+"""Bytes of frames among them."""
+BATCHES: Final = 12
+"""Of one transaction."""
+ROW_BYTES: Final = BATCH_BYTES // BATCH
+"""What a frame counts in addition to its bytes, so that one sum bounds both."""
+
+_WAITING: Final = "waiting"
+"""The name under which a batch is scanned."""
+_TYPES: Final = {name: START | types for name, types in GIVEN.items()} | {
+    "stalls": {"capture": "VARCHAR", "dir": "VARCHAR", "first": "BIGINT", "last": "BIGINT", "waited_ns": "BIGINT"}
+}
+"""The types of the values of a row, by table."""
+
+# A stall is recorded after the frames that it is about. If several match a frame, the last one to begin counts, so no
+# table of stalls can make this more than a merge of two sorted lists.
+_STALLED: Final = """
+    update frames set stall_ns = found.waited_ns
+    from (
+        select frame.capture, frame.seq, stall.waited_ns
+        from (select capture, dir, seq from frames where capture in (select capture from temp.new_stalls)) as frame
+        asof join (
+            select capture, dir, first, arg_max(last, waited_ns) as last, max(waited_ns) as waited_ns
+            from temp.new_stalls group by all
+        ) as stall
+        on frame.capture = stall.capture and frame.dir = stall.dir and frame.seq >= stall.first
+        where frame.seq <= stall.last
+    ) as found
+    where frames.capture = found.capture and frames.seq = found.seq
+"""
+
+
+_COUNTED: Final = {"session", "ready_ns", "last_ns", "frames", "requests"}
+_STATED: Final = [name for name in GIVEN["sessions"] if name not in _COUNTED]
+# For values that are not counts, the last row knows most.
+_LAST: Final = ", ".join(f"arg_max({name}, last_ns) as {name}" for name in (*_STATED, "opened"))
+_JOINED: Final = f"""
+    create or replace temp table new_split as
+    select
+        capture, session, {_LAST},
+        min(ready_ns) as ready_ns, max(last_ns) as last_ns, sum(frames) as frames, sum(requests) as requests
+    from sessions group by all having count(*) > 1
+"""  # noqa: S608 - names are ours
+_REPLACED: Final = """
+    delete from sessions where (capture, session) in (select (capture, session) from temp.new_split);
+    insert into sessions by name select * from temp.new_split;
+    drop table temp.new_split
+"""
+
+
+class Tables:
+    """The tables of one connection while rows come."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, only: Container[str] | None = None) -> None:
+        """No row yet.
+
+        Args:
+            connection: where the tables are, in the schema in use; without a transaction, as one begins here.
+            only: the tables that get rows; None for all. Each costs some milliseconds, however few rows come.
+        """
+        self._only = only
+        self._connection = connection
+        self._batch = Batch()
+        connection.register(_WAITING, self._batch)
+        connection.execute("begin")
+        self._has_stalls = False
+        self._batches = 0
+        """The number of uncommitted batches."""
+        self.rows: dict[str, list[Row]] = {name: [] for name in _TYPES}
+        """Waiting rows, by table."""
+        self.bytes = 0
+        """The frame bytes that they hold; counted by the caller that adds rows."""
+        self.split_sessions = False
+        """Whether a session may have come in several rows, because it was forgotten in between."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to flush."""
+        return self.bytes > BATCH_BYTES or any(len(rows) >= BATCH for rows in self.rows.values())
+
+    def flush(self) -> None:
+        """Insert the waiting rows."""
+        for name, rows in self.rows.items():
+            if rows:
+                if self._only is None or (name if name in NAMES else "frames") in self._only:
+                    self._insert(name, rows)
+                rows.clear()
+        self.bytes = 0
+        self._batches += 1
+        if self._batches == BATCHES:
+            self._connection.execute("commit")
+            self._connection.execute("begin")
+            self._batches = 0
+
+    def _insert(self, name: str, rows: list[Row]) -> None:
+        self._batch.hold(_TYPES[name], zip(*rows, strict=True))
+        if name == "stalls":
+            made = "insert into temp.new_stalls" if self._has_stalls else "create or replace temp table new_stalls as"
+            self._connection.execute(f"{made} from temp.{_WAITING}")
+            self._has_stalls = True
+        else:
+            try:
+                self._connection.execute(insertion(name, f"temp.{_WAITING}"))
+            except duckdb.ConstraintException as error:
+                # DuckDB computes generated columns here, and blames them if memory runs out.
+                if "failed to allocate" in str(error):
+                    raise duckdb.OutOfMemoryException(str(error)) from error
+                raise
+        self._batch.clear()
+
+    def forget(self, capture: str) -> None:
+        """Delete the rows of a capture again."""
+        self.flush()
+        for name in NAMES:
+            self._connection.execute(f"delete from {name} where capture = ?", [capture])  # noqa: S608 - names are ours
+        if self._has_stalls:
+            self._connection.execute("delete from temp.new_stalls where capture = ?", [capture])
+
+    def close(self) -> None:
+        """Insert the waiting rows, and clean up everything else."""
+        self.flush()
+        if self.split_sessions:
+            self._connection.execute(_JOINED)
+            self._connection.execute(_REPLACED)
+        if self._has_stalls:
+            self._connection.execute(_STALLED)
+            self._connection.execute("drop table temp.new_stalls")
+        self._connection.execute("commit")
+        self._connection.unregister(_WAITING)
+
+    def give_up(self) -> None:
+        """Roll back after an error."""
+        with suppress(duckdb.Error):
+            self._connection.execute("rollback")
+        with suppress(duckdb.Error):
+            self._connection.unregister(_WAITING)
