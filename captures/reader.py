@@ -22,6 +22,7 @@ from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
 from captures.flawless import read
 from captures.frame import UNJUDGED, Envelope, Frame, Unit
+from captures.heads import Heads
 from captures.limits import MOST_VALUES
 from captures.listing import segments
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE, Record, decode, raw_bytes, values_of
@@ -95,6 +96,7 @@ class _Cutter(Generic[_Item]):
         # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
         self._bad = self._bad_run = 0
         self._bad_cause: Cause = "corrupt"
+        self._loads: Callable[[bytes], Any] = orjson.loads
         # The number that the next record should have; None if unknown.
         self._expected: int | None = None
 
@@ -109,7 +111,7 @@ class _Cutter(Generic[_Item]):
         items: list[_Item] = []
         for line in lines:
             size = len(line) + 1
-            values = values_of(line, orjson.loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
+            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE and not self._bad else None
             if values is not None:
                 items.append(self._made(values, line))
                 self._expected = values["seq"] + 1
@@ -216,7 +218,7 @@ class LineCutter(_Cutter[Record | Damage]):
 class FrameCutter(_Cutter[Frame | Record | Damage]):
     """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
 
-    In a segment of an older format all are left to it.
+    In a segment of an older format all are left to it. Heads in `exchange` records are shared; see `captures.heads`.
     """
 
     _has_begun = _is_old = False
@@ -226,6 +228,8 @@ class FrameCutter(_Cutter[Frame | Record | Damage]):
             frame = plain_frame(values, self._offset, len(line))
             if frame is not None:
                 return frame
+        elif values["rec"] == "exchange" and self._loads is orjson.loads:
+            self._loads = Heads().loads  # from the first exchange on, as all other lines are read faster without
         return super()._made(values, line)
 
     def _after_others(self, record: Record) -> Record:

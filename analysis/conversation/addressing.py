@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.limited import Limited
 from analysis.conversation.message import Id, Side
 from captures.frame import Frame
+from captures.heads import Head
 
 KEPT: Final = 50_000
 """The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
-_SESSION: Final = "mcp-session-id"
 
 
 class Key(NamedTuple):
@@ -33,7 +33,7 @@ class Addressing:
 
     def __init__(self) -> None:
         self._sessions: Limited[int, str] = Limited(KEPT)
-        self._asked: Limited[tuple[Side, str, Id], list[int]] = Limited(KEPT)
+        self._asked: Limited[tuple[Side, str, Id], tuple[int, ...]] = Limited(KEPT)
         self._of_client: Limited[int, list[Key]] = Limited(KEPT)
         self._first: Limited[int, int] = Limited(KEPT)
 
@@ -51,21 +51,21 @@ class Addressing:
     def request(self, side: Side, frame: Frame, id_: Id) -> Key:
         """The key of a request in a frame."""
         number = frame.exchange
+        key: Key = tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
             asked = self._asked.get(name)
             if asked is None:
-                self._asked.keep(name, [number])
+                self._asked.keep(name, (number,))
             else:
-                asked.append(number)
-                del asked[:-8]
+                self._asked[name] = *asked[-7:], number
             if side == "client":
                 carried = self._of_client.get(number)
                 if carried is None:
-                    self._of_client.keep(number, [Key(number, id_)])
+                    self._of_client.keep(number, [key])
                 else:
-                    carried.append(Key(number, id_))
-        return tuple.__new__(Key, (number, id_))  # half the time of the named tuple's own
+                    carried.append(key)
+        return key
 
     def repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
@@ -101,14 +101,12 @@ class Addressing:
         session = self._sessions.get(number, "")
         if session or side == "server":
             # Requests sent before their session had a name are stored without one: the first response brings the name.
-            for other in (*self._asked.get((side, session, id_), ()),):
+            for other in self._asked.get((side, session, id_), ()):
                 yield Key(other, id_)
 
 
-def _session(part: object) -> str | None:
-    """The hash of the session id in a list of request or response headers."""
-    headers = part.get("headers") if isinstance(part, dict) else None
-    for pair in headers if isinstance(headers, list) else ():
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and pair[0].lower() == _SESSION:
-            return pair[1] if isinstance(pair[1], str) else None
-    return None
+def _session(head: object) -> str | None:
+    """The hash of the session id in the head of a request or response."""
+    if type(head) is not Head:
+        head = Head(head) if isinstance(head, dict) else None
+    return None if head is None else head.session

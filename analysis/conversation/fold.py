@@ -537,7 +537,7 @@ class Fold:
         if members.get("stage") == "end":
             ended = self._settle(record)
             if http is not None:
-                http.let_go = ended
+                http.let_go = ended or ()
                 if http.session is not None:
                     self.routing.stir(http.session)  # rules remember how it ended
                 self.links.subscriptions.stream_ended(http, record.t_ns)

@@ -1,6 +1,7 @@
 """HttpExchange: one HTTP request and its response, as recorded in the `exchange` records of a capture."""
 
-from collections import Counter, deque
+from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import ref
@@ -11,6 +12,7 @@ from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionIds
 from analysis.facts import size_of
 from analysis.protocol.revisions import era_of, rank_of
+from captures.heads import Head
 
 if TYPE_CHECKING:
     from analysis.conversation.call import Call
@@ -32,6 +34,8 @@ OLDER_KEPT: Final = 100
 """How many streams of the older transport are searched for that of a client."""
 SEEN_KEPT: Final = 16
 """The most messages of each body that are kept."""
+LATELY: Final = 1_000
+"""How many of the exchanges that ended last keep their messages, even if each request in them has its response."""
 SEEN_BYTES: Final = 32 << 20
 """The most bytes in the frames of these; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
@@ -66,6 +70,11 @@ _GATEWAYS: Final = (
 """Programs that stand before servers of MCP, as the field `Server` names them."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
+_SELDOM: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
+"""Members that few `exchange` records have."""
+# What nearly every exchange begins with; other empty ones would each be an object of its own.
+_NONE: Final[frozenset[Any]] = frozenset()
+_NO_FIELDS: Final[dict[str, str]] = {}
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
 """Whether a last event id belongs to one stream, none or several, or is used where nothing can be resumed."""
@@ -109,7 +118,16 @@ class HttpExchange:
 
     __slots__ = (
         "__weakref__",
-        *("_is_streamable", "_losses_before", "_others", "announced", "announced_again", "answer_fields"),
+        *(
+            "_is_streamable",
+            "_losses_before",
+            "_others",
+            "_request",
+            "_response",
+            "announced",
+            "announced_again",
+            "answer_fields",
+        ),
         *(
             "answered",
             "started",
@@ -158,12 +176,14 @@ class HttpExchange:
         """Its position among all exchanges, in the order in which they first appeared."""
         self._others = others
         self._losses_before = others.losses
+        self._request: Head | None = None
+        self._response: Head | None = None
         self.method = ""
         """The HTTP method, such as `POST`; empty if the head is lost."""
         self.target = ""
-        self.fields: dict[str, str] = {}
+        self.fields: dict[str, str] = _NO_FIELDS
         """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
-        self.doubled: frozenset[str] = frozenset()
+        self.doubled: frozenset[str] = _NONE
         """Names of fields that occur more than once in the request."""
         self.peer = ""
         """Address of the client."""
@@ -177,7 +197,7 @@ class HttpExchange:
         """The record that announced the second."""
         self.status: int | None = None
         """None before the response's head, and if there was none."""
-        self.answer_fields: dict[str, str] = {}
+        self.answer_fields: dict[str, str] = _NO_FIELDS
         """The same for the response."""
         self.challenges: tuple[str, ...] = ()
         """Every `WWW-Authenticate` of the response, in order."""
@@ -204,15 +224,15 @@ class HttpExchange:
         """The record of its end."""
         self.request_size = 0
         self.response_size = 0
-        self.unrecorded: frozenset[Side] = frozenset()
+        self.unrecorded: frozenset[Side] = _NONE
         """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
         self.missed = 0
         """How many of these sides the fold has noted."""
         self.session: Session | None = None
         """The session that it belongs to; None before its first message."""
-        self.sent: list[Seen] = []
+        self.sent: tuple[Seen, ...] = ()
         """The client's messages in it."""
-        self.received: list[Seen] = []
+        self.received: tuple[Seen, ...] = ()
         """The server's messages in it."""
         self.settled: Seen | None = None
         """The server's last response to a request."""
@@ -220,7 +240,7 @@ class HttpExchange:
         """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
         self.repeated: ref[HttpExchange] | None = None
         """The last exchange that repeats its messages, because it was redirected; weak, as that one refers to it."""
-        self.let_go: list[Call] = []
+        self.let_go: Sequence[Call] = ()
         """Requests in it for which no response is awaited, as it has ended."""
         self._is_streamable: bool | None = None
         self.memory: dict[str, Any] = {}
@@ -237,9 +257,9 @@ class HttpExchange:
         """Number of the exchange that it resumes: the last one that carried that event."""
         self.replays = 0
         """Events in it that an earlier exchange of the same stream had carried."""
-        self.strays: list[Stray] = []
+        self.strays: tuple[Stray, ...] = ()
         """The first 16 events in it that another stream had carried."""
-        self.repeats: list[Repeat] = []
+        self.repeats: tuple[Repeat, ...] = ()
         """The first 16 events in it whose ids were sent before in an odd way."""
         self.is_surely_unknown = False
         """Whether the `Last-Event-ID` is one that cannot have been sent."""
@@ -261,45 +281,69 @@ class HttpExchange:
 
     def take(self, members: dict[str, Any], at: Mark | None = None) -> None:
         """Take an `exchange` record; `at` is its number and stamp."""
-        request, response = members.get("request"), members.get("response")
-        stage = members.get("stage")
-        if isinstance(request, dict):
-            self.method, self.target = _text(request.get("method")), _text(request.get("target"))
-            self.fields = _fields(request.get("headers"))
-            self.doubled = _doubled(request.get("headers"), len(self.fields))
-            if stage == "request":
-                self.started = self.started or at
+        request, response, stage = members.get("request"), members.get("response"), members.get("stage")
+        if request is not self._request and isinstance(request, dict):
+            self._ask(request)
+        if stage == "request" and self.started is None and isinstance(request, dict):
+            self.started = at
         if isinstance(response, dict):
-            status = response.get("status")
-            self.status = status if type(status) is int else None
-            self.reason = _text(response.get("reason"))
-            self.answer_fields = _fields(response.get("headers"))
-            self.is_ours = response.get("by") == "proxy"
-            if _CHALLENGE in self.answer_fields:
-                self.challenges = values_of(response.get("headers"), _CHALLENGE)
-        if isinstance(response, dict) or stage == "end":
+            if response is not self._response:
+                self._answer(response)
             self.answered = self.answered or at
-        self.peer = _text(members.get("peer")) or self.peer
+        if stage == "end":
+            self.answered = self.answered or at
+            self.ended_by = _text(members.get("ended_by")) or "error"
+            self.over = self.over or at
+        self._note(members)
+        if not _SELDOM.isdisjoint(members):
+            self._learn(members, at)
+        if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
+            self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+
+    def _note(self, members: dict[str, Any]) -> None:
+        """Take what most records say besides the heads."""
+        peer, conn, key = members.get("peer"), members.get("conn"), members.get("uri_key")
+        if peer and isinstance(peer, str):
+            self.peer = peer
+        if type(conn) is int:
+            self.conn = conn
+        if isinstance(key, str):
+            self.uri_key = key
+        asked, answered = members.get("request_size"), members.get("response_size")
+        if type(asked) is int:
+            self.request_size = asked
+        if type(answered) is int:
+            self.response_size = answered
+
+    def _ask(self, request: dict[str, Any]) -> None:
+        """Take the head of the request."""
+        head = request if type(request) is Head else Head(request)
+        self._request = head
+        self.method, self.target = _text(head.get("method")), _text(head.get("target"))
+        self.fields, self.doubled = head.fields, head.doubled
+
+    def _answer(self, response: dict[str, Any]) -> None:
+        """Take the head of the response."""
+        head = response if type(response) is Head else Head(response)
+        self._response = head
+        status = head.get("status")
+        self.status = status if type(status) is int else None
+        self.reason = _text(head.get("reason"))
+        self.answer_fields = head.fields
+        self.is_ours = head.get("by") == "proxy"
+        if _CHALLENGE in head.fields:
+            self.challenges = values_of(head.get("headers"), _CHALLENGE)
+
+    def _learn(self, members: dict[str, Any], at: Mark | None) -> None:
+        """Take what few records say."""
         self.error = _text(members.get("error"))[:LONGEST] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
         if "response_text" in members and not self.said:
             said = _text(members["response_text"])
             self.said = gist(said)
             self.is_signed = len(self.maker) >= SHORTEST_NAME and self.maker in said.lower()
-        conn, key = members.get("conn"), members.get("uri_key")
-        self.conn = conn if type(conn) is int else self.conn
-        self.uri_key = key if isinstance(key, str) else self.uri_key
         if "endpoints" in members:
             self._announce(members["endpoints"], at)
-        for name in ("request_size", "response_size"):
-            size = members.get(name)
-            if type(size) is int:
-                setattr(self, name, size)
-        if stage == "end":
-            self.ended_by = _text(members.get("ended_by")) or "error"
-            self.over = self.over or at
-        if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
-            self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
     def _lacks_body(self, side: "Side", members: dict[str, Any]) -> bool:
         """Whether the capture lacks a body that may hold messages.
@@ -523,22 +567,31 @@ class HttpExchange:
         host = self.peer.rpartition(":")[0]
         return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that comes later can be about the messages of this exchange, which has ended."""
+        is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
+        return is_usual and all(seen.call is None or seen.call.response is not None for seen in self.sent)
+
     def add(self, seen: "Seen") -> None:
         """Add a message."""
-        kept = self.sent if seen.message.sender == "client" else self.received
-        if len(kept) < SEEN_KEPT:
-            kept.append(seen)
+        if seen.message.sender == "client":
+            if len(self.sent) < SEEN_KEPT:
+                self.sent += (seen,)
+                self._others.hold(self, seen)
+            if self.is_redirect:
+                self._others.expect(self)  # the server has answered before it has read the body
+            return
+        if len(self.received) < SEEN_KEPT:
+            self.received += (seen,)
             self._others.hold(self, seen)
-        if kept is self.sent and self.is_redirect:
-            self._others.expect(self)  # the server has answered before it has read the body
-        if kept is self.received:
-            self.latest = seen
-            if seen.answered is not None:
-                self.settled = seen
+        self.latest = seen
+        if seen.answered is not None:
+            self.settled = seen
 
     def forget(self) -> None:
         """Drop its messages and calls: each refers to its exchange, and garbage in such cycles stays for long."""
-        self.sent, self.received, self.let_go, self.latest, self.settled, self.held_bytes = [], [], [], None, None, 0
+        self.sent, self.received, self.let_go, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
 
 
 class HttpExchanges:
@@ -566,8 +619,9 @@ class HttpExchanges:
         self._lasting: Limited[int, HttpExchange] = Limited(LASTING_KEPT)
         self._ended: Limited[int, HttpExchange] = Limited(KEPT)
         self._count = 0
+        self._lately: deque[int] = deque()
         # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
-        self._whole: deque[tuple[Seen, int]] = deque()
+        self._whole: deque[tuple[HttpExchange, Seen, int]] = deque()
         self._whole_bytes = self._held_bytes = 0
 
     def hold(self, http: HttpExchange, seen: "Seen") -> None:
@@ -575,16 +629,17 @@ class HttpExchanges:
         size = size_of(seen.message.frames)
         http.held_bytes += size
         self._held_bytes += size
-        self._whole.append((seen, size))
+        self._whole.append((http, seen, size))
         self._whole_bytes += size
         while self._whole_bytes > WHOLE_BYTES and len(self._whole) > 1:
-            oldest, size = self._whole.popleft()
+            holder, oldest, size = self._whole.popleft()
             self._whole_bytes -= size
-            oldest.pack()
+            if holder.held_bytes:
+                oldest.pack()
 
     def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
         """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
-        http.sent, http.held_bytes = [*earlier.sent], earlier.held_bytes
+        http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
         self._held_bytes += http.held_bytes
         for seen in http.sent:
             seen.http = http
@@ -618,6 +673,11 @@ class HttpExchanges:
             self.has_unread_stream = True
         if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
             self._forget(self._ended.keep(number, exchange))
+            self._lately.append(number)
+            if len(self._lately) > LATELY:
+                earlier = self._ended.get(self._lately.popleft())
+                if earlier is not None and earlier.is_settled:
+                    self._forget(earlier)
             while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
                 self._forget(self._ended.popitem(last=False)[1])
         return exchange
@@ -676,15 +736,6 @@ class HttpExchanges:
         return self._lasting.get(number) or self._ended.get(number)
 
 
-def _fields(headers: object) -> dict[str, str]:
-    pairs = headers if isinstance(headers, list) else []
-    return {
-        pair[0].lower(): pair[1]
-        for pair in pairs
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
-    }
-
-
 def values_of(headers: object, name: str) -> tuple[str, ...]:
     """All values of a field in the header list of a record; `name` is in lower case."""
     pairs = headers if isinstance(headers, list) else []
@@ -692,15 +743,6 @@ def values_of(headers: object, name: str) -> tuple[str, ...]:
     return tuple(
         value for field, value in valid if isinstance(field, str) and isinstance(value, str) and field.lower() == name
     )
-
-
-def _doubled(headers: object, distinct: int) -> frozenset[str]:
-    if not isinstance(headers, list) or len(headers) <= distinct:
-        return frozenset()
-    counts = Counter(
-        pair[0].lower() for pair in headers if isinstance(pair, list) and pair and isinstance(pair[0], str)
-    )
-    return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:

@@ -89,11 +89,11 @@ class EventIds:
             return
         kind = _oddity(http, known, data)
         if kind is not None and len(http.repeats) < STRAYS:
-            http.repeats.append(Repeat(seq, t_ns, kind, known.seq))
+            http.repeats += (Repeat(seq, t_ns, kind, known.seq),)
         stream = known.stream
         if stream != http.stream:
             if stream != _SEVERAL and len(http.strays) < STRAYS:
-                http.strays.append(Stray(seq, stream))
+                http.strays += (Stray(seq, stream),)
             stream = _SEVERAL
         elif known.last != http.number:
             http.replays += 1

@@ -275,9 +275,9 @@ class Exchanges:
         request, response = members.get("request"), members.get("response")
         if members.get("peer", state.peer) != state.peer:
             self._come(state, members["peer"])
-        if type(request) is dict and request != state.request:
+        if isinstance(request, dict) and request != state.request:
             self._ask(state, request)
-        if type(response) is dict and response != state.response:
+        if isinstance(response, dict) and response != state.response:
             self._answer(state, response)
         if members.get("uri_key") != state.address and "uri_key" in members:
             self._address(state, members["uri_key"])
