@@ -283,8 +283,10 @@ class Bound:
         """
         session = where.session
         known = method if method in METHODS else ""
-        started, transport = session.observed_start, session.transport
-        key = (kind, where.message.sender, where.revision, where.era, where.state, started, transport, known)
+        key = (
+            *(kind, known, where.message.sender, where.revision, where.era, where.state),
+            *(session.observed_start, session.transport, session.gaps, session.learned),
+        )
         plan = self._messages.get(key)
         if plan is None:
             outline = self._outlines.of_messages(key, kind, where, method)

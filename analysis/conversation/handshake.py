@@ -115,6 +115,7 @@ def _declare(session: Session, era: Era, response: Response, result: dict[str, A
         return
     conn = response.frames[0].conn
     session.declared[era] = declared(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
+    session.gaps |= session.declared[era].gaps
 
 
 def text_of(value: object) -> str | None:

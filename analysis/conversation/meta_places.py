@@ -56,9 +56,13 @@ def plain_bytes(message: Message) -> bytes | None:
     of its items would take quadratic time.
     """
     frames = message.frames
-    if message.index is not None or len(frames) != 1 or _ESCAPED in frames[0].raw:
+    frame = frames[0]
+    raw = frame.raw
+    if frame.is_as_written:
+        return raw
+    if message.index is not None or len(frames) != 1 or (b"\\" in raw and _ESCAPED in raw):
         return None
-    return frames[0].raw
+    return raw
 
 
 def unusual_metas(seen: Seen, raw: bytes | None) -> list[tuple[str, Any]]:

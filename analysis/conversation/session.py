@@ -60,7 +60,7 @@ class Session:
     __slots__ = (
         *("agreed", "agreed_seq", "asked", "client", "client_capabilities", "closed_ns", "declared"),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "heard", "initialize", "introduced"),
-        *("in_flight", "is_guess", "likeness"),
+        *("gaps", "in_flight", "is_guess", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "tables", "links", "transport", "unjudged", "unread", "used"),
@@ -124,6 +124,10 @@ class Session:
         """Declared in its result, or in a `DiscoverResult`."""
         self.declared: dict[Era | None, Declared] = {}
         """The same by era: capabilities of one era say nothing about requests of the other."""
+        self.gaps: frozenset[str] = frozenset()
+        """Methods for which some declaration of the server had no capability."""
+        self.learned: frozenset[str] = frozenset()
+        """What rules have learned so far and others need, such as that a list is known (`analysis.rules.support`)."""
         self.received: dict[Side, int] = {"client": -1, "server": -1}
         """By side, the last message of the other side that it has provably received, as it answered it (P2)."""
         self.heard: dict[Side, int] = {}

@@ -134,8 +134,9 @@ class Rule:
         Args:
             hook: `request`, `response`, …, from the names of the hooks.
             method: of the request, the notification or the answered request, as intended.
-            like: a message of the kind. All of them have its sender, revision, era, state and transport, and the
-                outcome of the request that it answers. Use nothing else of it.
+            like: a message of the kind. All of them have its sender, revision, era, state and transport, what is
+                known of its session (`gaps`, `learned`), and the outcome of the request that it answers. Use nothing
+                else of it.
         """
         return True
 

@@ -234,6 +234,9 @@ class InitializedMissing(_Handshake):
     needs_start = True
     source = _LIFECYCLE
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return like.session.is_http if hook == "response" else super().concerns(hook, method, like)
+
     def check_request(self, seen: Seen) -> Iterable[Finding]:
         return self._early_findings(seen) if seen.state == "init-answered" else ()
 

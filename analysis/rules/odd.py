@@ -105,6 +105,8 @@ def _in_pair(seen: Seen, call: Call) -> Odd:
 
 def _in_bytes(message: Message, frame: Frame) -> Odd:
     """What is odd about the bytes of a message; of a frame that `is_as_written`, nothing is."""
+    if frame.body is not None:  # a flawless frame is one message, and may only hide a member
+        return NOTHING if is_as_written(message) else Odd.HIDING
     found = NOTHING
     if isinstance(message, Invalid):
         return found

@@ -24,6 +24,9 @@ class _Undeclared(Rule):
     levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
     sender = "client"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
+        return method in like.session.gaps
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         declared = seen.session.declared.get(seen.era)
         if declared is None or seen.method not in declared.gaps or not knows(seen, declared):
@@ -174,7 +177,7 @@ class ServedUndeclared(Rule):
     source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - there is one hook
-        return method != "completion/complete" or like.rank != 0
+        return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         declared, request = seen.session.declared.get(seen.era), seen.request

@@ -32,6 +32,8 @@ BYTES: Final = 32 << 20
 WALKS: Final = 16
 """The most lists of one kind that are requested at the same time."""
 
+KNOWN: Final = "list of "
+"""Before the member that holds the items of a list: `Session.learned` once all its pages have come."""
 _SETTLED: Final = REVISIONS.index("2025-11-25")
 
 
@@ -198,6 +200,7 @@ class Listing:
         is_same = known is not None and self._epoch == seen.session.epoch and _is_same(known, walk)
         if not is_same:
             self._walk, self._since, self._epoch = walk, seen.message.seq, seen.session.epoch
+            seen.session.learned |= {KNOWN + self._member}
         self._requested = request.seq
         before, self._order = self._order, (order, seen.message.seq)
         if before is None or before[0] == order or set(before[0]) != set(order):

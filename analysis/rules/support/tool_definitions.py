@@ -9,13 +9,14 @@ from analysis.conversation.session import Seen
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
-from analysis.rules.support.listings import Entry, tools_of
+from analysis.rules.support.listings import KNOWN, Entry, tools_of
 
 LIST: Final = "tools/list"
 CALL: Final = "tools/call"
 CHANGED: Final = "notifications/tools/list_changed"
 RESULTS: Final = frozenset({CALL, "tasks/result", "tasks/get"})
 """Methods whose responses may contain the result of a call."""
+_KNOWN: Final = f"{KNOWN}tools"
 STRUCTURED: Final = frozenset({"structuredContent", "result"})
 """Members of results that may hold structured content, directly or in the result of a task."""
 # Enumeration members are slow to look up, and to find in a set.
@@ -75,10 +76,10 @@ class Known(Rule):
     """A result is checked only if it has one of these members; empty for any."""
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
-        by_server = like.message.sender == "server"
+        by_server, is_known = like.message.sender == "server", _KNOWN in like.session.learned
         if hook == "request":
-            return method == CALL and not by_server
-        return by_server and (method in (LIST, CHANGED) or method in self.about)
+            return method == CALL and not by_server and is_known
+        return by_server and (method in (LIST, CHANGED) or (method in self.about and is_known))
 
     def members_of(self, hook: str, method: str, _like: Seen) -> frozenset[str]:
         return self.result_members if hook == "result" and method in self.about else frozenset()

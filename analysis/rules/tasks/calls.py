@@ -45,10 +45,14 @@ class _Supported(Known):
 class _Required(_Supported):
     """The base of the rules about tools that run only as tasks; few servers have any."""
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:
+        return (method != CALL or _KEY in like.session.learned) and super().concerns(hook, method, like)
+
     def on_result(self, seen: Seen) -> Iterable[Finding]:
         if seen.request is not None and seen.request.method == LIST:
             page = tools_of(seen.session).take(seen)
             if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
+                seen.session.learned |= {_KEY}
                 seen.session.memory[_KEY] = True
             return ()
         return self.answered(seen) if _KEY in seen.session.memory else ()
@@ -204,13 +208,15 @@ class NotCreated(_Supported):
 
     def concerns(self, hook: str, method: str, like: Seen) -> bool:
         if method in CALLS:
-            return hook == "request" or like.message.sender not in METHODS[method].senders(like.rank)
+            is_asked = self.id in like.session.learned
+            return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
     def members_of(self, hook: str, method: str, like: Seen) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
         return frozenset({"task"}) if hook == "request" else frozenset()
 
     def on_request(self, seen: Seen) -> Iterable[Finding]:
+        seen.session.learned |= {self.id}
         seen.session.memory[self.id] = True  # responses are checked only after the first such request
         return ()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.http_exchange import Mark
-from analysis.conversation.message import Request, Response
+from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Seen, Session
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, Ending, Rule
@@ -47,6 +47,9 @@ class RepeatedCall(Rule):
     methods = frozenset({CALL, _CANCELLED})
     source = "2024-11-05 server/tools"
 
+    def concerns(self, hook: str, method: str, like: Seen) -> bool:  # noqa: ARG002 - the hook tells whose message it is
+        return like.message.sender == ("server" if hook == "response" else "client")
+
     def on_request(self, seen: Seen) -> Iterable[Finding]:
         request = seen.request
         if request is None or seen.round is not None:
@@ -61,26 +64,26 @@ class RepeatedCall(Rule):
         calls: _Calls | None = seen.session.memory.get(self.id)
         cancelled = seen.cancelled
         if calls is not None and cancelled is not None and cancelled.cancelled_ns is not None:
-            alike = calls.of(calls.key_of(cancelled.request))
+            alike = calls.over(cancelled.request)
             if alike is not None:
                 alike.waited_ns += max(0, cancelled.cancelled_ns - cancelled.started_ns)
         return ()
 
     def on_response(self, seen: Seen) -> Iterable[Finding]:
         calls: _Calls | None = seen.session.memory.get(self.id)
-        answer, call = seen.message, seen.answered
-        if calls is not None and call is not None and isinstance(answer, Response):
-            alike = calls.of(calls.key_of(call.request))
+        call = seen.answered
+        if calls is not None and call is not None:
+            alike = calls.over(call.request)
             if alike is not None:
                 # A client that has cancelled no longer waits, however late the answer comes.
                 waited_ns = 0 if call.cancelled_ns is not None else call.latency_ns or 0
-                alike.answered(answer, waited_ns)
+                alike.answered(seen.message, waited_ns)
         return ()
 
     def on_end(self, session: Session, ending: Ending) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
         calls: _Calls | None = session.memory.get(self.id)
         for alike in calls.repeated() if calls is not None else ():
-            at, *related = alike.frames
+            at, *related = (Mark(*frame) for frame in alike.frames)
             text = f"{CALL} {alike.name} was called {alike.count:,} times with the same arguments"
             cost = f"{alike.waited_ns // 1_000_000:,} ms of waiting and {alike.bytes:,} bytes of answers"
             text = f"{text} (frames {at.seq} to {related[-1].seq}): {cost}"
@@ -96,8 +99,8 @@ class _Alike:
     def __init__(self, name: str) -> None:
         self.name = name
         self.count = 0
-        self.frames: list[Mark] = []
-        """The first frames, and the last one."""
+        self.frames: list[tuple[int, int]] = []
+        """Number and stamp of the first frames, and of the last one."""
         self.waited_ns = 0
         """How long the client waited in total: for answers, including those of later rounds, or until it cancelled."""
         self.bytes = 0
@@ -108,9 +111,9 @@ class _Alike:
         """Add one more call."""
         self.count += 1
         del self.frames[_RELATED:]
-        self.frames.append(Mark(request.seq, request.t_ns))
+        self.frames.append((request.seq, request.t_ns))
 
-    def answered(self, answer: Response, waited_ns: int) -> None:
+    def answered(self, answer: Message, waited_ns: int) -> None:
         """Add the answer to one of the calls."""
         self.waited_ns += waited_ns
         if answer.seq != self._last_answer:  # a batch may hold several answers
@@ -125,36 +128,33 @@ class _Calls:
         self._once: OrderedDict[bytes, _Alike] = OrderedDict()
         """Calls not yet repeated often enough; the least recent is forgotten first."""
         self._often: dict[bytes, _Alike] = {}
-        self._keys: OrderedDict[tuple[int, int | None], bytes] = OrderedDict()
-        """The digests of the last calls without a response, by number and place in a batch: they cost most."""
+        self._open: OrderedDict[tuple[int, int | None], _Alike] = OrderedDict()
+        """The last calls without a response, by number and place in a batch: to find them by their key costs more."""
 
-    def of(self, key: bytes | None) -> _Alike | None:
-        """The calls with a key; None if they are unknown."""
-        return None if key is None else self._often.get(key) or self._once.get(key)
-
-    def key_of(self, request: Request) -> bytes | None:
-        """The key of a call that is over."""
-        return self._keys.pop((request.seq, request.index), None) or _key(request)
+    def over(self, request: Request) -> _Alike | None:
+        """The calls like one that is over; None if they are unknown."""
+        alike = self._open.pop((request.seq, request.index), None)
+        if alike is None and (key := _key(request)) is not None:
+            alike = self._often.get(key) or self._once.get(key)
+        return alike
 
     def note(self, key: bytes, request: Request) -> None:
         """Record a call."""
-        self._keys[request.seq, request.index] = key
-        if len(self._keys) > KEPT:
-            self._keys.popitem(last=False)
-        alike = self.of(key)
+        alike = self._often.get(key)
         if alike is None:
-            alike = self._once[key] = _Alike(short(request.params["name"]))
+            alike = self._once.pop(key, None) or _Alike(short(request.params["name"]))
+            is_often = alike.count + 1 >= REPEATED and len(self._often) < KEPT
+            (self._often if is_often else self._once)[key] = alike  # the most recent one of `_once` is its last
             if len(self._once) > KEPT:
                 self._once.popitem(last=False)
         alike.add_request(request)
-        if key in self._once:
-            self._once.move_to_end(key)
-            if alike.count >= REPEATED and len(self._often) < KEPT:
-                self._often[key] = self._once.pop(key)
+        self._open[request.seq, request.index] = alike
+        if len(self._open) > KEPT:
+            self._open.popitem(last=False)
 
     def repeated(self) -> list[_Alike]:
         """The repeated calls, in the order of their first frames."""
-        return sorted(self._often.values(), key=lambda alike: alike.frames[0].seq)
+        return sorted(self._often.values(), key=lambda alike: alike.frames[0])
 
 
 def _key(request: Request) -> bytes | None:
