@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Generic, Literal, NamedTuple, TypeVar
@@ -21,7 +22,7 @@ from captures.envelope import READER_LIMIT, judge_and_read
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import is_live
 from captures.flawless import read
-from captures.frame import UNJUDGED, Envelope, Frame, Unit
+from captures.frame import UNJUDGED, Direction, Envelope, Frame, Unit
 from captures.heads import Heads
 from captures.limits import MOST_VALUES
 from captures.listing import segments
@@ -146,7 +147,8 @@ class _Cutter(Generic[_Item]):
 
     def _made(self, values: dict[str, Any], line: bytes) -> _Item:
         """The item that a whole line stands for."""
-        record = Record(values["seq"], values["rec"], values["t_ns"], values, self._offset, line)
+        # This takes half the time of a named tuple's own __new__.
+        record = tuple.__new__(Record, (values["seq"], values["rec"], values["t_ns"], values, self._offset, line, 0))
         return record if record.seq == self._expected else self._after_others(record)
 
     def _relieved(self) -> list[_Item]:
@@ -544,7 +546,7 @@ def read_frames(
 
 
 def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int = READER_LIMIT) -> Frame | None:
-    """The frame of a record that holds a whole flawless message; None for any other record.
+    """The frame of a record that holds a whole flawless message, or an event without data; None for any other record.
 
     Args:
         values: the record's members.
@@ -567,14 +569,23 @@ def plain_frame(values: dict[str, Any], offset: int, line_size: int, limit: int 
         delim = b""
     raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
     message = read(raw) if len(raw) <= MOST_VALUES and len(raw) <= limit else None
-    if message is None:
+    if message is not None:
+        kind, token, method, code, body, is_as_written = message
+        # tuple.__new__ takes half the time of a named tuple's own __new__.
+        verdict = tuple.__new__(Envelope, (kind, token, method, code, None, ()))
+    elif unit == "sse_event" and not raw:
+        verdict, body, is_as_written = _without_data(direction)
+    else:
         return None
-    kind, token, method, code, body, is_as_written = message
-    # tuple.__new__ takes half the time of a named tuple's own __new__.
-    verdict = tuple.__new__(Envelope, (kind, token, method, code, None, ()))
     place = conn, exchange, unit, event_id
     rest = None, 0, False, body, id_again, is_as_written, offset, line_size
     return tuple.__new__(Frame, (values["seq"], values["t_ns"], direction, raw, verdict, delim, True, *place, *rest))
+
+
+@cache
+def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
+    """The judgement of an event that only has an id, as one begins many streams."""
+    return judge_and_read(b"", direction, "sse_event", whole=True, limit=READER_LIMIT)
 
 
 _UNUSUAL: Final = frozenset({"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id"})

@@ -95,7 +95,10 @@ class Addressing:
     def answer(self, side: Side, frame: Frame, id_: Id) -> Iterator[Key]:
         """The keys of the requests of `side` that a response to `id_` in a frame can answer, the likeliest first."""
         number = frame.exchange
-        yield Key(self.first_of(number), id_)
+        own = Key(self.first_of(number), id_)
+        carried = self.asked_in(number)
+        # Usually its request is the only one in its exchange: one key for both, as the tables keep many.
+        yield carried[0] if len(carried) == 1 and carried[0] == own else own
         if number is None:
             return
         session = self._sessions.get(number, "")

@@ -529,7 +529,7 @@ class Fold:
     def _note_exchange(self, record: Record) -> None:
         members = record.members
         self.addressing.note(members)
-        http = self.exchanges.take(members, Mark(record.seq, record.t_ns))
+        http = self.exchanges.take(members, tuple.__new__(Mark, (record.seq, record.t_ns)))
         if http is not None:
             self.routing.note(http, record.t_ns)
             if http.unrecorded or http.missed:
