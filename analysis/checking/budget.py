@@ -56,7 +56,7 @@ COSTS: Final[dict[str, float]] = {
 OTHERS: Final = 0.03
 """What any other rule costs."""
 
-TESTS: Final = {"on_odd": 1.5, "on_problems": 2.0, "on_meta": 0.5}
+TESTS: Final = {"on_odd": 2.0, "on_problems": 4.5, "on_meta": 1.0}
 """What a checker does for every message if it has any rule with this hook."""
 
 REASONS: Final = {
