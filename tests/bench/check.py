@@ -1,6 +1,6 @@
 """What `mcpproxy check` costs: one conversation, repeated with new ids until there are enough frames.
 
-    python -m tests.bench.check [CAPTURE] [--frames N] [--rule G] [--profile] [--json]
+    python -m tests.bench.check [CAPTURE] [--frames N] [--rule G] [--profile] [--rules] [--json]
 
 Without a capture, the SDK's client is recorded with two servers in both eras, as the test of false alarms does, and
 each of the four sessions makes a quarter of the frames. The handshake of a session stands once in front, then the rest
@@ -15,6 +15,7 @@ beside each figure, as measured right before and after it.
 import argparse
 import asyncio
 import cProfile
+import gc
 import json
 import os
 import pstats
@@ -29,7 +30,9 @@ from typing import Any, BinaryIO, Final, Self
 
 import orjson
 
+from analysis.checking.budget import BUDGET, COSTS, OTHERS, REASONS
 from analysis.checking.checker import Rules
+from analysis.checking.profile import Costs
 from analysis.reading import Reading
 from analysis.store.open import size
 from captures.envelope import judge
@@ -40,6 +43,8 @@ from captures.places import segment_path
 from captures.reader import Capture, read_frames
 from captures.record import frame_members, members, seal
 
+COSTED: Final = 5_000
+"""Frames of each capture in which the costs of rules are measured."""
 APART: Final = 10_000
 """How far the ids of two repetitions lie apart."""
 IDS: Final = ("id", "requestId", "progressToken", "io.modelcontextprotocol/subscriptionId")
@@ -232,12 +237,18 @@ def main(argv: list[str]) -> int:
         "--rule", action="append", default=[], metavar="G", help="only these rules, as `check` takes them"
     )
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--rules", action="store_true", help="print only what each rule costs, and stop")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as folder:
         place = Path(folder)
         captures = [options.capture] if options.capture else asyncio.run(_record(place))
         many = [place / f"many-{number}.mcpcap" for number in range(len(captures))]
+        if options.rules:
+            for capture, one in zip(captures, many, strict=True):
+                repeated(capture, COSTED, one)
+            _tell_costs(rule_costs(many))
+            return 0
         rows = []
         for wanted in (options.frames // 2, options.frames):
             frames = sum(
@@ -274,6 +285,36 @@ def main(argv: list[str]) -> int:
             f" {row['all_processors_s']:.1f} s on {row['processors']} ({row['faster']:.2f} × as fast)"
         )
     return 0
+
+
+def rule_costs(places: list[Path]) -> dict[str, tuple[float, float]]:
+    """Microseconds and calls of each rule for each frame, on average over captures: the least time of five."""
+    total: dict[str, tuple[float, float]] = {}
+    for place in places:
+        least: dict[str, tuple[float, float]] = {}
+        for _ in range(5):
+            costs, frames = Costs(), 0
+            gc.disable()  # a collection would count for the rule in which it happens to fall
+            for step in Reading(place, Rules(costs=costs)).to_end("closed"):
+                frames += isinstance(step.item, Frame)
+            gc.enable()
+            gc.collect()
+            for id_, cost in costs.rules.items():
+                each = cost.ns / 1e3 / frames, cost.calls / frames
+                least[id_] = min(least.get(id_, each), each)
+        for id_, (us, calls) in least.items():
+            before = total.get(id_, (0.0, 0.0))
+            total[id_] = before[0] + us / len(places), before[1] + calls / len(places)
+    return total
+
+
+def _tell_costs(costs: dict[str, tuple[float, float]]) -> None:
+    """Print the rules that cost most; mark those above the budget without a reason."""
+    for id_, (us, calls) in sorted(costs.items(), key=lambda item: item[1], reverse=True):
+        if us >= OTHERS:
+            mark = "" if us <= BUDGET else f"  {REASONS.get(id_, 'ABOVE THE BUDGET')}"
+            print(f"{us:7.2f} µs  {calls:5.2f} calls  budget {COSTS.get(id_, OTHERS):4.2f}  {id_}{mark}")
+    print(f"{sum(us for us, _ in costs.values()):7.2f} µs for each frame in all")
 
 
 def _profile(places: list[Path]) -> None:

@@ -1,6 +1,8 @@
 """The rules are divided into shares that can run apart."""
 
-from analysis.checking.shares import families, shares
+from analysis.checking.budget import TESTS
+from analysis.checking.shares import cost_of, families, shares
+from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
 
 
@@ -13,7 +15,8 @@ def test_every_rule_is_in_one_share() -> None:
         for count in (1, 2, 3, 4):
             parts = shares(picks, count)
             assert sorted(rule for part in parts for rule in part) == sorted(filter(picks, rules()))
-            assert max(map(len, parts)) - min(map(len, parts)) <= len(families(picks)[0])
+            costs = [cost_of(part) for part in parts]
+            assert max(costs) - min(costs) <= cost_of(families(picks)[0])
             assert len(parts) == count
 
 
@@ -27,3 +30,14 @@ def test_there_are_no_more_shares_than_rules() -> None:
 def test_rules_that_replace_findings_are_with_those_that_they_replace() -> None:
     for part in shares(every, 4):
         assert part == {rule.id for rule in rules_for(part.__contains__)}
+
+
+def test_the_shares_for_two_processes_cost_the_same() -> None:
+    one, other = map(cost_of, shares(every, 2))
+    assert abs(one - other) < 0.05 * (one + other)
+
+
+def test_only_one_share_tests_each_message_for_what_several_rules_wait_for() -> None:
+    for hook in TESTS:
+        waiting = {rule.id for rule in rules().values() if getattr(rule, hook) is not getattr(Rule, hook)}
+        assert sum(not waiting.isdisjoint(part) for part in shares(every, 4)) == 1
