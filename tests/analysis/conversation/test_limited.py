@@ -178,3 +178,19 @@ def test_an_exchange_of_http_that_was_forgotten_accuses_nobody(limits: Limits) -
     assert remembered.forgotten == []
     assert "exchanges of HTTP" in [one.what for one in forgotten.forgotten]
     assert found <= expected
+
+
+def test_only_messages_that_may_still_matter_outlive_the_exchanges_that_ended_after_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("analysis.conversation.http_exchange.LATELY", 3)
+    tape = Tape("http")
+    tape.post(1, id=1, method="ping")
+    tape.post(2, ended=False, id=2, method="ping")
+    tape.record("exchange", exchange=2, stage="end", response={"status": 500}, ended_by="complete")
+    for number in range(3, 7):
+        tape.post(number, id=number, method="ping")
+    exchanges = folded(tape).exchanges
+    kept = [number for number in range(1, 7) if (known := exchanges.known(number)) is not None and known.sent]
+    assert kept == [2, 4, 5, 6]
+    assert exchanges.known(1) is not None
