@@ -17,10 +17,13 @@ JSON-RPC 2.0 as MCP narrows it.
 from operator import itemgetter
 from typing import Any, Final
 
+# The last of our files that a recorder reads is read before orjson is loaded: from then on none can be missing.
+from captures.flawless import METHODS_KEPT, read, verdict
+
+# isort: split
 from orjson import dumps, loads
 
 from captures.exact import is_too_much, judge_exactly, nesting
-from captures.flawless import METHODS_KEPT, read, verdict
 from captures.frame import UNJUDGED, Direction, Envelope, Unit
 from captures.limits import (
     DEEP,
