@@ -64,10 +64,18 @@ class _Incoming:
         """What has come of a message that is not complete."""
         self._needed = 0
         """Bytes of it that must have come before it is worth another look."""
+        self._is_refused = False
+        """Whether the next message is too long."""
         self._waiting: deque[bytes] = deque()
 
     def some(self) -> list[bytes] | None:
-        """Wait for the pipe once; the messages that are complete now, or None at its end."""
+        """Wait for the pipe once; the messages that are complete now, or None at its end.
+
+        Raises:
+            ValueError: the next message is too long; those before it have been returned.
+        """
+        if self._is_refused:
+            raise ValueError(f"a message of more than {self._longest} bytes")
         data = self._pipe.read(_PIECE)
         return self._cut(data) if data else None
 
@@ -89,7 +97,10 @@ class _Incoming:
         self._needed = _LENGTH.size
         while (start := at + _LENGTH.size) <= len(data):
             (length,) = _LENGTH.unpack_from(data, at)
-            if length > self._longest:
+            self._is_refused = length > self._longest
+            if self._is_refused:
+                if messages:
+                    break
                 raise ValueError(f"a message of more than {self._longest} bytes")
             end = start + length
             if end > len(data):

@@ -126,6 +126,7 @@ def test_a_bare_child_gets_nothing_of_ours(module: Path, monkeypatch: pytest.Mon
         [(1001).to_bytes(4)],
         [b"\xff\xff\xff\xff" + b"x" * 5000],
         [(1000).to_bytes(4) + b"x" * 1000 + b"\0\0", b"\x10\0"],
+        [(1000).to_bytes(4) + b"x" * 1000 + b"\0\0\x10\0", b""],
         [(5000).to_bytes(4) + b"x" * 5000],
     ],
 )
