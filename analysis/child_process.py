@@ -93,7 +93,8 @@ class _Incoming:
         self._start += data
         if len(self._start) < self._needed:
             return []
-        data, messages, at = bytes(self._start), [], 0
+        data, at = bytes(self._start), 0
+        messages: list[bytes] = []
         self._needed = _LENGTH.size
         while (start := at + _LENGTH.size) <= len(data):
             (length,) = _LENGTH.unpack_from(data, at)
