@@ -67,11 +67,7 @@ def judge_and_read(
     if is_too_much(raw, limit):
         return UNJUDGED, None, False
     message = read(raw) if whole else None
-    if message is not None:
-        kind, token, method, code, body, is_as_written = message
-        # tuple.__new__ takes half the time of the named tuple's own __new__.
-        return tuple.__new__(Envelope, (kind, token, method, code, None, ())), body, is_as_written
-    return judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False
+    return message or (judge_exactly(raw, direction, unit, whole=whole, limit=limit), None, False)
 
 
 def judge_in_passing(raw: bytes, direction: Direction = "c2s", unit: Unit = "line", *, whole: bool = True) -> Envelope:

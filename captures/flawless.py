@@ -20,9 +20,9 @@ from captures.exact import nesting
 from captures.frame import Envelope, Kind
 from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
 
-Flawless: TypeAlias = tuple[Kind, bytes | None, str | None, int | None, dict[str, Any], bool]
-"""Kind, the id's token, method, the error's code, the message itself with its members in the order of the bytes, and
-whether orjson would write the same bytes: then no object in it, at any depth, has a member twice."""
+Flawless: TypeAlias = tuple[Envelope, dict[str, Any], bool]
+"""The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same
+bytes: then no object in it, at any depth, has a member twice."""
 
 METHODS_KEPT: Final = 256
 """Names that are kept ready; see `_Methods`."""
@@ -73,7 +73,7 @@ _notified: Final = _Methods(RESERVED)
 def verdict(raw: bytes) -> Envelope | None:
     """The verdict on a whole frame that is a flawless message; None for any other, and for some that are flawless."""
     message = read(raw)
-    return message and tuple.__new__(Envelope, (*message[:4], None, ()))
+    return message and message[0]
 
 
 def read(raw: bytes) -> Flawless | None:
@@ -104,7 +104,7 @@ def _as_written(raw: bytes, body: dict[str, Any]) -> Flawless | None:
         # Bytes from orjson keep their whole buffer of a kilobyte alive, so a copy is kept instead.
         token = b"%b" % dumps(ident)
     kind = kind_of(body, is_identified=token is not None)
-    return kind and (kind, token, body.get("method"), None, body, True)
+    return kind and (_envelope(kind, token, body.get("method"), None), body, True)
 
 
 def _cut(raw: bytes) -> Flawless | None:
@@ -141,7 +141,12 @@ def _cut(raw: bytes) -> Flawless | None:
             body = {"jsonrpc": "2.0", "id": ident, of.decode(): value}
         else:
             body = {"jsonrpc": "2.0", "id": ident, "method": method, "params": value}
-    return kind, token, method, code, body, False
+    return _envelope(kind, token, method, code), body, False
+
+
+def _envelope(kind: Kind, token: bytes | None, method: str | None, code: int | None) -> Envelope:
+    # This takes half the time of the named tuple's own __new__.
+    return tuple.__new__(Envelope, (kind, token, method, code, None, ()))
 
 
 def _kind(
@@ -168,7 +173,7 @@ def _joined(
     """The members of an envelope from both sides of its value; ValueError if one is on both, or others are there."""
     if tail is None:
         raise ValueError
-    both = [(one, other) for one, other in zip(before, tail.groups(), strict=True)]
+    both = list(zip(before, tail.groups(), strict=True))
     if any(one is not None is not other for one, other in both):
         raise ValueError
     version, token, name = (other if one is None else one for one, other in both)

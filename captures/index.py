@@ -4,8 +4,8 @@ It is built by the reader's own rules, checksums and damage included, in steps, 
 entry takes 30 bytes; the frame, record or damage that it stands for is read on demand, with one `pread`.
 
 An entry stands for what `read_frames(Capture(path))` yields, in the same order: parts of a giant frame have no
-entry, and a giant frame whose end was not recorded has one after all others. `kind` is the recorder's verdict, good
-enough to draw a list with; readers of the frame judge it again.
+entry, and a giant frame whose end was not recorded has one after all others. `kind` is judged again
+where the record alone is a flawless frame; else it is the recorder's verdict, good enough to draw a list with.
 """
 
 import sys
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     t_ns: int
     """Nanoseconds since the capture opened; for damage, those of the last record before it."""
     sort: str
-    """One of SORTS; for a frame, its kind as recorded."""
+    """One of SORTS; for a frame, its kind: as recorded, unless it is flawless."""
     dir: Direction | None
     size: int
     """Bytes of a frame, of a line of stderr or of damage; at most 4 GiB."""

@@ -133,7 +133,7 @@ def test_the_fast_path_takes_envelopes_in_any_order_and_with_any_space(message: 
         raw = f"{white}{{{','.join(order)}}}{white}".encode()
         found = flawless.read(raw)
         assert found is not None, raw
-        assert list(found[4].items()) == list(json.loads(raw).items())
+        assert list(found[1].items()) == list(json.loads(raw).items())
         assert flawless.verdict(raw) == judge_exactly(raw, unit="http_body")
 
 
