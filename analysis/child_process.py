@@ -25,6 +25,8 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Final, Generic, NoReturn, Self, TypeVar
 
+from analysis.garbage import spare_collections
+
 _BOOT: Final = (
     "import sys; from importlib import import_module; "
     "name = sys.argv[1]; sys.path[:] = sys.argv[2:]; import_module(name).main()"
@@ -318,6 +320,7 @@ class Parent:
 
     def __init__(self) -> None:
         """Take the pipes."""
+        spare_collections()
         requests, self._answers = take_pipes()
         # A parent is trusted.
         self._incoming = _Incoming(FileIO(requests), 1 << 32)

@@ -5,9 +5,7 @@ Nothing in a capture makes a load fail: numbers that no column can hold become N
 text that parsers could read in different ways is kept only as bytes. Loading a capture again gives the same rows.
 """
 
-import gc
 from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -18,6 +16,7 @@ from analysis.conversation.fold import is_unjudged
 from analysis.conversation.message import Invalid, Request, Response
 from analysis.conversation.session import Seen, Session
 from analysis.conversation.stalls import waited_of
+from analysis.garbage import few_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import Account
 from analysis.store.inserts import BATCH, BATCH_BYTES, ROW_BYTES, Tables
@@ -87,7 +86,7 @@ class Loader:
         """
         source = Capture(path)
         id_ = capture or capture_id(source)
-        with _few_collections():
+        with few_collections():
             try:
                 _Load(self._tables, source, id_, progress).run(plain)
             except CaptureError:
@@ -107,23 +106,12 @@ class Loader:
         """
         source = Capture(path)
         start = capture or capture_id(source), wall(source.header.members.get("wall_ns"))
-        with _few_collections():
+        with few_collections():
             rows = self._tables.rows["findings"]
             for finding in _findings(source):
                 rows.append(start + _finding_row(finding))
                 if len(rows) >= BATCH:
                     self._tables.flush()
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Collect reference cycles less often: there are almost none, and looking for them takes a third of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _findings(capture: Capture) -> "Iterator[Finding]":

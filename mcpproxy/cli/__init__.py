@@ -38,6 +38,10 @@ COMMANDS = {
 }
 
 
+_WITH_OTHER_HABITS = ("serve", "up", "tui")
+"""Commands that relay, or draw screens while they read: they decide by themselves when to look for reference cycles."""
+
+
 def usage() -> str:
     """The text of `mcpproxy --help`."""
     rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
@@ -68,11 +72,14 @@ def dispatch(arguments: list[str]) -> int:
         return dispatch([arguments[1], "--help"])
     from importlib import import_module
 
+    from analysis.garbage import spare_collections
     from mcpproxy.cli.diagnostics import guarded
 
     if name == "serve":
         _let_ctrl_c_end_us()
     if name in COMMANDS:
+        if name not in _WITH_OTHER_HABITS:
+            spare_collections()
         # Loading the module takes a tenth of a second, in which Ctrl-C must be as quiet as later.
         return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:], name)
     return guarded(_about, arguments, "mcpproxy")

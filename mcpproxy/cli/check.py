@@ -32,7 +32,7 @@ from mcpproxy.cli.rule import no_rule
 from mcpproxy.cli.selection import add_captures, scope_of, selected
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.examination.crew import examined_all, processes
-from mcpproxy.examination.examine import Examination, Wanted, spare_collections
+from mcpproxy.examination.examine import Examination, Wanted
 from mcpproxy.examination.result import Ended, Event, Reached, Report, Totals
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import Text
@@ -178,7 +178,6 @@ class _Check:
         self._began_ns = time.perf_counter_ns()
 
     def run(self) -> int:
-        spare_collections()
         try:
             self._check_all()
         except KeyboardInterrupt:

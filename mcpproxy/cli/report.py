@@ -8,7 +8,6 @@ first.
 """
 
 import argparse
-import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -67,8 +66,6 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     from mcpproxy.html_report.report import Report
     from mcpproxy.sql.session import Progress, of_cache_size, tell_of_losses
 
-    # As in `check`: nearly all of millions of objects die young, or stay to the end.
-    gc.set_threshold(50_000, 20, 50)
     with Progress() as progress:
 
         def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":

@@ -5,7 +5,6 @@ findings back. No others run. Memory is bounded by the records of the capture (8
 checker's state.
 """
 
-import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -89,14 +88,6 @@ def numbered(path: Path, wanted: Wanted) -> Iterator[tuple[int, Event]]:
         if not number % REACHED_EVERY:
             yield number, Reached(examination.frames)
     yield number, examination.ended
-
-
-def spare_collections() -> None:
-    """Look for reference cycles less often: nearly all objects die young, and few are in cycles.
-
-    Looking as often as Python does by default takes a tenth of the time of an examination.
-    """
-    gc.set_threshold(50_000, 20, 50)
 
 
 class Examination:

@@ -13,7 +13,7 @@ from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.examination.encoding import encoded
-from mcpproxy.examination.examine import Wanted, numbered, spare_collections
+from mcpproxy.examination.examine import Wanted, numbered
 from mcpproxy.examination.result import Reached
 
 LONGEST: Final = 16 << 20
@@ -55,7 +55,6 @@ def main() -> None:
     parent = Parent()
     requests: SimpleQueue[bytes] = SimpleQueue()
     parent.listen(requests.put)
-    spare_collections()
     setup = from_json(requests.get())
     wanted = Wanted(
         frozenset(setup["picked"]).__contains__,

@@ -64,9 +64,9 @@ def read(paths):
     return sum(1 for path in paths for _ in read_frames(Capture(path)))
 
 def fold(paths):
-    import gc
     from analysis.conversation.fold import Fold
-    gc.set_threshold(100_000, 50, 100)  # as a load has it
+    from analysis.garbage import spare_collections
+    spare_collections()
     from captures.reader import Capture, read_frames
     for path in paths:
         folded = Fold()

@@ -7,7 +7,6 @@ file except the tally of a capture, in the cache.
 If a capture has more findings than a person can read, it reports most of them without text: only rule and frame.
 """
 
-import gc
 import os
 import queue
 import resource
@@ -145,8 +144,6 @@ def main() -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # As in `check`: nearly all of millions of objects die young.
-    gc.set_threshold(50_000, 20, 50)
     parent = Parent()
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     parent.listen(orders.put)

@@ -1,0 +1,29 @@
+"""How often Python looks for reference cycles while captures are read.
+
+Nearly all objects of a reading die young, or stay to the end, and few are in cycles. Looking as often as Python does
+by default takes a tenth of the time on stdio, and a third over HTTP. A process that only reads captures looks less
+often (`spare_collections`); a library, which shares its process, does so while it reads (`few_collections`).
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_SELDOM: Final = (50_000, 20, 50)
+
+
+def spare_collections() -> None:
+    """Look for reference cycles less often from now on."""
+    gc.set_threshold(*_SELDOM)
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Look for reference cycles less often for a while."""
+    before = gc.get_threshold()
+    spare_collections()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
